@@ -32,6 +32,7 @@ from cluster.allocator import keep_large_buffers
 from cluster.local.node_process import DevNode
 from cluster.local.processes import DevCluster
 from ledger.broker.fetch.fetch import collect
+from ledger.broker.fetch.fetch_result import QueueFetch
 from ledger.broker.rpc.fetch_wire import serialize
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 from ledgermq import Admin
@@ -122,13 +123,13 @@ def read(queue: OneQueue, path: Path, *, is_cold: bool) -> Read:
 def answered(queue: OneQueue, _: Path) -> None:
     offset = 0
     while offset < queue.end_offset:
-        answer = collect(queue, [asked(offset)], MIB).answer
-        serialize(answer)
-        offset = answer.queues[0].next_offset
+        result = collect(queue, [asked(offset)], MIB).result
+        serialize(result, 0)
+        offset = result.queues[0].next_offset
 
 
-def asked(offset: int) -> broker_pb2.QueueFetch:
-    return broker_pb2.QueueFetch(topic_id=1, queue=0, offset=offset)
+def asked(offset: int) -> QueueFetch:
+    return QueueFetch(topic_id=1, queue=0, offset=offset)
 
 
 def bare(_: OneQueue, path: Path) -> None:

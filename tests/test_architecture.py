@@ -233,6 +233,16 @@ def opens_a_file(node: ast.AST) -> bool:
             return False
 
 
+def test_generated_types_stop_at_the_rim_of_the_broker() -> None:
+    """Inside, the broker uses its own dataclasses, and nothing imports the gRPC layer."""
+    modules = [f"ledger.v1.{path.stem}" for path in sources("ledger/v1") if path.stem != "__init__"]
+    assert len(modules) > 10
+    users = {file for module in modules for file in importers(module, "ledger/broker")}
+    assert "ledger/broker/rpc/broker.py" in users
+    assert {file for file in users if not file.startswith("ledger/broker/rpc/")} == set()
+    assert {file for file in importers("ledger.broker.rpc", "ledger") if "/rpc/" not in file} == set()
+
+
 def test_proto_is_no_package() -> None:
     """Another library installs a package of that name."""
     assert not list((ROOT / "proto").rglob("*.py"))

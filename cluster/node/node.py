@@ -30,10 +30,11 @@ from cluster.node.registration import Registration
 from cluster.node.replica.shard_log import ShardError
 from cluster.node.runtime import Addresses, Runtime, now_ms
 from cluster.node.settings import NodeSettings
+from ledger.broker.broker import Broker
 from ledger.broker.broker_replica import BrokerReplica
-from ledger.broker.consumer_groups.delays import Delays
-from ledger.broker.quotas.quota import Quota, Rates
-from ledger.broker.rpc.broker import BrokerService, NodeFacts, add_broker
+from ledger.broker.node_view import NodeFacts
+from ledger.broker.quotas.quota import Quota, QuotaRates
+from ledger.broker.rpc.broker import BrokerService, add_broker
 from ledger.broker.rpc.consumer_group_operations import ConsumerGroupOperations
 from ledger.broker.rpc.consumer_groups import ConsumerGroupService
 from ledger.broker.rpc.operations import OperationsService
@@ -85,28 +86,21 @@ class Node:
             self._directory.close()
             raise
         shards = self._shards
+        broker = Broker(self._facts(), shards, retry_delays_s=settings.retry_delays_s, now_ms=now_ms)
         self._broker = BrokerService(
-            self._facts(),
+            broker,
             self._meters,
-            beginnings=shards.local,
-            replicas=shards.replicas,
-            fetch_waiters=shards.fetch_waiters,
-            opening=shards.opening,
-            deletion=shards.deletion,
-            delays=Delays(settings.retry_delays_s, now_ms),
-            quotas=Quotas(
-                Quota("sends", Rates(settings.produce_quota_bytes_per_s, settings.produce_quota_messages_per_s)),
-                Quota("fetches", Rates(settings.fetch_quota_bytes_per_s, settings.fetch_quota_messages_per_s)),
+            Quotas(
+                Quota("sends", QuotaRates(settings.produce_quota_bytes_per_s, settings.produce_quota_messages_per_s)),
+                Quota("fetches", QuotaRates(settings.fetch_quota_bytes_per_s, settings.fetch_quota_messages_per_s)),
             ),
         )
         self._operations = OperationsService(
             settings.node, settings.cluster, shards.local, shards.replicas, shards.deletion
         )
         self._registry.register(RaftCollector(shards.replicas))
-        self._consumer_groups = ConsumerGroupService(
-            shards.local, shards.replicas, shards.opening, len(settings.retry_delays_s)
-        )
-        self._group_operations = ConsumerGroupOperations(self._consumer_groups, shards.deletion, now_ms)
+        self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics)
+        self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, now_ms)
         self._registry.register(ConsumptionCollector(self._consumer_groups, now_ms))
         self._server = aio.server(options=SERVER_OPTIONS)
         served = SegmentRoutes(settings.node, settings.cluster, shards.local) if settings.serve_segments else None

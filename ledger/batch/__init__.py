@@ -1,10 +1,10 @@
-"""The batch: what a producer sends, and what lies in the log: 1..65,535 messages of one queue, encoded once.
+"""The batch: 1..65,535 messages of one queue, encoded once by the producer and stored unchanged in the log.
 
-header.py   the fixed header and the hash columns: what a broker reads
+header.py   the fixed header and the hash columns, from which a broker stores and finds messages
 columns.py  the payload, in Arrow's layout
-encode.py   messages to bytes, at the producer
-check.py    what a broker verifies
-decode.py   bytes to messages, at the consumer
+encode.py   the producer encodes messages as bytes
+check.py    the broker checks a batch before it appends it
+decode.py   the consumer decodes bytes to messages
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What a broker checks of a batch before it accepts the batch.
+"""The checks of a batch that a broker makes before it appends the batch.
 
-Everything that is visible without decompressing is checked here. Readers check a compressed payload (decode.py), with
-the same functions. A broker knows only the largest body of a compressed batch, so producers enforce the header limits.
+A broker does not decompress a payload, so this module checks only the parts that are not compressed. A reader checks
+a decompressed payload (decode.py) with the same functions. In a compressed batch a broker sees the size of the largest
+body and not the sizes of the message headers, so the producer enforces the limits on message headers.
 """
 
 from __future__ import annotations
@@ -14,22 +15,23 @@ from ledger.codec import Codec
 from ledger.errors import CorruptBatchError, InvalidArgumentError, MessageTooLargeError, UnsupportedBatchError
 from ledger.limits import validate_headers
 
-# What a batch of many small messages needs beside their bodies: offsets, hashes, keys, tags, headers.
+# Bytes of a batch that are not bodies of messages: offsets, hashes, keys, tags and headers.
 BATCH_OVERHEAD_BYTES = 1 << 20
 
 _CODECS = frozenset(map(int, Codec))
 
 
 def largest_batch(max_message_bytes: int) -> int:
-    """The most bytes that a batch may have where a body may have `max_message_bytes`."""
+    """Return the limit for the size of a batch in bytes, given the limit for one body."""
     return max_message_bytes + BATCH_OVERHEAD_BYTES
 
 
 def check(data: bytes, max_message_bytes: int, *, max_batch_bytes: int | None = None) -> BatchHeader:
-    """The header of a batch that may be appended. Raises CorruptBatchError, UnsupportedBatchError,
-    MessageTooLargeError, TooManyHeadersError or HeadersTooLargeError.
+    """Check a batch and return its header.
 
-    `max_batch_bytes` (default: `largest_batch`) bounds the whole; more than that is InvalidArgumentError.
+    `max_message_bytes` limits one body. `max_batch_bytes` limits the whole batch; the default is
+    `largest_batch(max_message_bytes)`. Raises CorruptBatchError, UnsupportedBatchError, MessageTooLargeError,
+    TooManyHeadersError, HeadersTooLargeError, or InvalidArgumentError if the batch is larger than its limit.
     """
     header = BatchHeader.parse(data)
     check_integrity(data, header)
@@ -37,10 +39,10 @@ def check(data: bytes, max_message_bytes: int, *, max_batch_bytes: int | None = 
     if header.largest > max_message_bytes:
         raise MessageTooLargeError(
             f"A message of {header.largest} bytes is over the limit of {max_message_bytes}: "
-            "split it, or raise the limit."
+            "split the message, or raise the limit."
         )
     if len(data) > limit:
-        raise InvalidArgumentError(f"A batch of {len(data)} bytes is over the limit of {limit}: make smaller batches.")
+        raise InvalidArgumentError(f"A batch of {len(data)} bytes is over the limit of {limit}: send smaller batches.")
     if header.codec == Codec.NONE:
         columns = verified_columns(data, header.payload_position, header)
         if columns.headers is not None:
@@ -49,53 +51,60 @@ def check(data: bytes, max_message_bytes: int, *, max_batch_bytes: int | None = 
 
 
 def _check_headers(column: HeaderColumn) -> None:
-    """Of the message that has most, and of the one whose are largest."""
+    """Check the largest number of headers of one message, and the largest total size of the headers of one message."""
     edges = column.offsets
     bytes_before = column.names.offsets[edges].astype(np.int64) + column.values.offsets[edges]
     validate_headers(int(np.diff(edges).max()), int(np.diff(bytes_before).max()))
 
 
 def check_integrity(data: bytes, header: BatchHeader) -> None:
-    """Raise unless the batch is whole, unaltered, and of a kind that this program can read."""
+    """Raise CorruptBatchError if bytes of the batch are missing or changed, UnsupportedBatchError if this program does
+    not know its format."""
     if header.size != len(data):
-        raise CorruptBatchError(f"A batch says that it has {header.size} bytes, but {len(data)} came.")
+        raise CorruptBatchError(f"A batch of {len(data)} bytes states a size of {header.size}: send it again.")
     if header.crc != (crc := crc_of(data)):
         raise CorruptBatchError(
-            f"The CRC32C of a batch is {crc:#010x}; its header says {header.crc:#010x}: send it again."
+            f"The CRC32C of a batch is {crc:#010x}, but its header states {header.crc:#010x}: send it again."
         )
     check_header(header)
 
 
 def check_header(header: BatchHeader) -> None:
-    """Raise where the fields of the header are beyond what this program knows, or contradict each other."""
+    """Raise UnsupportedBatchError if this program does not know a value of the header, CorruptBatchError if the fields
+    of the header contradict each other or exceed the limits of the format."""
     if header.codec not in _CODECS:
-        raise UnsupportedBatchError(f"A batch is compressed with codec {header.codec}, unknown to this program.")
+        raise UnsupportedBatchError(
+            f"A batch is compressed with codec {header.codec}, which this program does not know: upgrade it."
+        )
     if unknown := header.columns & ~ALL_COLUMNS:
-        raise UnsupportedBatchError(f"A batch has columns ({unknown:#x}) that this program does not know.")
+        raise UnsupportedBatchError(f"A batch has columns ({unknown:#x}) that this program does not know: upgrade it.")
     if not 1 <= header.count <= MAX_COUNT:
-        raise CorruptBatchError(f"A batch claims {header.count} messages: 1 to {MAX_COUNT} are possible.")
+        raise CorruptBatchError(f"A batch states {header.count} messages: 1 to {MAX_COUNT} are possible.")
     if header.plain_size > MAX_PLAIN_BYTES:
-        raise CorruptBatchError(f"A batch claims a payload of {header.plain_size} bytes: at most {MAX_PLAIN_BYTES}.")
-    # The offsets of bodies alone take 4 bytes a message, and one more.
+        raise CorruptBatchError(
+            f"A batch states a payload of {header.plain_size} bytes: at most {MAX_PLAIN_BYTES} are possible."
+        )
+    # The offsets of the bodies alone take 4 bytes for each message, and 4 more.
     if header.largest + 4 * (header.count + 1) > header.plain_size:
         raise CorruptBatchError(
-            f"A batch claims {header.count} messages, the largest of {header.largest} bytes, "
-            f"in a payload of {header.plain_size}."
+            f"A batch states {header.count} messages, the largest of {header.largest} bytes, "
+            f"in a payload of only {header.plain_size} bytes."
         )
     stored = header.size - header.payload_position
     if stored <= 0 or (header.codec == Codec.NONE and stored != header.plain_size):
         raise CorruptBatchError(
-            f"A batch of {header.size} bytes and {header.count} messages has {stored} bytes of payload; "
-            f"its header says {header.plain_size}."
+            f"A batch of {header.size} bytes and {header.count} messages has {stored} bytes of payload, "
+            f"but its header states {header.plain_size}."
         )
 
 
 def verified_columns(plain: bytes, start: int, header: BatchHeader) -> Columns:
-    """The columns of the payload at plain[start:], verified against each other and the header."""
+    """Return the columns of the payload at plain[start:]. Raises CorruptBatchError if the columns contradict each other
+    or the header."""
     end = start + header.plain_size
     columns = Columns.read(plain, start, end, count=header.count, present=header.columns)
     if (largest := columns.bodies.longest()) != header.largest:
         raise CorruptBatchError(
-            f"The largest message of a batch has {largest} bytes; its header says {header.largest}."
+            f"The largest message of a batch has {largest} bytes, but its header states {header.largest}."
         )
     return columns

@@ -1,7 +1,7 @@
 """The columns in a batch's payload, in Arrow's buffer layout, so that numpy and pyarrow read them without a loop.
 
-A column is a few buffers one behind another, whose sizes follow from the count of messages and from the
-offsets before them; there is no table of places that could contradict them. Every buffer is padded to 8 bytes.
+A column is a few buffers, one after another. The size of a buffer follows from the number of messages and from the
+offsets before the buffer, so the format stores no table of buffer positions. Every buffer is padded to 8 bytes.
 
     bodies        offsets i32[count + 1] | bytes                          Arrow: Binary, no nulls
     keys          validity bits[count] | offsets i32[count + 1] | bytes   Arrow: Binary          if KEYS
@@ -9,9 +9,9 @@ offsets before them; there is no table of places that could contradict them. Eve
     headers       offsets i32[count + 1]                                  Arrow: List of ...     if HEADERS
                   names: offsets i32[n + 1] | UTF-8                           Struct of Utf8
                   values: offsets i32[n + 1] | bytes                          and Binary; n is the list's last offset
-    timestamps    i64[count], each less the batch's base timestamp        Arrow: Int64           if TIMESTAMPS
+    timestamps    i64[count], minus the batch's base timestamp            Arrow: Int64           if TIMESTAMPS
 
-Offsets begin with 0 and never fall; validity bits count from the lowest; 1 is "there".
+Offsets begin with 0 and never decrease. Validity bits start at the lowest bit of a byte; 1 means that the item exists.
 """
 
 from __future__ import annotations
@@ -29,27 +29,30 @@ from ledger.errors import CorruptBatchError, InvalidArgumentError
 
 Headers = tuple[tuple[str, bytes], ...]
 
-# Up to so many things a loop is quicker than numpy, whose calls have a price of their own. Where one message makes a
-# batch, that price would be most of the work.
+# Up to this number of items a Python loop is faster than numpy, because each call of numpy has a fixed cost. In a batch
+# of one message that cost would be most of the work.
 _FEW = 32
 
 
 @dataclass(frozen=True, slots=True)
 class BinaryColumn:
-    """Byte strings of one column: views of the buffer that they were read from."""
+    """The byte strings of one column. The arrays are views of the buffer that holds the column."""
 
     source: bytes
-    start: int  # of the column's bytes in `source`
-    offsets: NDArray[np.int32]  # [n + 1]: string i is [offsets[i], offsets[i + 1]) from `start` on
-    validity: NDArray[np.uint8] | None  # packed bits; None: all are there
+    # Position in `source` of the first byte of the first string.
+    start: int
+    # [n + 1]: string i occupies [offsets[i], offsets[i + 1]) after `start`.
+    offsets: NDArray[np.int32]
+    # Packed bits; None if every string exists.
+    validity: NDArray[np.uint8] | None
 
     @property
     def data(self) -> NDArray[np.uint8]:
-        """The bytes of all strings together."""
+        """The bytes of all strings, joined. A view."""
         return np.frombuffer(self.source, np.uint8, int(self.offsets[-1]), self.start)
 
     def longest(self) -> int:
-        """Bytes of the longest string; there must be one."""
+        """Return the length of the longest string in bytes. The column must have at least one string."""
         offsets = self.offsets
         if len(offsets) <= _FEW + 1:
             edges: list[int] = offsets.tolist()
@@ -57,14 +60,14 @@ class BinaryColumn:
         return int((offsets[1:] - offsets[:-1]).max())
 
     def strings(self) -> list[bytes]:
-        """Every string; an absent one as b""."""
+        """Return every string. A string that does not exist is b""."""
         source = self.source
         edges = (self.offsets + self.start).tolist()
-        # A fifth quicker than pairwise: this line is most of what decoding costs.
+        # A fifth faster than pairwise; this line is most of the cost of decoding.
         return [source[first:end] for first, end in zip(edges, edges[1:], strict=False)]  # noqa: RUF007
 
     def optional_strings(self) -> list[bytes | None]:
-        """Every string; an absent one as None."""
+        """Return every string. A string that does not exist is None."""
         strings = self.strings()
         if self.validity is None:
             return list(strings)
@@ -74,14 +77,14 @@ class BinaryColumn:
 
 @dataclass(frozen=True, slots=True)
 class HeaderColumn:
-    """The lists of named values."""
+    """The headers of all messages: one list of names and values for each message."""
 
     offsets: NDArray[np.int32]
     names: BinaryColumn
     values: BinaryColumn
 
     def lists(self) -> list[Headers]:
-        """Each message's headers, in the producer's order."""
+        """Return the headers of each message, in the order that the producer gave them."""
         names = [_text(name) for name in self.names.strings()]
         pairs = tuple(zip(names, self.values.strings(), strict=True))
         return [pairs[first:end] for first, end in pairwise(self.offsets.tolist())]
@@ -99,7 +102,8 @@ class Columns:
 
     @classmethod
     def read(cls, source: bytes, start: int, end: int, *, count: int, present: int) -> Columns:
-        """The columns in source[start:end], every offset checked; CorruptBatchError unless they fill it exactly."""
+        """Return the columns in source[start:end]; `present` has the bits of the optional columns. Raises
+        CorruptBatchError if an offset is wrong, or if the columns do not fill these bytes exactly."""
         reader = _Reader(source, start, end)
         columns = cls(
             bodies=reader.binary(count),
@@ -115,7 +119,7 @@ class Columns:
         return columns
 
     def tag_texts(self) -> list[str | None]:
-        """Each message's tag; needs the column."""
+        """Return the tag of each message. The batch must have the column of tags."""
         assert self.tags is not None
         texts: dict[bytes | None, str | None] = {None: None}
         strings = self.tags.optional_strings()
@@ -126,32 +130,35 @@ class Columns:
 
 
 class ColumnWriter:
-    """Gathers buffers in their order, padded, to be joined at the end."""
+    """Collects the buffers of a payload in their order, each padded to 8 bytes. The caller joins `parts`."""
 
     def __init__(self) -> None:
         self.parts: list[bytes | memoryview] = []
 
     def validity(self, there: NDArray[np.bool_]) -> None:
-        """Append the bits that say which strings of the next column are there; the others are b"" in it."""
+        """Append the validity bits of the next column. A string that does not exist must be b"" in that column."""
         self.buffer(np.packbits(there, bitorder="little").data)
 
     def binary(self, strings: Sequence[bytes]) -> int:
-        """Append a column of strings; returns the length of the longest, 0 where there is none."""
+        """Append a column of strings. Returns the length of the longest string, or 0 for an empty column."""
         total, longest = self.offsets(map(len, strings), len(strings))
         joined = b"".join(strings)
         if len(joined) != total:
-            raise InvalidArgumentError("Messages must be bytes: a view whose items are not bytes cannot be encoded.")
+            raise InvalidArgumentError(
+                "A message is a memoryview whose items are not bytes: pass bytes, or cast the view to 'B'."
+            )
         self.buffer(joined)
         return longest
 
     def headers(self, lists: Sequence[Sequence[tuple[str, bytes]]]) -> None:
-        """Append the three-part column of headers."""
+        """Append the column of headers, which has three parts: offsets, names and values."""
         self.offsets(map(len, lists), len(lists))
         self.binary([name.encode() for headers in lists for name, _ in headers])
         self.binary([value for headers in lists for _, value in headers])
 
     def offsets(self, lengths: Iterable[int], count: int) -> tuple[int, int]:
-        """Append the offsets between `count` things of these lengths; returns the sum of all, and the greatest."""
+        """Append the offsets of `count` items with these lengths. Returns the sum of the lengths and the largest
+        length."""
         if count <= _FEW:
             known = list(lengths)
             total, longest = sum(known), max(known, default=0)
@@ -167,7 +174,7 @@ class ColumnWriter:
         return total, longest
 
     def buffer(self, data: bytes | memoryview) -> None:
-        """Append one buffer, padded."""
+        """Append one buffer, padded to 8 bytes."""
         size = data.nbytes if isinstance(data, memoryview) else len(data)
         if size:
             self.parts.append(data)
@@ -176,7 +183,7 @@ class ColumnWriter:
 
 
 class _Reader:
-    """Takes buffers one behind another and never beyond the end."""
+    """Reads the buffers of a payload one after another, and never past its end."""
 
     def __init__(self, source: bytes, start: int, end: int) -> None:
         self.source = source
@@ -184,26 +191,26 @@ class _Reader:
         self.end = end
 
     def take(self, size: int) -> int:
-        """Where the next `size` bytes begin; passes them and their padding."""
+        """Return the position of the next `size` bytes, and move past them and their padding."""
         position = self.position
         padded = size + -size % 8
         if size < 0 or padded > self.end - position:
             raise CorruptBatchError(
-                f"A column of a batch claims {size} bytes where its payload has only {self.end - position} left."
+                f"A column of a batch states {size} bytes, but its payload has only {self.end - position} left."
             )
         self.position = position + padded
         return position
 
     def offsets(self, count: int) -> NDArray[np.int32]:
-        """The offsets between `count` things, checked."""
+        """Read the offsets of `count` items. Raises CorruptBatchError if they do not begin with 0, or decrease."""
         size = 4 * (count + 1)
         offsets = np.frombuffer(self.source, "<i4", count + 1, self.take(size))
         if offsets[0] != 0 or _fall(offsets):
-            raise CorruptBatchError("Offsets within a batch do not begin with 0, or fall.")
+            raise CorruptBatchError("The offsets of a column in a batch do not begin with 0, or decrease.")
         return offsets
 
     def binary(self, count: int, *, nullable: bool = False) -> BinaryColumn:
-        """A column of `count` strings."""
+        """Read a column of `count` strings."""
         validity = None
         if nullable:
             size = (count + 7) // 8
@@ -212,13 +219,13 @@ class _Reader:
         return BinaryColumn(self.source, self.take(int(offsets[-1])), offsets, validity)
 
     def headers(self, count: int) -> HeaderColumn:
-        """A column of `count` lists of headers."""
+        """Read a column of `count` lists of headers."""
         offsets = self.offsets(count)
         total = int(offsets[-1])
         return HeaderColumn(offsets, self.binary(total), self.binary(total))
 
     def int64(self, count: int) -> NDArray[np.int64]:
-        """A column of `count` numbers."""
+        """Read a column of `count` numbers."""
         return np.frombuffer(self.source, "<i8", count, self.take(8 * count))
 
 
@@ -232,7 +239,8 @@ def _fall(offsets: NDArray[np.int32]) -> bool:
 def _check_size(column: int) -> None:
     if column > MAX_PLAIN_BYTES:
         raise InvalidArgumentError(
-            f"A batch cannot hold {column} bytes in one column: at most {MAX_PLAIN_BYTES}; make more batches."
+            f"One column of a batch would have {column} bytes; at most {MAX_PLAIN_BYTES} are possible: send smaller "
+            f"batches."
         )
 
 

@@ -1,6 +1,6 @@
-"""A batch as its reader sees it: messages, or columns as arrays.
+"""Decodes a batch for its reader, as messages or as arrays of columns.
 
-A column becomes Python objects only on request. Its arrays are views of the batch's own bytes.
+A column becomes Python objects only when the reader asks for it. Arrays are views of the bytes of the batch.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from ledger.errors import CorruptBatchError
 
 
 class Batch:
-    """A decoded batch. Everything that can be wrong with its structure is refused on construction.
+    """A decoded batch.
 
-    `check_crc=False` is for bytes whose CRC has been checked already. A payload is decompressed once, to exactly the
-    size that the header states, which is at most 64 MiB.
+    The constructor checks the whole structure of the batch and raises CorruptBatchError or UnsupportedBatchError. Pass
+    `check_crc=False` if the CRC of these bytes has been checked already. The payload is decompressed once, to exactly
+    the size that the header states; that size is at most 64 MiB.
     """
 
     __slots__ = ("_columns", "header")
@@ -30,7 +31,7 @@ class Batch:
         if check_crc:
             check_integrity(data, header)
         elif header.size != len(data):
-            raise CorruptBatchError(f"A batch says that it has {header.size} bytes, but {len(data)} came.")
+            raise CorruptBatchError(f"A batch of {len(data)} bytes states a size of {header.size}: send it again.")
         else:
             check_header(header)
         if header.codec == Codec.NONE:
@@ -45,39 +46,39 @@ class Batch:
 
     @property
     def columns(self) -> Columns:
-        """All columns: views, for those who hand them on as they are."""
+        """All columns, as views of the batch."""
         return self._columns
 
     @property
     def offsets(self) -> NDArray[np.int32]:
-        """Where bodies begin and end in `bodies`: message i is [offsets[i], offsets[i + 1]). A view."""
+        """The positions of the messages in `bodies`: message i occupies [offsets[i], offsets[i + 1]). A view."""
         return self._columns.bodies.offsets
 
     @property
     def bodies(self) -> NDArray[np.uint8]:
-        """The bytes of all bodies together. A view."""
+        """The bytes of all bodies, joined. A view."""
         return self._columns.bodies.data
 
     def values(self) -> list[bytes]:
-        """Every body."""
+        """Return the body of each message."""
         return self._columns.bodies.strings()
 
     def keys(self) -> list[bytes | None]:
-        """Every key, None where there is none."""
+        """Return the key of each message, None for a message without a key."""
         keys = self._columns.keys
         return [None] * len(self) if keys is None else keys.optional_strings()
 
     def tags(self) -> list[str | None]:
-        """Every tag, None where there is none."""
+        """Return the tag of each message, None for a message without a tag."""
         return [None] * len(self) if self._columns.tags is None else self._columns.tag_texts()
 
     def headers(self) -> list[Headers]:
-        """Every message's headers, () where there are none."""
+        """Return the headers of each message, () for a message without headers."""
         headers = self._columns.headers
         return [()] * len(self) if headers is None else headers.lists()
 
     def timestamps_ms(self) -> list[int]:
-        """Every message's timestamp, in ms."""
+        """Return the timestamp of each message, in ms since 1970."""
         deltas = self._columns.timestamp_deltas
         if deltas is None:
             return [self.header.base_timestamp_ms] * len(self)

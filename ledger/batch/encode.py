@@ -1,6 +1,6 @@
-"""Encodes the messages of one queue as a batch, once, at the producer.
+"""Encodes messages of one queue as a batch. The producer calls this module once for each batch.
 
-Work is done per column, not per message. A key or tag that repeats is hashed and encoded once.
+The encoder works column by column, not message by message. It hashes and encodes each distinct key or tag only once.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ def encode(
     timestamps_ms: Sequence[int] | None = None,
     codec: Codec = Codec.NONE,
 ) -> bytes:
-    """The bytes of one batch of 1..65,535 messages.
+    """Return the bytes of one batch of 1..65,535 messages.
 
-    `keys`, `tags`, `headers` and `timestamps_ms`, where given, have one item a message; without timestamps, each
-    message has the base timestamp. A payload that the codec does not make smaller is stored as it is.
+    `keys`, `tags`, `headers` and `timestamps_ms` have one item for each message if they are given. Without
+    `timestamps_ms`, every message has the base timestamp. A payload that the codec does not make smaller is stored
+    uncompressed. Raises InvalidArgumentError.
     """
     _check_counts(len(values), keys=keys, tags=tags, headers=headers, timestamps_ms=timestamps_ms)
     present = 0
@@ -88,17 +89,19 @@ def encode(
 
 
 def readdress(data: bytes, *, queue: int, epoch: int, first_sequence: int) -> bytes:
-    """The same batch for that queue of its topic, under that epoch and sequence; the messages are not looked at."""
+    """Return a copy of the batch with another queue, epoch and first sequence. The messages are not decoded."""
     header = replace(BatchHeader.parse(data), queue=queue, epoch=epoch, first_sequence=first_sequence)
     return seal(header.pack(), memoryview(data)[HEADER_BYTES:])
 
 
 def _check_counts(count: int, **columns: Sequence[object] | None) -> None:
     if not 1 <= count <= MAX_COUNT:
-        raise InvalidArgumentError(f"A batch cannot hold {count} messages: 1 to {MAX_COUNT}.")
+        raise InvalidArgumentError(f"A batch cannot have {count} messages: send 1 to {MAX_COUNT}.")
     for name, column in columns.items():
         if column is not None and len(column) != count:
-            raise InvalidArgumentError(f"A batch of {count} messages was given {len(column)} {name}: give one each.")
+            raise InvalidArgumentError(
+                f"A batch of {count} messages was given {len(column)} {name}: give one for each message."
+            )
 
 
 def _hashed(
@@ -108,32 +111,34 @@ def _hashed(
     to_bytes: Callable[[_Item], bytes],
     hash_dtype: str,
 ) -> memoryview | None:
-    """Append a nullable column of items and return the buffer of their hashes; None where no item is there."""
+    """Append a nullable column of items, and return the buffer of their hashes. Return None if every item is None."""
     distinct = {item for item in set(items) if item is not None}
     if not distinct:
         return None
     hash_of: dict[_Item | None, int] = {None: NO_HASH, **{item: hash_item(item) for item in distinct}}
     bytes_of: dict[_Item | None, bytes] = {None: b"", **{item: to_bytes(item) for item in distinct}}
     hashes = np.fromiter(map(hash_of.__getitem__, items), hash_dtype, len(items))
-    payload.validity(hashes != NO_HASH)  # no item that is there has that hash
+    payload.validity(hashes != NO_HASH)  # no existing item has this hash
     payload.binary(list(map(bytes_of.__getitem__, items)))
     return hashes.data
 
 
 def _deltas(timestamps_ms: Sequence[int], base_timestamp_ms: int) -> NDArray[np.int64]:
     try:
-        # Where a difference leaves 64 bits it wraps, and wraps back when the base is added.
+        # A difference that does not fit 64 bits wraps around, and wraps back when the reader adds the base.
         return np.array(timestamps_ms, "<i8") - np.int64(base_timestamp_ms)
     except OverflowError:
-        raise InvalidArgumentError("A timestamp in ms must fit a signed 64-bit number.") from None
+        raise InvalidArgumentError(
+            "A timestamp does not fit a signed 64-bit number: give it in ms since 1970."
+        ) from None
 
 
 def _compressed(codec: Codec, payload: ColumnWriter) -> tuple[Codec, list[bytes | memoryview], int]:
-    """The codec that was used in the end, the payload's parts, and its size before compression."""
+    """Return the codec that was used, the parts of the payload, and the size of the payload before compression."""
     plain_size = sum(map(_size, payload.parts))
     if plain_size > MAX_PLAIN_BYTES:
         raise InvalidArgumentError(
-            f"A batch cannot hold {plain_size} bytes: at most {MAX_PLAIN_BYTES}; make more batches."
+            f"A batch would have {plain_size} bytes; at most {MAX_PLAIN_BYTES} are possible: send smaller batches."
         )
     if codec is not Codec.NONE:
         compressed = compress(codec, b"".join(payload.parts))

@@ -1,7 +1,8 @@
-"""The fixed header of a batch, and the hash columns behind it: all that a broker reads of one.
+"""The fixed header of a batch and the hash columns after it, from which a broker stores and finds messages.
 
-A producer encodes a batch once, and nobody rewrites it; what a broker must know of it stands at fixed
-places in front, uncompressed. Little-endian; every buffer begins at a multiple of 8 and is padded to one with zeros.
+The producer encodes a batch once, and the broker stores it unchanged. So the fields that a broker needs stand
+uncompressed at fixed positions at the front. All numbers are little-endian. Every buffer begins at a multiple of 8
+bytes and is padded with zeros.
 
       0        magic u32         "LMQB"
       4        crc u32           CRC32C of all that follows: [8, size)
@@ -9,7 +10,7 @@ places in front, uncompressed. Little-endian; every buffer begins at a multiple 
      12        count u32         messages: 1..65,535
      16        size u32          of the whole batch, header included
      20        plain size u32    of the payload before compression; at most 64 MiB
-     24        largest u32       body of the batch, in bytes
+     24        largest u32       size of the largest body, in bytes
      28        epoch u32
      32        topic id u32
      36        queue u32
@@ -18,9 +19,9 @@ places in front, uncompressed. Little-endian; every buffer begins at a multiple 
      56        base timestamp i64, ms
      64        tag hashes i64[count]      if TAGS; 0: no tag
                key hashes u64[count]      if KEYS; 0: no key
-               payload                    as the codec left it; to the end of the batch. See columns.py
+               payload                    compressed by the codec; to the end of the batch. See columns.py
 
-Topic id and queue are under the CRC, so a batch that was led astray does not pass for another queue's.
+The CRC covers topic id and queue, so a batch that arrives at the wrong queue is detected.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _CRC_POSITION = 4
 _CRC_FROM = 8
 HEADER_BYTES = _FIXED.size
 assert HEADER_BYTES == 64
-# A header, for those who read many at once.
+# The header as a numpy type, to parse many headers at once.
 ROW = np.dtype(
     [
         ("magic", "<u4"), ("crc", "<u4"), ("version", "u1"), ("codec", "u1"), ("columns", "<u2"), ("count", "<u4"),
@@ -69,11 +70,14 @@ assert ROW.itemsize == HEADER_BYTES
 
 @dataclass(slots=True)
 class BatchHeader:
-    """What the fixed header says. Parsed only as far as the header goes: `check` tells whether the rest agrees. Never
-    changed, and not `frozen` all the same: a frozen one takes four times as long to make."""
+    """The fields of the fixed header.
+
+    `parse` reads only the header; `ledger.batch.check` compares it with the rest of the batch. Do not change a header.
+    The class is not `frozen`, because a frozen dataclass takes four times as long to create."""
 
     crc: int
-    codec: int  # a number: one that this program does not know must be told, not crash the parser
+    # A number and not a `Codec`, so that a codec that this program does not know is reported by `check`.
+    codec: int
     columns: int
     count: int
     size: int
@@ -88,20 +92,24 @@ class BatchHeader:
 
     @classmethod
     def parse(cls, data: Buffer) -> BatchHeader:
-        """The header at the front of `data`. Refuses other magic numbers and versions; looks at nothing else."""
+        """Return the header at the front of `data`. Only the length, the magic number and the version are checked.
+        Raises CorruptBatchError, UnsupportedBatchError."""
         if len(data) < HEADER_BYTES:
             raise CorruptBatchError(f"A batch of {len(data)} bytes is shorter than its header ({HEADER_BYTES} bytes).")
         magic, crc, version, *fields = _FIXED.unpack_from(data)
         if magic != MAGIC:
-            raise CorruptBatchError(f"Bytes that begin with {magic:#010x} are no batch (which begins {MAGIC:#010x}).")
+            raise CorruptBatchError(
+                f"These bytes are not a batch: they begin with {magic:#010x}, and a batch begins with {MAGIC:#010x}."
+            )
         if version != VERSION:
             raise UnsupportedBatchError(
-                f"A batch has format version {version}; this program knows {VERSION}: upgrade it, or the producer."
+                f"A batch has format version {version}, and this program knows version {VERSION}: upgrade the older "
+                f"program."
             )
         return cls(crc, *fields)
 
     def pack(self) -> bytes:
-        """The header's 64 bytes, with `crc` as it stands here."""
+        """Return the 64 bytes of the header, with the present value of `crc`."""
         return _FIXED.pack(
             MAGIC,
             self.crc,
@@ -122,19 +130,19 @@ class BatchHeader:
 
     @property
     def payload_position(self) -> int:
-        """Where the payload begins, counted from the batch's first byte."""
+        """Position of the payload, counted from the first byte of the batch."""
         hash_columns = (self.columns & TAGS != 0) + (self.columns & KEYS != 0)
         return HEADER_BYTES + 8 * self.count * hash_columns
 
 
 def place_of(data: Buffer) -> tuple[int, int]:
-    """Topic id and queue, as they stand in what is given out to be a batch: nothing is looked at but they. (0, 0) where
-    there is no room for a header."""
+    """Return topic id and queue of bytes that should be a batch. Nothing else is checked. Returns (0, 0) if the bytes
+    are shorter than a header."""
     return _PLACE.unpack_from(data, _PLACE_POSITION) if len(data) >= HEADER_BYTES else (0, 0)
 
 
 def seal(header: bytes, *parts: Buffer) -> bytes:
-    """A whole batch: this header, its CRC set, and the parts behind it. Copies every part once."""
+    """Return a complete batch: the header with its CRC set, followed by the parts. Copies every part once."""
     crc: int = google_crc32c.value(header[_CRC_FROM:])
     for part in parts:
         crc = google_crc32c.extend(crc, np.frombuffer(part, np.uint8))
@@ -142,12 +150,13 @@ def seal(header: bytes, *parts: Buffer) -> bytes:
 
 
 def crc_of(data: Buffer) -> int:
-    """The CRC32C that a batch of these bytes must have in its header."""
+    """Return the CRC32C that the header of these bytes of a batch must state."""
     return int(google_crc32c.value(np.frombuffer(data, np.uint8, offset=_CRC_FROM)))
 
 
 def tag_hashes(data: Buffer, header: BatchHeader | None = None) -> NDArray[np.int64] | None:
-    """Each message's tag hash (0: no tag), a view of `data`; None if no message has a tag. `header`: if known."""
+    """Return the tag hash of each message (0: no tag) as a view of `data`, or None if no message has a tag. Pass
+    `header` if it is parsed already."""
     header = header or BatchHeader.parse(data)
     if not header.columns & TAGS:
         return None
@@ -155,7 +164,8 @@ def tag_hashes(data: Buffer, header: BatchHeader | None = None) -> NDArray[np.in
 
 
 def key_hashes(data: Buffer, header: BatchHeader | None = None) -> NDArray[np.uint64] | None:
-    """Each message's key hash (0: no key), a view of `data`; None if no message has a key. `header`: if known."""
+    """Return the key hash of each message (0: no key) as a view of `data`, or None if no message has a key. Pass
+    `header` if it is parsed already."""
     header = header or BatchHeader.parse(data)
     if not header.columns & KEYS:
         return None

@@ -1,7 +1,7 @@
-"""The shards that this node has a replica of, by number, and which of them a queue lives in.
+"""The replicas of this node by shard, and the replica of a queue.
 
-Shard 0 is on every node and has all topics, so it says where a queue lives, and that a topic was deleted; while this
-node has not heard of a topic there, a shard that the topic was opened in says so too.
+Shard 0 has a replica on every node and stores all topics. So it says which shard a queue is in, and which topics were
+deleted. If this node's replica of shard 0 is behind, a shard in which the topic is open may know the topic earlier.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from ledger.topics import TOPICS_SHARD
 
 
 class Replicas:
-    """Of shards that have started here. They only ever come."""
+    """The replicas of the shards that have started on this node. Replicas are added and never removed."""
 
     def __init__(self, why_not: Callable[[int], str] = lambda _: "") -> None:
-        """`why_not(shard)`: what that shard waits for on this node; empty where it is not here."""
+        """`why_not(shard)`: what a shard of this node waits for before it starts; empty if this node does not have
+        it."""
         self._why_not = why_not
         self._by_shard: dict[int, BrokerReplica] = {}
 
@@ -27,7 +28,7 @@ class Replicas:
         self._by_shard = dict(sorted(self._by_shard.items()))
 
     def __iter__(self) -> Iterator[BrokerReplica]:
-        """By number of the shard."""
+        """Yield the replicas, sorted by shard."""
         return iter(self._by_shard.values())
 
     def get(self, shard: int) -> BrokerReplica | None:
@@ -35,20 +36,21 @@ class Replicas:
 
     @property
     def first(self) -> BrokerReplica | None:
-        """Of shard 0, which has the topics, and whose members are the cluster's nodes."""
+        """The replica of shard 0, which stores the topics and whose members are the nodes of the cluster. None before
+        it has started."""
         return self._by_shard.get(TOPICS_SHARD)
 
     @property
     def topics(self) -> BrokerReplica:
-        """The same. Raises UnavailableError before it has started."""
+        """The replica of shard 0. Raises UnavailableError before it has started."""
         if (replica := self.first) is None:
-            reason = self._why_not(TOPICS_SHARD) or "it waits for the others' first start"
+            reason = self._why_not(TOPICS_SHARD) or "it waits for the first start of the other nodes"
             raise UnavailableError(f"this node does not serve yet: {reason}")
         return replica
 
     def require(self, shard: int) -> BrokerReplica:
-        """Raises UnavailableError where this node, or that shard here, has not started, InvalidArgumentError where
-        there is no such shard, NotLeaderError where it is on other nodes."""
+        """Return the replica of a shard. Raises UnavailableError if it has not started on this node,
+        InvalidArgumentError if there is no such shard, NotLeaderError if only other nodes have it."""
         if (replica := self._by_shard.get(shard)) is not None:
             return replica
         shards = self.topics.state.shards
@@ -58,10 +60,11 @@ class Replicas:
             raise UnavailableError(f"this node does not serve shard {shard} yet: {reason}")
         if self.topics.membership.node in shards.nodes(shard):
             raise UnavailableError(f"shard {shard} has not started on this node yet: try again shortly")
-        raise NotLeaderError(f"this node has no replica of shard {shard}: ask one that has")
+        raise NotLeaderError(f"this node has no replica of shard {shard}: ask a node that has one")
 
     def topic(self, topic_id: int) -> Topic | None:
-        """As shard 0 has it here, or a shard that it was opened in; None where shard 0 knows that it was deleted."""
+        """Return a topic from shard 0, or from a shard in which it is open. None if it is unknown here or was
+        deleted."""
         topics = self.topics.state.topics
         found = topics.get(topic_id)
         if found is None and not topics.was_deleted(topic_id):
@@ -69,8 +72,8 @@ class Replicas:
         return found
 
     def of_queue(self, topic_id: int, queue: int) -> BrokerReplica:
-        """Where that queue lives; shard 0 where nobody here knows such a queue: it says so. Raises as `require`, and
-        UnknownTopicError where the topic was deleted, whoever leads."""
+        """Return the replica of a queue's shard. An unknown queue gives the replica of shard 0, which then refuses it.
+        Raises like `require`, and UnknownTopicError if the topic was deleted."""
         topic = self.topic(topic_id)
         if topic is None and self.topics.state.topics.was_deleted(topic_id):
             raise UnknownTopicError(f"topic {topic_id} was deleted")

@@ -1,5 +1,5 @@
 """The name server: it tells clients where the nodes, leaders and topics are.
 
-registrations.py  the reports of nodes, and the routes that follow from them
-service.py        the gRPC service
+registrations.py  collects the reports of nodes and computes routes from them
+service.py        the gRPC services for nodes and for clients
 """

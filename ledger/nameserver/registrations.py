@@ -1,11 +1,11 @@
-"""The reports that nodes sent to a name server, and the routes that follow from all of them.
+"""Collects the reports that nodes send to a name server, and computes routes from all of them.
 
-    node 1   routes, 12 s ago   ┐
-    node 2   routes,  3 s ago   ├──> the newest configuration's nodes, each shard's newest leader, the newest topics
-    node 3   (its stream broke) ┘
+    node 1   routes, 12 s ago     ┐
+    node 2   routes,  3 s ago     ├──> nodes of the newest configuration, newest leader of each shard, newest topics
+    node 3   (its stream ended)   ┘
 
-Reports older than two minutes are dropped. So a name server can be lost and start again without data, and name servers
-need not know each other.
+A name server drops reports that are older than two minutes. It needs no data on disk: after a restart the nodes report
+again. Name servers do not know each other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ledger.v1 import broker_pb2
 
 MAX_NODES = 1000
-# RocketMQ's.
+# How long a report is valid; RocketMQ's value.
 LIFETIME_MS = 120_000
 
 
@@ -24,12 +24,12 @@ LIFETIME_MS = 120_000
 class _Said:
     routes: broker_pb2.GetRouteResponse
     at_ms: float
-    # By which it came: an older one that breaks late takes nothing with it.
+    # The stream that delivered the report. The end of an older stream does not remove a newer report.
     stream: object
 
 
 class Registrations:
-    """Of the nodes of one cluster, which is that of the first node that registers."""
+    """The reports of the nodes of one cluster. The first node that registers determines the cluster."""
 
     def __init__(self, monotonic_ms: Callable[[], float]) -> None:
         self._monotonic_ms = monotonic_ms
@@ -37,29 +37,36 @@ class Registrations:
 
     @property
     def cluster(self) -> str:
-        """Empty while nobody has registered."""
+        """The name of the cluster; empty while no node is registered."""
         return next((said.routes.cluster for said in self._living().values()), "")
 
     def __len__(self) -> int:
         return len(self._living())
 
     def register(self, node: int, routes: broker_pb2.GetRouteResponse, stream: object) -> str:
-        """Why this node is not taken in; empty where it is."""
+        """Store the report of a node. Returns an empty string, or the reason why the report is refused."""
         if self.cluster not in ("", routes.cluster):
-            return f"this name server serves cluster {self.cluster!r}, not {routes.cluster!r}"
+            return (
+                f"this name server serves cluster {self.cluster!r}, not {routes.cluster!r}: correct the node's "
+                f"`nameservers`"
+            )
         if node not in self._said and len(self._said) >= MAX_NODES:
-            return f"this name server knows {len(self._said)} nodes, as many as it may"
+            return (
+                f"this name server has {len(self._said)} nodes already, which is the limit: "
+                "stop a node, or use another name server"
+            )
         self._said[node] = _Said(routes, self._monotonic_ms(), stream)
         return ""
 
     def forget(self, node: int, stream: object) -> None:
-        """That stream has ended."""
+        """Remove the report of a node whose stream has ended, unless a newer stream has replaced it."""
         said = self._said.get(node)
         if said is not None and said.stream is stream:
             del self._said[node]
 
     def routes(self, topics: Collection[str]) -> broker_pb2.GetRouteResponse:
-        """Of these topics; of all where there are none."""
+        """Return the routes of these topics, or of all topics if `topics` is empty. Without reports the response has no
+        nodes."""
         known = [said.routes for said in self._living().values()]
         response = broker_pb2.GetRouteResponse(cluster=self.cluster)
         if not known:
@@ -87,17 +94,17 @@ class Registrations:
 
 
 def _own_room(node: int, routes: broker_pb2.GetRouteResponse) -> str | None:
-    """The machine room that this node says it is in; None where it says nothing."""
+    """Return the machine room that the node itself reports, or None."""
     return next((each.room for each in routes.nodes if each.node == node and each.HasField("room")), None)
 
 
 def _outside(known: Collection[broker_pb2.GetRouteResponse]) -> dict[int, str]:
-    """Where clients from outside reach nodes, as far as any node knows."""
+    """Return the outside address of every node that has one in any of the reports."""
     return {each.node: each.outside_address for routes in known for each in routes.nodes if each.outside_address}
 
 
 def _leaders(known: Collection[broker_pb2.GetRouteResponse]) -> list[broker_pb2.ShardRoute]:
-    """Of each shard what was said in its newest term; of two of one term, the one that names a leader."""
+    """Return the newest route of each shard. Of two routes of one term, the route that names a leader is taken."""
     shards: dict[int, broker_pb2.ShardRoute] = {}
     for routes in known:
         for shard in routes.shards:

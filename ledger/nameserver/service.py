@@ -1,4 +1,8 @@
-"""The gRPC service of a name server: nodes register by a stream, and clients ask for routes as they ask nodes."""
+"""The gRPC services of a name server.
+
+A node registers over a stream, which stays open while the node runs. A client asks a name server for routes with the
+same call with which it asks a node.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,8 @@ Context = aio.ServicerContext[Any, Any]
 
 
 class NameServerService(nameserver_pb2_grpc.NameServerServicer):
+    """The service for nodes, which report their routes."""
+
     def __init__(self, registrations: Registrations) -> None:
         self._registrations = registrations
 
@@ -29,17 +35,17 @@ class NameServerService(nameserver_pb2_grpc.NameServerServicer):
                 if refusal:
                     await context.abort(grpc.StatusCode.FAILED_PRECONDITION, refusal)
                 if not node:
-                    log.info("node %d of cluster %r registers", said.node, said.routes.cluster)
+                    log.info("node %d of cluster %r registered", said.node, said.routes.cluster)
                 node = said.node
                 await context.write(nameserver_pb2.RegistrationAnswer())
         finally:
             if node:
-                log.info("node %d is gone", node)
+                log.info("the registration stream of node %d ended", node)
                 self._registrations.forget(node, stream)
 
 
 class RouteService(broker_pb2_grpc.BrokerServicer):
-    """Of all that brokers do, what a client asks first."""
+    """The service for clients: `GetRoute` as a broker serves it, and no other call of a broker."""
 
     def __init__(self, registrations: Registrations) -> None:
         self._registrations = registrations
@@ -49,6 +55,8 @@ class RouteService(broker_pb2_grpc.BrokerServicer):
     ) -> broker_pb2.GetRouteResponse:
         response = self._registrations.routes(request.topics)
         if not response.nodes:
-            error = UnavailableError("no node has registered with this name server: start them, or wait")
+            error = UnavailableError(
+                "no node has registered with this name server yet: start the nodes, or try again shortly"
+            )
             response.error.CopyFrom(to_wire(error))
         return response

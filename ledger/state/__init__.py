@@ -1,16 +1,18 @@
-"""The replicated state, and the leader's projected state.
+"""The replicated state of a shard, and the leader's projected state.
 
 In reading order:
 
 machine.py               State: the result of all committed entries
+commands.py              the entries that change the state and are not batches
+command_encoding.py      commands as the bodies of entries
 topic_table.py           the topics
 shard_table.py           the shards of the cluster
-sequence.py              one producer in one queue: accept, duplicate, gap, fenced, forgotten
+sequence.py              one producer's batches in one queue, and the decision about the next batch
 producers.py             all producers, and when they expire
-hold_table.py            the holds of the log
+hold_table.py            the holds of this shard's log
 progress_table.py        the progress of consumer groups in queues
 consumer_group_table.py  the members and assignments of consumer groups
-consumption.py           both tables of consumer groups, as commands change them
+consumption.py           applies the commands of consumer groups to both tables
 encoding.py              the state as bytes
 consumption_encoding.py  the state of consumer groups as bytes
 projected.py             Projected: the state with the leader's uncommitted entries
@@ -19,31 +21,32 @@ projected.py             Projected: the state with the leader's uncommitted entr
 from __future__ import annotations
 
 from ledger.state.consumer_group_table import ConsumerGroup, TopicQueueId
-from ledger.state.consumption import QueueResults, Standing
+from ledger.state.consumption import ProgressResult, QueueResults
 from ledger.state.hold_table import Hold
-from ledger.state.machine import CommandResult, DeletedTopic, State
+from ledger.state.machine import CommandResult, CommittedBatch, DeletedTopic, State
 from ledger.state.producers import ProducerLimits, ProducerQueue
 from ledger.state.projected import Projected
-from ledger.state.sequence import Accept, BatchRecord, Decision, Duplicate, Fenced, Forgotten, Gap
+from ledger.state.sequence import Accept, BatchRecord, Decision, Duplicate, Fenced, Forgotten, SequenceGap
 from ledger.state.topic_table import Topic
 
 __all__ = [
     "Accept",
     "BatchRecord",
     "CommandResult",
+    "CommittedBatch",
     "ConsumerGroup",
     "Decision",
     "DeletedTopic",
     "Duplicate",
     "Fenced",
     "Forgotten",
-    "Gap",
     "Hold",
     "ProducerLimits",
     "ProducerQueue",
+    "ProgressResult",
     "Projected",
     "QueueResults",
-    "Standing",
+    "SequenceGap",
     "State",
     "Topic",
     "TopicQueueId",

@@ -1,14 +1,13 @@
-"""The consumer groups that this shard coordinates: their members, and who consumes which queue.
+"""The consumer groups that this shard coordinates: their members, and the owner of each queue.
 
-    target   A A B B C C        what the last assignment wants
-    owner    A A A B - C        who has the queue: A is to let go of the third one, the fifth is free
-    epoch    7 7 7 9 9 12       index of the entry by which the owner got it
+    target   A A B B C C        the member that the last assignment chose
+    owner    A A A B - C        the member that owns the queue: A must release the third queue, and the fifth is free
+    epoch    7 7 7 9 9 12       index of the entry by which the owner received the queue
 
-A queue that is to go elsewhere stays with its owner until that member releases it, leaves, or is given up;
-only then the target becomes its owner, by a new epoch. So two members never believe that they may consume one queue,
-and what a late one still does is fenced where the offsets are (`progress_table`). Generations, epochs and versions are
-indexes of entries: they rise by themselves, and need not be remembered where a consumer group has gone.
-"""
+If the target of a queue is not its owner, the owner keeps the queue until it releases the queue, leaves, or is removed
+for silence. Then the target becomes the owner, with a new epoch. So a queue never has two owners at a time, and late
+requests of an earlier owner are fenced in the shard of the queue (`progress_table`). Generations, epochs and versions
+are indexes of entries. So they always rise, and nothing must be remembered of a consumer group without members."""
 
 from __future__ import annotations
 
@@ -24,25 +23,27 @@ NO_ROOMS: Mapping[int, str] = MappingProxyType({})
 
 
 class TopicQueueId(NamedTuple):
+    """A queue of a topic."""
+
     topic_id: int
     queue: int
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
-    """What a member tells of itself."""
+class MemberDetails:
+    """What a member states about itself when it joins."""
 
     member: str
     client_id: str
     room: str
     session_timeout_ms: int
-    # (topic id, how many queues it has as the member knows), by topic id.
+    # (topic id, number of queues that the member knows). In the table sorted by topic id.
     subscriptions: tuple[tuple[int, int], ...]
-    # What it is to consume, where queues are assigned by configuration; sorted.
+    # The queues that the member consumes under the strategy `by_configuration`. In the table sorted.
     configured: tuple[TopicQueueId, ...] = ()
 
-    def without(self, topic_id: int) -> Membership:
-        """The same, but for that topic."""
+    def without(self, topic_id: int) -> MemberDetails:
+        """Return the details without this topic."""
         return replace(
             self,
             subscriptions=tuple(each for each in self.subscriptions if each[0] != topic_id),
@@ -52,15 +53,18 @@ class Membership:
 
 @dataclass(slots=True)
 class MemberRecord:
-    told: Membership
-    # Index of the last entry that changed what is its own.
+    """A member of a consumer group."""
+
+    details: MemberDetails
+    # Index of the last entry that changed the member's assignment.
     version: int
+    # The queues that the member owns (a dict, because a set has no order).
     owned: dict[TopicQueueId, None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class Share:
-    """One queue of a consumer group. The empty name stands for nobody."""
+class QueueShare:
+    """One queue of a consumer group: its owner and its target. An empty name means that there is none."""
 
     owner: str
     epoch: int
@@ -69,7 +73,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class OwnedQueue:
-    """A queue as its owner sees it."""
+    """An assigned queue as its owner sees it. `is_leaving`: the owner must release the queue."""
 
     queue: TopicQueueId
     epoch: int
@@ -77,7 +81,7 @@ class OwnedQueue:
 
 
 class ConsumerGroup:
-    """With at least one member."""
+    """A consumer group with at least one member."""
 
     def __init__(self, name: str, strategy: str) -> None:
         self.name = name
@@ -87,40 +91,40 @@ class ConsumerGroup:
         # The generation of the last assignment.
         self.assigned = 0
         self.members: dict[str, MemberRecord] = {}
-        self.shares: dict[TopicQueueId, Share] = {}
-        # Topic id -> how many queues, as the best informed member knows.
+        self.shares: dict[TopicQueueId, QueueShare] = {}
+        # Topic id -> number of queues; of different numbers that members report, the largest.
         self.queues: dict[int, int] = {}
-        # shard -> the machine room of the node that leads it, as a member told last. Empty where that does not matter
-        # for the strategy.
+        # Shard -> machine room of the node that leads it, as a member reported last. Empty if the strategy does not use
+        # rooms.
         self.rooms: dict[int, str] = {}
 
     def view(self, member: str) -> list[OwnedQueue]:
-        """All that is this member's, in the order of topics and queues."""
+        """Return the queues that this member owns, sorted by topic and queue."""
         owned = ((queue, self.shares[queue]) for queue in sorted(self.members[member].owned))
         return [OwnedQueue(queue, share.epoch, share.target != member) for queue, share in owned]
 
-    # -- changes, each by the entry of that index
+    # -- changes; `index` is the index of the entry that makes the change
 
-    def join(self, strategy: str, told: Membership, index: int, rooms: Mapping[int, str] = NO_ROOMS) -> bool:
-        """Whether it is new, or tells something new, of itself or of rooms."""
+    def join(self, strategy: str, details: MemberDetails, index: int, rooms: Mapping[int, str] = NO_ROOMS) -> bool:
+        """Add a member, or change its details. Returns whether anything changed."""
         knew_rooms = rooms.items() <= self.rooms.items()
         self.rooms.update(rooms)
-        known = self.members.get(told.member)
+        known = self.members.get(details.member)
         if known is None:
-            self.members[told.member] = MemberRecord(told, index)
-            _count(self.queues, told.subscriptions)
-        elif known.told == told and self.strategy == strategy and knew_rooms:
+            self.members[details.member] = MemberRecord(details, index)
+            _count(self.queues, details.subscriptions)
+        elif known.details == details and self.strategy == strategy and knew_rooms:
             return False
         else:
-            known.told = told
+            known.details = details
             self.count_queues()
         self.strategy = strategy
         self.generation = index
         return True
 
     def leave(self, members: Iterable[str], index: int) -> bool:
-        """Their queues go to whom they are meant for, or wait for the next assignment. Returns whether there were any
-        of these members."""
+        """Remove members. Their queues go to their targets, or wait for the next assignment. Returns whether any of
+        these members existed."""
         gone = [self.members.pop(member) for member in members if member in self.members]
         for queue in [queue for member in gone for queue in member.owned]:
             self.shares[queue].owner = ""
@@ -131,35 +135,35 @@ class ConsumerGroup:
         return bool(gone)
 
     def count_queues(self) -> None:
-        """Again, of what the members told."""
+        """Compute `queues` again from the subscriptions of all members."""
         self.queues = {}
-        for subscriptions in {member.told.subscriptions: None for member in self.members.values()}:
+        for subscriptions in {member.details.subscriptions: None for member in self.members.values()}:
             _count(self.queues, subscriptions)
 
     def queues_but_of(self, member: str) -> dict[int, int]:
-        """Topic id -> how many queues, as the others know."""
+        """Return the number of queues of each topic that the other members subscribe to."""
         if member not in self.members:
             return dict(self.queues)
-        others = (each.told.subscriptions for name, each in self.members.items() if name != member)
+        others = (each.details.subscriptions for name, each in self.members.items() if name != member)
         queues: dict[int, int] = {}
         for subscriptions in dict.fromkeys(others):
             _count(queues, subscriptions)
         return queues
 
     def assign(self, targets: Mapping[TopicQueueId, str], index: int, *, goes_on: bool = False) -> None:
-        """These queues are to go to these members; those of the empty name are not wanted any more. All others stay
-        as they are. `goes_on`: the same assignment has more."""
+        """Set the targets of these queues. The empty name means that the consumer group no longer reads the queue.
+        Other queues keep their targets. `goes_on`: another part of the same assignment follows."""
         for queue, target in targets.items():
             share = self.shares.get(queue)
             if share is None:
-                share = self.shares[queue] = Share("", 0, "")
+                share = self.shares[queue] = QueueShare("", 0, "")
             self._aim(queue, share, target, index)
         if not goes_on:
             self.assigned = self.generation
 
     def release(self, member: str, queues: Iterable[tuple[TopicQueueId, int]], index: int) -> bool:
-        """The member has finished with these, which it had by these epochs. What it is to keep it keeps. Returns
-        whether anything changed."""
+        """Take queues from a member that releases them. `queues`: each queue and the epoch by which the member owns it.
+        A queue whose target is the member stays with it. Returns whether anything changed."""
         released = False
         for queue, epoch in queues:
             share = self.shares.get(queue)
@@ -172,11 +176,11 @@ class ConsumerGroup:
         return released
 
     def forget_topic(self, topic_id: int, index: int) -> None:
-        """Nobody has subscribed to it, and nobody owns a queue of it."""
+        """Remove all subscriptions to a deleted topic and the ownership of its queues."""
         if topic_id not in self.queues:
             return
         for member in self.members.values():
-            member.told = member.told.without(topic_id)
+            member.details = member.details.without(topic_id)
         for queue in [queue for queue in self.shares if queue.topic_id == topic_id]:
             owner = self.members.get(self.shares.pop(queue).owner)
             if owner is not None:
@@ -186,21 +190,21 @@ class ConsumerGroup:
         self.generation = index
 
     def renew(self, queues: Iterable[TopicQueueId], index: int) -> bool:
-        """Their owners keep them, by a new epoch. Returns whether there are any."""
+        """Give the owners of these queues a new epoch. Returns whether any of the queues has an owner."""
         owned = [share for queue in queues if (share := self.shares.get(queue)) is not None and share.owner]
         for share in owned:
             share.epoch = self.members[share.owner].version = index
         return bool(owned)
 
-    def _aim(self, queue: TopicQueueId, share: Share, target: str, index: int) -> None:
+    def _aim(self, queue: TopicQueueId, share: QueueShare, target: str, index: int) -> None:
         was, share.target = share.target, target
         if not share.owner:
             self._give(queue, share, index)
         elif (was == share.owner) != (target == share.owner):
             self.members[share.owner].version = index
 
-    def _give(self, queue: TopicQueueId, share: Share, index: int) -> None:
-        """A queue that nobody has goes to its target, where there is one."""
+    def _give(self, queue: TopicQueueId, share: QueueShare, index: int) -> None:
+        """Give a queue without owner to its target, if it has a target."""
         if not share.target:
             del self.shares[queue]
         elif (target := self.members.get(share.target)) is not None:
@@ -210,13 +214,13 @@ class ConsumerGroup:
 
 
 def _count(queues: dict[int, int], subscriptions: Iterable[tuple[int, int]]) -> None:
-    """The largest number of queues counts that is told of a topic."""
+    """Raise `queues` to the subscriptions: of two numbers for one topic the larger counts."""
     for topic_id, count in subscriptions:
         queues[topic_id] = max(queues.get(topic_id, 0), count)
 
 
 class ConsumerGroupTable:
-    """Every consumer group that has members, by name."""
+    """All consumer groups that have members, by name."""
 
     def __init__(self, groups: Iterable[ConsumerGroup] = ()) -> None:
         self._groups = {group.name: group for group in groups}
@@ -225,21 +229,24 @@ class ConsumerGroupTable:
         return len(self._groups)
 
     def __iter__(self) -> Iterator[ConsumerGroup]:
-        """In the order of their names."""
+        """Yield the consumer groups, sorted by name."""
         return iter(sorted(self._groups.values(), key=lambda group: group.name))
 
     def get(self, name: str) -> ConsumerGroup | None:
         return self._groups.get(name)
 
-    def join(self, name: str, strategy: str, told: Membership, index: int, rooms: Mapping[int, str] = NO_ROOMS) -> bool:
-        """Whether that changed anything. Raises GroupConflictError, GroupFullError: it did not."""
+    def join(
+        self, name: str, strategy: str, details: MemberDetails, index: int, rooms: Mapping[int, str] = NO_ROOMS
+    ) -> bool:
+        """Add a member, or change its details. Returns whether anything changed. Raises GroupConflictError,
+        GroupFullError."""
         group = self._groups.get(name) or ConsumerGroup(name, strategy)
-        self._check(group, strategy, told)
+        self._check(group, strategy, details)
         self._groups[name] = group
-        return group.join(strategy, told, index, rooms)
+        return group.join(strategy, details, index, rooms)
 
     def leave(self, name: str, members: Iterable[str], index: int) -> bool:
-        """Whether there were such members."""
+        """Remove members. Returns whether any of these members existed."""
         group = self._groups.get(name)
         left = group is not None and group.leave(members, index)
         if group is not None and not group.members:
@@ -247,30 +254,31 @@ class ConsumerGroupTable:
         return left
 
     def forget_topic(self, topic_id: int, index: int) -> None:
-        """It has been deleted."""
+        """Remove a deleted topic from all consumer groups."""
         for group in self._groups.values():
             group.forget_topic(topic_id, index)
 
-    def _check(self, group: ConsumerGroup, strategy: str, told: Membership) -> None:
-        others = len(group.members) - (told.member in group.members)
+    def _check(self, group: ConsumerGroup, strategy: str, details: MemberDetails) -> None:
+        others = len(group.members) - (details.member in group.members)
         if others and strategy != group.strategy:
             raise GroupConflictError(
-                f"The members of consumer group {group.name!r} assign queues by {group.strategy!r}: stop them first, "
-                "or join by the same."
+                f"The members of consumer group {group.name!r} use the strategy {group.strategy!r}, not "
+                f"{strategy!r}: use the "
+                "same strategy, or stop the other members first."
             )
         if group.name not in self._groups and len(self) >= MAX_CONSUMER_GROUPS:
-            raise GroupFullError(f"There are {len(self)} consumer groups with members already, as many as may be.")
+            raise GroupFullError(f"There are {len(self)} consumer groups with members already, which is the limit.")
         if others >= MAX_MEMBERS:
-            raise GroupFullError(f"Consumer group {group.name!r} has {others} members already, as many as may be.")
-        if len(told.subscriptions) > MAX_SUBSCRIPTIONS:
+            raise GroupFullError(f"Consumer group {group.name!r} has {others} members already, which is the limit.")
+        if len(details.subscriptions) > MAX_SUBSCRIPTIONS:
             raise GroupFullError(
-                f"A member can subscribe to {MAX_SUBSCRIPTIONS} topics, not {len(told.subscriptions)}."
+                f"A member can subscribe to at most {MAX_SUBSCRIPTIONS} topics, not {len(details.subscriptions)}."
             )
-        if len(told.configured) > MAX_CONFIGURED:
+        if len(details.configured) > MAX_CONFIGURED:
             raise GroupFullError(
-                f"A member can be configured with {MAX_CONFIGURED} queues, not {len(told.configured)}."
+                f"A member can be configured with at most {MAX_CONFIGURED} queues, not {len(details.configured)}."
             )
-        queues = group.queues_but_of(told.member)
-        _count(queues, told.subscriptions)
+        queues = group.queues_but_of(details.member)
+        _count(queues, details.subscriptions)
         if sum(queues.values()) > MAX_QUEUES:
             raise GroupFullError(f"The topics of consumer group {group.name!r} have more than {MAX_QUEUES} queues.")

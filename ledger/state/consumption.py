@@ -1,17 +1,13 @@
-"""The part of the state about consumption: the consumer groups coordinated here, and progress in the queues of this
-shard.
+"""The part of the state about consumption: consumer groups that this shard coordinates, and progress in its queues.
 
-Commands go in and results come out. A refusal is a result too, equal on every replica.
+Commands go in, and results come out. A refusal is a result too, and it is equal on every replica.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import TypeVar
-
-from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
-from google.protobuf.message import Message
 
 from ledger.consumer_groups import (
     MAX_ROOMS,
@@ -22,153 +18,154 @@ from ledger.consumer_groups import (
     validate_room,
 )
 from ledger.errors import GroupNotEmptyError, InvalidArgumentError, LedgerError, UnknownMemberError
-from ledger.state.consumer_group_table import ConsumerGroupTable, Membership, TopicQueueId
+from ledger.state.commands import (
+    AcknowledgedOffset,
+    AcknowledgeOffsets,
+    AssignQueues,
+    ClaimedQueue,
+    ClaimQueues,
+    JoinConsumerGroup,
+    LeaveConsumerGroup,
+    ReleaseQueues,
+    RenewQueues,
+    ResetOffset,
+    ResetOffsets,
+)
+from ledger.state.consumer_group_table import ConsumerGroupTable, MemberDetails
 from ledger.state.progress_table import ConsumedQueue, ProgressTable
-from ledger.v1 import command_pb2
 
-# (topic id, queue) -> the offset behind its last message. Raises UnknownTopicError, UnknownQueueError.
+# (topic id, queue) -> the offset after the queue's last message. Raises UnknownTopicError, UnknownQueueError.
 QueueEnd = Callable[[int, int], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Where a consumer group stands with one queue."""
+class ProgressResult:
+    """The progress of a consumer group in one queue after a claim, an acknowledgement or a reset."""
 
     offset: int
     settled: tuple[int, ...]
-    # By which it was claimed, where the claim did not say.
+    # The epoch that a broadcast's claim received; 0 if the claim brought its own epoch.
     epoch: int = 0
-    # Of a claim: how often the offset had been reset.
+    # After a claim: how often the offset had been reset.
     resets: int = 0
 
 
-QueueResults = list[Standing | LedgerError]
+# One result for each queue of the command, in the order of the command.
+QueueResults = list[ProgressResult | LedgerError]
 
 
-P = TypeVar("P", bound=Message)
+P = TypeVar("P")
 
 
 class Consumption:
+    """The consumer groups that this shard coordinates, and the progress of consumer groups in the shard's queues."""
+
     def __init__(self, groups: ConsumerGroupTable | None = None, progress: ProgressTable | None = None) -> None:
         self.groups = groups or ConsumerGroupTable()
         self.progress = progress or ProgressTable()
 
-    # -- as a coordinator
+    # -- in the shard of the coordinator
 
-    def join(
-        self, wanted: command_pb2.JoinConsumerGroup, index: int, was_deleted: Callable[[int], bool] = lambda _: False
-    ) -> bool:
-        """Whether that changed anything. `was_deleted(topic id)`: a member that has not heard of it may subscribe to
-        such a topic, which does not count. Raises InvalidGroupNameError, InvalidArgumentError, GroupConflictError,
-        GroupFullError."""
+    def join(self, wanted: JoinConsumerGroup, index: int, was_deleted: Callable[[int], bool] = lambda _: False) -> bool:
+        """Apply a join. Returns whether it changed the consumer group.
+
+        `was_deleted(topic id)`: a member may subscribe to a topic before it hears that the topic was deleted; such a
+        subscription is ignored. Raises InvalidGroupNameError, InvalidArgumentError, GroupConflictError, GroupFullError.
+        """
+        member = wanted.member
         validate_group_name(wanted.consumer_group)
         validate_member(
-            wanted.member,
-            client_id=wanted.client_id,
+            member.member,
+            client_id=member.client_id,
             strategy=wanted.strategy,
-            room=wanted.room,
-            session_timeout_ms=wanted.session_timeout_ms,
+            room=member.room,
+            session_timeout_ms=member.session_timeout_ms,
         )
-        rooms = {each.shard: each.room for each in wanted.rooms}
+        rooms = dict(wanted.rooms)
         if len(rooms) > MAX_ROOMS:
-            raise InvalidArgumentError(f"A member can tell the rooms of {MAX_ROOMS} shards, not of {len(rooms)}.")
+            raise InvalidArgumentError(f"A member can report the rooms of {MAX_ROOMS} shards, not of {len(rooms)}.")
         for room in rooms.values():
             validate_room(room)
-        subscriptions = {each.topic_id: each.queues for each in wanted.subscriptions if not was_deleted(each.topic_id)}
-        configured = {
-            TopicQueueId(each.topic_id, each.queue) for each in wanted.configured if not was_deleted(each.topic_id)
-        }
-        told = Membership(
-            wanted.member,
-            wanted.client_id,
-            wanted.room,
-            wanted.session_timeout_ms,
-            tuple(sorted(subscriptions.items())),
-            tuple(sorted(configured)),
-        )
-        return self.groups.join(wanted.consumer_group, wanted.strategy, told, index, rooms)
+        existing = _of_existing_topics(member, was_deleted)
+        return self.groups.join(wanted.consumer_group, wanted.strategy, existing, index, rooms)
 
-    def leave(self, wanted: command_pb2.LeaveConsumerGroup, index: int) -> bool:
-        """Whether there were such members."""
+    def leave(self, wanted: LeaveConsumerGroup, index: int) -> bool:
+        """Apply a leave. Returns whether any of these members existed."""
         return self.groups.leave(wanted.consumer_group, wanted.members, index)
 
-    def assign(self, wanted: command_pb2.AssignQueues, index: int) -> bool:
-        """Whether it was of the members as they are."""
+    def assign(self, wanted: AssignQueues, index: int) -> bool:
+        """Apply an assignment. Returns False, and changes nothing, if members have changed since it was computed."""
         group = self.groups.get(wanted.consumer_group)
         if group is None or group.generation != wanted.generation:
             return False
-        targets = {TopicQueueId(each.topic_id, each.queue): each.member for each in wanted.targets}
-        group.assign(targets, index, goes_on=wanted.goes_on)
+        group.assign(dict(wanted.targets), index, goes_on=wanted.goes_on)
         return True
 
-    def release(self, wanted: command_pb2.ReleaseQueues, index: int) -> bool:
-        """Whether that changed anything. Raises UnknownMemberError."""
+    def release(self, wanted: ReleaseQueues, index: int) -> bool:
+        """Apply a release. Returns whether it changed the consumer group. Raises UnknownMemberError."""
         group = self.groups.get(wanted.consumer_group)
         if group is None or wanted.member not in group.members:
             raise unknown_member(wanted.consumer_group, wanted.member)
-        queues = [(TopicQueueId(each.topic_id, each.queue), each.epoch) for each in wanted.queues]
-        return group.release(wanted.member, queues, index)
+        return group.release(wanted.member, wanted.queues, index)
 
-    # -- where the queues are
+    def renew(self, wanted: RenewQueues, index: int) -> bool:
+        """Give the owners of these queues new epochs. Returns whether any of the queues has an owner."""
+        group = self.groups.get(wanted.consumer_group)
+        return group is not None and group.renew(wanted.queues, index)
 
-    def claim(self, wanted: command_pb2.ClaimQueues, end_of: QueueEnd, index: int) -> QueueResults:
-        """What came of each claim, in order. A consumer of a broadcast has no coordinator that gives it epochs: its
-        first claim takes the index of its entry. Raises InvalidGroupNameError."""
+    # -- in the shard of the queues
+
+    def claim(self, wanted: ClaimQueues, end_of: QueueEnd, index: int) -> QueueResults:
+        """Apply claims. Returns one result for each queue, in order. A broadcast has no coordinator that gives epochs,
+        so its first claim takes the index of its entry as epoch. Raises InvalidGroupNameError."""
         validate_consumed_name(wanted.consumer_group)
         own_epoch = index if is_broadcast(wanted.consumer_group) else 0
 
-        def one(each: command_pb2.ClaimedQueue) -> Standing:
+        def one(each: ClaimedQueue) -> ProgressResult:
             end = end_of(each.topic_id, each.queue)
             key = ConsumedQueue(wanted.consumer_group, each.topic_id, each.queue)
             progress = self.progress.claim(key, each.epoch or own_epoch, min(max(each.start_offset, 0), end))
             epoch = 0 if each.epoch else own_epoch
-            return Standing(progress.offset, tuple(progress.settled), epoch, progress.resets)
+            return ProgressResult(progress.offset, tuple(progress.settled), epoch, progress.resets)
 
         return _results(one, wanted.queues)
 
-    def acknowledge(self, wanted: command_pb2.AcknowledgeOffsets, end_of: QueueEnd) -> QueueResults:
-        """What came of each, in order."""
+    def acknowledge(self, wanted: AcknowledgeOffsets, end_of: QueueEnd) -> QueueResults:
+        """Apply acknowledgements. Returns one result for each queue, in order."""
 
-        def one(each: command_pb2.AcknowledgedOffset) -> Standing:
+        def one(each: AcknowledgedOffset) -> ProgressResult:
             end = end_of(each.topic_id, each.queue)
             key = ConsumedQueue(wanted.consumer_group, each.topic_id, each.queue)
             progress = self.progress.acknowledge(key, each.epoch, each.resets, each.offset, end=end)
-            return Standing(progress.offset, ())
+            return ProgressResult(progress.offset, ())
 
         return _results(one, wanted.offsets)
 
-    def forget_topic(self, topic_id: int, index: int) -> None:
-        """It has been deleted: nobody is to consume it, and nobody ever did."""
-        self.progress.forget_topic(topic_id)
-        self.groups.forget_topic(topic_id, index)
-
-    # -- by an operator
-
-    def reset(self, wanted: command_pb2.ResetOffsets, end_of: QueueEnd) -> QueueResults:
-        """What came of each, in order. Raises InvalidGroupNameError."""
+    def reset(self, wanted: ResetOffsets, end_of: QueueEnd) -> QueueResults:
+        """Apply resets. Returns one result for each queue, in order. Raises InvalidGroupNameError."""
         validate_consumed_name(wanted.consumer_group)
 
-        def one(each: command_pb2.ResetOffset) -> Standing:
+        def one(each: ResetOffset) -> ProgressResult:
             end = end_of(each.topic_id, each.queue)
             key = ConsumedQueue(wanted.consumer_group, each.topic_id, each.queue)
-            return Standing(self.progress.reset(key, max(each.offset, 0), end=end).offset, ())
+            return ProgressResult(self.progress.reset(key, max(each.offset, 0), end=end).offset, ())
 
         return _results(one, wanted.offsets)
 
-    def renew(self, wanted: command_pb2.RenewQueues, index: int) -> bool:
-        """Whether anybody owns any of these."""
-        group = self.groups.get(wanted.consumer_group)
-        queues = [TopicQueueId(each.topic_id, each.queue) for each in wanted.queues]
-        return group is not None and group.renew(queues, index)
-
     def forget(self, consumer_group: str) -> int:
-        """Of how many queues it was known how far it had come. Raises GroupNotEmptyError."""
+        """Remove the progress of a consumer group. Returns in how many queues it had progress. Raises
+        GroupNotEmptyError if the consumer group has members in this shard."""
         check_has_no_members(self.groups, consumer_group)
         return self.progress.forget(consumer_group)
 
+    def forget_topic(self, topic_id: int, index: int) -> None:
+        """Remove every subscription, assignment and progress of a deleted topic."""
+        self.progress.forget_topic(topic_id)
+        self.groups.forget_topic(topic_id, index)
+
 
 def check_has_no_members(groups: ConsumerGroupTable, consumer_group: str) -> None:
-    """Raises GroupNotEmptyError."""
+    """Raise GroupNotEmptyError if the consumer group has members."""
     if (group := groups.get(consumer_group)) is not None:
         raise GroupNotEmptyError(
             f"Consumer group {consumer_group!r} has members ({len(group.members)}): stop its consumers first."
@@ -176,12 +173,22 @@ def check_has_no_members(groups: ConsumerGroupTable, consumer_group: str) -> Non
 
 
 def unknown_member(consumer_group: str, member: str) -> UnknownMemberError:
+    """Return the error for a member that the coordinator has removed."""
     return UnknownMemberError(
-        f"Consumer group {consumer_group!r} has no member {member!r}: nothing was heard of it for too long. Join again."
+        f"Consumer group {consumer_group!r} has no member {member!r}: the member was silent for "
+        f"longer than its session "
+        "timeout. Join again."
     )
 
 
-def _results(one: Callable[[P], Standing], wanted: RepeatedCompositeFieldContainer[P]) -> QueueResults:
+def _of_existing_topics(member: MemberDetails, was_deleted: Callable[[int], bool]) -> MemberDetails:
+    """Return the details without deleted topics, sorted and without repetitions."""
+    subscriptions = {topic_id: queues for topic_id, queues in member.subscriptions if not was_deleted(topic_id)}
+    configured = {queue for queue in member.configured if not was_deleted(queue.topic_id)}
+    return replace(member, subscriptions=tuple(sorted(subscriptions.items())), configured=tuple(sorted(configured)))
+
+
+def _results(one: Callable[[P], ProgressResult], wanted: Iterable[P]) -> QueueResults:
     results: QueueResults = []
     for each in wanted:
         try:

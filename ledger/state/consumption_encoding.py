@@ -1,4 +1,5 @@
-"""The consumption state as bytes for a snapshot: protobuf (`state.proto`), sorted by names and numbers."""
+"""The consumption state as bytes for a snapshot: protobuf (`ledger.v1.ConsumptionState`), sorted by names and
+numbers."""
 
 from __future__ import annotations
 
@@ -8,18 +9,18 @@ from ledger.errors import InternalError
 from ledger.state.consumer_group_table import (
     ConsumerGroup,
     ConsumerGroupTable,
+    MemberDetails,
     MemberRecord,
-    Membership,
-    Share,
+    QueueShare,
     TopicQueueId,
 )
 from ledger.state.consumption import Consumption
-from ledger.state.progress_table import ConsumedQueue, Progress, ProgressTable
+from ledger.state.progress_table import ConsumedQueue, ProgressTable, QueueProgress
 from ledger.v1 import state_pb2
 
 
 def encode_consumption(consumption: Consumption) -> bytes:
-    """Equal where they are equal."""
+    """Return the bytes of a consumption state. Equal states have equal bytes."""
     state = state_pb2.ConsumptionState(
         groups=map(_group_state, consumption.groups),
         progress=(_progress_state(key, progress) for key, progress in consumption.progress),
@@ -28,11 +29,11 @@ def encode_consumption(consumption: Consumption) -> bytes:
 
 
 def decode_consumption(data: bytes) -> Consumption:
-    """Raises InternalError where the bytes are of none."""
+    """Return the consumption state of these bytes. Raises InternalError if the bytes are damaged."""
     try:
         state = state_pb2.ConsumptionState.FromString(data)
     except DecodeError as error:
-        raise InternalError("A snapshot of the state does not say who consumes what.") from error
+        raise InternalError("The consumer groups of a snapshot of the state are damaged: fetch it again.") from error
     return Consumption(ConsumerGroupTable(map(_group, state.groups)), ProgressTable(map(_progress, state.progress)))
 
 
@@ -54,19 +55,19 @@ def _group_state(group: ConsumerGroup) -> state_pb2.ConsumerGroupState:
 
 
 def _member_state(member: MemberRecord) -> state_pb2.MemberState:
-    told = member.told
+    details = member.details
     return state_pb2.MemberState(
-        member=told.member,
-        client_id=told.client_id,
-        room=told.room,
-        session_timeout_ms=told.session_timeout_ms,
+        member=details.member,
+        client_id=details.client_id,
+        room=details.room,
+        session_timeout_ms=details.session_timeout_ms,
         version=member.version,
-        subscriptions=(number for pair in told.subscriptions for number in pair),
-        configured=(number for queue in told.configured for number in queue),
+        subscriptions=(number for pair in details.subscriptions for number in pair),
+        configured=(number for queue in details.configured for number in queue),
     )
 
 
-def _progress_state(key: ConsumedQueue, progress: Progress) -> state_pb2.ProgressState:
+def _progress_state(key: ConsumedQueue, progress: QueueProgress) -> state_pb2.ProgressState:
     return state_pb2.ProgressState(
         consumer_group=key.consumer_group,
         topic_id=key.topic_id,
@@ -85,7 +86,7 @@ def _group(state: state_pb2.ConsumerGroupState) -> ConsumerGroup:
     group.members = {each.member: _member(each) for each in state.members}
     for each in state.shares:
         queue = TopicQueueId(each.topic_id, each.queue)
-        group.shares[queue] = Share(each.owner, each.epoch, each.target)
+        group.shares[queue] = QueueShare(each.owner, each.epoch, each.target)
         if each.owner:
             group.members[each.owner].owned[queue] = None
     group.count_queues()
@@ -94,7 +95,7 @@ def _group(state: state_pb2.ConsumerGroupState) -> ConsumerGroup:
 
 def _member(state: state_pb2.MemberState) -> MemberRecord:
     numbers, configured = state.subscriptions, state.configured
-    told = Membership(
+    details = MemberDetails(
         state.member,
         state.client_id,
         state.room,
@@ -102,9 +103,9 @@ def _member(state: state_pb2.MemberState) -> MemberRecord:
         tuple(zip(numbers[::2], numbers[1::2], strict=True)),
         tuple(map(TopicQueueId, configured[::2], configured[1::2])),
     )
-    return MemberRecord(told, state.version)
+    return MemberRecord(details, state.version)
 
 
-def _progress(state: state_pb2.ProgressState) -> tuple[ConsumedQueue, Progress]:
+def _progress(state: state_pb2.ProgressState) -> tuple[ConsumedQueue, QueueProgress]:
     key = ConsumedQueue(state.consumer_group, state.topic_id, state.queue)
-    return key, Progress(state.epoch, state.offset, state.resets, list(state.settled))
+    return key, QueueProgress(state.epoch, state.offset, state.resets, list(state.settled))

@@ -1,4 +1,4 @@
-"""The replicated state as bytes: what a snapshot carries, and what the digest is taken of.
+"""The replicated state as bytes. A snapshot carries these bytes, and the digest is a hash of them.
 
     little-endian, without gaps
 
@@ -6,25 +6,27 @@
     | magic | version | next id | changed at | topics | offsets | producers | holds | shards | consumption |
     |       |         |         | (8 bytes)  |        |         |           |       |        |             |
     +-------+---------+---------+------------+--------+---------+-----------+-------+--------+-------------+
-                                               numbers of what follows, of the last: its bytes
+                                               how many follow; for consumption, its bytes
     each topic       id, queues, created_ms, bytes of the name; the name in UTF-8;          in the order of creation
-                     how many queues are open; the shard of each queue
+                     number of open queues; the shard of each queue
     each offset      topic id, queue, next offset                                           sorted
     each producer    producer id, topic id, queue, epoch, next sequence, last append time,
-                     how many records; the records                                          least recently used first
+                     number of records; the records                                         least recently used first
     each record      first sequence, count, base offset, append time, index, term           oldest first
     each hold        index, taken_ms, expires_ms, bytes of the name; the name in UTF-8      sorted by name
-    each shard       number, how many nodes; the nodes, in order; the incarnation of each   sorted by number
-    consumption      as consumption_encoding.py has it
+    each shard       number, number of nodes; the nodes, in order; the incarnation of each  sorted by number
+    consumption      encoded by consumption_encoding.py
     crc              CRC32C of all before it
 
-Equal states have equal bytes: everything is sorted, and nothing that may differ between replicas is included.
+Equal states have equal bytes: the order of everything is fixed, and nothing is included that may differ between
+replicas.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import google_crc32c
 
@@ -53,18 +55,20 @@ _CRC = struct.Struct("<I")
 NextOffsets = dict[tuple[int, int], int]
 
 
-Parts = tuple[TopicTable, NextOffsets, Producers, HoldTable, ShardTable, Consumption]
+class StateParts(NamedTuple):
+    """The parts of a state. `next_offsets`: (topic id, queue) -> offset of the queue's next message."""
+
+    topics: TopicTable
+    next_offsets: NextOffsets
+    producers: Producers
+    holds: HoldTable
+    shards: ShardTable
+    consumption: Consumption
 
 
-def encode_state(
-    topics: TopicTable,
-    next_offsets: NextOffsets,
-    producers: Producers,
-    holds: HoldTable,
-    shards: ShardTable,
-    consumption: Consumption,
-) -> bytes:
-    """The bytes of a state made of these."""
+def encode_state(state: StateParts) -> bytes:
+    """Return the bytes of a state."""
+    topics, next_offsets, producers, holds, shards, consumption = state
     consumed = encode_consumption(consumption)
     counts = (len(topics), len(next_offsets), len(producers), len(holds), len(shards), len(consumed))
     parts = [_HEADER.pack(MAGIC, VERSION, topics.next_id, topics.changed_at, *counts)]
@@ -80,12 +84,13 @@ def encode_state(
     return data + _CRC.pack(google_crc32c.value(data))
 
 
-def decode_state(data: bytes, limits: ProducerLimits) -> Parts:
-    """The parts of the state that these bytes are of. InternalError when they are of none that this program knows."""
+def decode_state(data: bytes, limits: ProducerLimits) -> StateParts:
+    """Return the parts of the state that these bytes encode. Raises InternalError if the bytes are damaged, or of an
+    unknown format."""
     try:
         return _Reader(data, limits).state(*_checked_counts(data))
     except (struct.error, StopIteration, UnicodeDecodeError) as error:
-        raise InternalError(f"A snapshot of the state does not hold what it says that it holds ({error}).") from error
+        raise InternalError(f"A snapshot of the state is damaged ({error}): fetch it again.") from error
 
 
 def _topic(topic: Topic) -> bytes:
@@ -118,15 +123,16 @@ def _shard(shard: int, founders: Mapping[int, bytes]) -> bytes:
 
 
 def _checked_counts(data: bytes) -> list[int]:
-    """The header's numbers, from the next topic id on."""
+    """Check magic number, version and CRC. Return the numbers of the header after the version."""
     if len(data) < _HEADER.size + _CRC.size:
-        raise InternalError(f"{len(data)} bytes are fewer than a snapshot of the state has.")
+        raise InternalError(f"A snapshot of the state has only {len(data)} bytes: fetch it again.")
     magic, version, *counts = _HEADER.unpack_from(data)
     if magic != MAGIC:
-        raise InternalError("These bytes are no snapshot of the state.")
+        raise InternalError("These bytes are not a snapshot of the state: fetch it again.")
     if version != VERSION:
         raise InternalError(
-            f"A snapshot of the state is of version {version}, this program knows {VERSION}: use the one that wrote it."
+            f"A snapshot of the state has version {version}, and this program knows version {VERSION}: use the program "
+            "that wrote the snapshot."
         )
     if (google_crc32c.value(data[: -_CRC.size]),) != _CRC.unpack_from(data, len(data) - _CRC.size):
         raise InternalError("The CRC of a snapshot of the state is wrong: fetch it again.")
@@ -134,7 +140,7 @@ def _checked_counts(data: bytes) -> list[int]:
 
 
 class _Reader:
-    """Takes the parts out of the bytes, in their order."""
+    """Reads the parts from the bytes, in their order."""
 
     def __init__(self, data: bytes, limits: ProducerLimits) -> None:
         self._data = data
@@ -151,7 +157,7 @@ class _Reader:
         holds: int,
         shards: int,
         consumed: int,
-    ) -> Parts:
+    ) -> StateParts:
         table = TopicTable([self._topic() for _ in range(topics)], next_id, changed_at)
         next_offsets = {(topic_id, queue): offset for topic_id, queue, offset in self._each(_OFFSET, offsets)}
         known = Producers(self._limits, [self._producer() for _ in range(producers)])
@@ -159,8 +165,10 @@ class _Reader:
         known_shards = ShardTable([self._shard() for _ in range(shards)])
         consumption = decode_consumption(self._take(consumed))
         if self._at != len(self._data) - _CRC.size:
-            raise InternalError(f"A snapshot of the state of {len(self._data)} bytes ends at {self._at}.")
-        return table, next_offsets, known, held, known_shards, consumption
+            raise InternalError(
+                f"A snapshot of the state has {len(self._data)} bytes, but its content ends at {self._at}."
+            )
+        return StateParts(table, next_offsets, known, held, known_shards, consumption)
 
     def _topic(self) -> Topic:
         topic_id, queues, created_ms, name_bytes = next(self._each(_TOPIC, 1))

@@ -1,7 +1,7 @@
-"""The holds of the log. While the log has a hold, its start does not move.
+"""The holds of the log. While the log has a hold, the log start does not move.
 
-A hold is taken at an entry, and all earlier entries stay. It expires by the append times of entries, not by a local
-clock, so every replica drops the same holds at the same index.
+A hold begins with an entry, and all entries before that entry stay in the log. It expires by the append times of
+entries and not by a local clock, so every replica drops the same holds at the same index.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ledger.holds import MAX_HOLDS
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """`index`: of the entry by which it was taken. Times are append times, ms since 1970."""
+    """A hold. `index` is the index of the entry that took the hold. Times are append times in ms since 1970."""
 
     name: str
     index: int
@@ -24,11 +24,11 @@ class Hold:
 
 
 class HoldTable:
-    """Every hold, by name."""
+    """All holds, by name."""
 
     def __init__(self, holds: Iterable[Hold] = ()) -> None:
         self._by_name = {hold.name: hold for hold in sorted(holds, key=lambda hold: hold.name)}
-        # The first one to go; len(self) == 0 where it is None.
+        # The earliest expiry of all holds; None exactly if there are no holds.
         self._next_expiry: int | None = None
         self._look_ahead()
 
@@ -36,11 +36,11 @@ class HoldTable:
         return len(self._by_name)
 
     def __iter__(self) -> Iterator[Hold]:
-        """In the order of their names."""
+        """Yield the holds, sorted by name."""
         return iter(sorted(self._by_name.values(), key=lambda hold: hold.name))
 
     def take(self, name: str, *, index: int, now_ms: int, ttl_ms: int) -> Hold:
-        """A new hold, or one that is there already and expires later or sooner from now on."""
+        """Take a hold, or change the expiry of the hold of this name. Returns the hold. Raises InvalidArgumentError."""
         self.check_room(name)
         hold = Hold(name, index, now_ms, now_ms + ttl_ms)
         if (known := self._by_name.get(name)) is not None:
@@ -50,18 +50,20 @@ class HoldTable:
         return hold
 
     def check_room(self, name: str) -> None:
-        """Raise InvalidArgumentError if there are as many as there may be, and none of this name."""
+        """Raise InvalidArgumentError if a hold of this name would exceed the limit of holds."""
         if name not in self._by_name and len(self) >= MAX_HOLDS:
-            raise InvalidArgumentError(f"There are {len(self)} holds already, as many as there may be: release one.")
+            raise InvalidArgumentError(
+                f"There are {len(self)} holds already, which is the limit: release a hold first."
+            )
 
     def release(self, name: str) -> bool:
-        """Whether there was one of this name."""
+        """Release a hold. Returns whether there was a hold of this name."""
         known = self._by_name.pop(name, None)
         self._look_ahead()
         return known is not None
 
     def expire(self, now_ms: int) -> None:
-        """Forget those that have lasted as long as they may. Nearly free while there is none to forget."""
+        """Remove expired holds. Costs almost nothing while no hold expires."""
         if self._next_expiry is None or now_ms < self._next_expiry:
             return
         self._by_name = {name: hold for name, hold in self._by_name.items() if hold.expires_ms > now_ms}

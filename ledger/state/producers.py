@@ -1,7 +1,7 @@
-"""The known producers, and when they expire.
+"""The known producers, with their sequences and their expiry.
 
-A producer expires by the append times of entries, not by a local clock, so every replica forgets the same producers at
-the same index. The table is sorted by last use, so the next producer to expire is at its front.
+A producer expires by the append times of entries and not by a local clock, so every replica forgets the same producers
+at the same index. The table is sorted by last use, so the producer that expires next is at its front.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ledger.state.sequence import BatchRecord, Decision, Sequence, check_first
 
 
 class ProducerQueue(NamedTuple):
-    """A producer in one queue: each has a sequence of its own."""
+    """A producer and one queue that it writes to. A producer has one sequence for each queue."""
 
     producer_id: int
     topic_id: int
@@ -24,18 +24,20 @@ class ProducerQueue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProducerLimits:
-    """When producers are forgotten. The same on every replica, always: part of what the state machine is."""
+    """When producers are forgotten. The values must be equal on all replicas and must never change, because the state
+    depends on them."""
 
     expiry_ms: int = 24 * 60 * 60 * 1000
+    # Sequences, that is pairs of producer and queue.
     most: int = 100_000
 
 
 class Producers:
-    """Every known producer and queue, least recently used first."""
+    """The sequences of all known producers, least recently used first."""
 
     def __init__(self, limits: ProducerLimits, sequences: Iterable[tuple[ProducerQueue, Sequence]] = ()) -> None:
         self._limits = limits
-        # in the order of last_append_time_ms; len <= limits.most
+        # In the order of last_append_time_ms; len <= limits.most.
         self._sequences = OrderedDict(sequences)
 
     def __len__(self) -> int:
@@ -45,16 +47,16 @@ class Producers:
         return iter(self._sequences.items())
 
     def get(self, key: ProducerQueue) -> Sequence | None:
-        """Where this producer stands; None if it is not known."""
+        """Return the sequence of a producer in a queue, or None if the producer is not known there."""
         return self._sequences.get(key)
 
     def check(self, key: ProducerQueue, epoch: int, first_sequence: int, count: int) -> Decision:
-        """What is to be done with a batch; changes nothing."""
+        """Decide about a batch. Changes nothing."""
         sequence = self._sequences.get(key)
         return check_first(first_sequence) if sequence is None else sequence.check(epoch, first_sequence, count)
 
     def add(self, key: ProducerQueue, epoch: int, record: BatchRecord) -> None:
-        """Take the batch of a committed entry, and forget whom its append time makes too old."""
+        """Add a committed batch, and forget the producers that have expired at its append time."""
         sequence = self._sequences.get(key)
         if sequence is None:
             sequence = self._sequences[key] = Sequence(epoch)
@@ -63,16 +65,17 @@ class Producers:
         self.expire(record.append_time_ms)
 
     def forget(self, key: ProducerQueue) -> None:
-        """As if it had expired."""
+        """Forget a producer in a queue as if it had expired."""
         self._sequences.pop(key, None)
 
     def forget_topic(self, topic_id: int) -> None:
-        """Nobody can write to it any more."""
+        """Forget all producers in the queues of a deleted topic."""
         for key in [key for key in self._sequences if key.topic_id == topic_id]:
             del self._sequences[key]
 
     def expire(self, now_ms: int) -> None:
-        """Forget producers that wrote nothing for too long, and the oldest where there are too many."""
+        """Forget producers that have written nothing for `expiry_ms`, and the least recently used ones above the
+        limit."""
         while self._sequences:
             oldest = next(iter(self._sequences.values()))
             unused_ms = now_ms - oldest.last_append_time_ms

@@ -1,12 +1,14 @@
-"""How far each consumer group has come with each queue of this shard.
+"""The progress of each consumer group in each queue of this shard.
 
-    consumed            settled        in hand or to come
-    | 0 .. offset - 1 |  o . o . . o  . . .                  settled: moved to be consumed again later, or given up
+    consumed            settled        not consumed yet
+    | 0 .. offset - 1 |  o . o . . o  . . .                  settled: moved to a retry topic or to the dead letters
 
-A queue of a consumer group is consumed by one member at a time, and each new one comes with a higher *epoch*.
-Who claims the queue by an epoch fences all earlier ones, here, where offsets change: no clock and no lease is needed
-for that. Offsets never fall, but by `reset`. That ends the present owner's claim too, which may be made again by the
-same epoch; so resets are counted, and what an owner sent before one does not count behind it.
+One member of a consumer group consumes a queue at a time, and each new owner has a higher *epoch*. A claim by an epoch
+fences all earlier epochs. Fencing happens in this table, where offsets change, so it needs no clock and no lease.
+
+An offset never decreases, except by `reset`. A reset also ends the claim of the present owner, and that owner may claim
+the queue again by the same epoch. Therefore resets are counted: a request that an owner sent before a reset is refused
+after the reset.
 """
 
 from __future__ import annotations
@@ -18,14 +20,14 @@ from typing import NamedTuple
 
 from ledger.errors import BusyError, ConsumerFencedError, GroupFullError, OffsetBeyondEndError
 
-# Of all consumer groups together: for 200 of them on 1,000 queues.
+# Of all consumer groups together: enough for 200 consumer groups with 1,000 queues each.
 MAX_CONSUMED_QUEUES = 200_000
-# Of one queue: its owner has to consume the first ones before more may be moved.
+# Of one queue. Above this number the owner must consume the first messages before it may move more.
 MAX_SETTLED = 10_000
 
 
 class ConsumedQueue(NamedTuple):
-    """A queue, as one consumer group sees it."""
+    """A consumer group and one queue that it consumes."""
 
     consumer_group: str
     topic_id: int
@@ -33,87 +35,93 @@ class ConsumedQueue(NamedTuple):
 
 
 @dataclass(slots=True)
-class Progress:
-    # Of the last claim; 0: none yet.
+class QueueProgress:
+    """The progress of one consumer group in one queue."""
+
+    # Epoch of the last claim; 0 before the first claim.
     epoch: int
-    # Of the first message that is not consumed.
+    # Offset of the first message that is not consumed.
     offset: int
-    # How often the offset was set; a claim from before the last time has ended.
+    # How often the offset was reset. A reset ends the claims before it.
     resets: int = 0
-    # Offsets from `offset` on that are settled, ascending.
+    # Settled offsets, ascending; each > `offset`.
     settled: list[int] = field(default_factory=list)
 
     def has_settled(self, offset: int) -> bool:
-        """Whether that message need not be consumed from this queue (any more)."""
+        """Whether the message at this offset is consumed or settled."""
         at = bisect_left(self.settled, offset)
         return offset < self.offset or (at < len(self.settled) and self.settled[at] == offset)
 
 
 class ProgressTable:
-    """Of every consumer group and queue that has been claimed once."""
+    """The progress of every consumer group in every queue that it has claimed."""
 
-    def __init__(self, progress: Iterable[tuple[ConsumedQueue, Progress]] = ()) -> None:
+    def __init__(self, progress: Iterable[tuple[ConsumedQueue, QueueProgress]] = ()) -> None:
         self._progress = dict(progress)
 
     def __len__(self) -> int:
         return len(self._progress)
 
-    def __iter__(self) -> Iterator[tuple[ConsumedQueue, Progress]]:
-        """In the order of names, topics and queues."""
+    def __iter__(self) -> Iterator[tuple[ConsumedQueue, QueueProgress]]:
+        """Yield all progress, sorted by consumer group, topic and queue."""
         return iter(sorted(self._progress.items(), key=lambda each: each[0]))
 
-    def get(self, key: ConsumedQueue) -> Progress | None:
+    def get(self, key: ConsumedQueue) -> QueueProgress | None:
         return self._progress.get(key)
 
-    def in_any_order(self) -> list[tuple[ConsumedQueue, Progress]]:
+    def in_any_order(self) -> list[tuple[ConsumedQueue, QueueProgress]]:
         return list(self._progress.items())
 
-    def of(self, consumer_group: str) -> list[tuple[ConsumedQueue, Progress]]:
-        """In the order of topics and queues."""
+    def of(self, consumer_group: str) -> list[tuple[ConsumedQueue, QueueProgress]]:
+        """Return the progress of one consumer group, sorted by topic and queue."""
         return sorted(
             ((key, progress) for key, progress in self._progress.items() if key.consumer_group == consumer_group),
             key=lambda each: each[0],
         )
 
-    def claim(self, key: ConsumedQueue, epoch: int, start_offset: int) -> Progress:
-        """From now on epochs before this one are fenced. `start_offset`: where a consumer group begins that has not
-        begun with this queue. Raises ConsumerFencedError where this one is fenced itself, GroupFullError."""
+    def claim(self, key: ConsumedQueue, epoch: int, start_offset: int) -> QueueProgress:
+        """Claim a queue by an epoch, and fence all earlier epochs. A consumer group without progress in this queue
+        begins at `start_offset`. Raises ConsumerFencedError if a later epoch has claimed the queue, GroupFullError."""
         progress = self._progress.get(key) or self._begin(key, epoch, start_offset)
         if epoch < progress.epoch:
             raise _fenced(key, epoch)
         progress.epoch = epoch
         return progress
 
-    def acknowledge(self, key: ConsumedQueue, epoch: int, resets: int, offset: int, *, end: int) -> Progress:
-        """All before `offset` is consumed, by who claimed the queue by that epoch, after so many resets. `end`: the
-        queue's. Raises ConsumerFencedError, OffsetBeyondEndError."""
+    def acknowledge(self, key: ConsumedQueue, epoch: int, resets: int, offset: int, *, end: int) -> QueueProgress:
+        """Mark all messages before `offset` as consumed. `end` is the end of the queue. Raises OffsetBeyondEndError, or
+        ConsumerFencedError if epoch and resets are not those of the last claim."""
         progress = self._owned(key, epoch, resets)
         _check_end(key, offset, end)
         self._advance(progress, offset)
         return progress
 
     def may_settle(self, key: ConsumedQueue, epoch: int, resets: int, offset: int, *, moving: int = 0) -> bool:
-        """Whether who claimed the queue by that epoch, after so many resets, may move this message elsewhere, while so
-        many others are on their way; False: it is settled, or consumed. Raises ConsumerFencedError, BusyError."""
+        """Whether the owner may move this message. Returns False if the message is consumed or settled already.
+
+        `moving` is the number of other moves from this queue that are not committed yet. Raises BusyError, or
+        ConsumerFencedError if epoch and resets are not those of the last claim."""
         progress = self._owned(key, epoch, resets)
         if progress.has_settled(offset):
             return False
-        if len(progress.settled) + moving >= MAX_SETTLED and offset > progress.offset:  # the first one frees others
+        # Moving the first message is always allowed, because it frees the settled ones after it.
+        if len(progress.settled) + moving >= MAX_SETTLED and offset > progress.offset:
             raise BusyError(
-                f"{MAX_SETTLED} messages of queue {key.queue} were moved behind one that is not consumed: consume it."
+                f"{MAX_SETTLED} messages of queue {key.queue} were moved after message {progress.offset}, "
+                "which is not consumed: finish that message first."
             )
         return True
 
     def settle(self, key: ConsumedQueue, offset: int) -> None:
-        """This message is somewhere else from now on. Whether it might go there the leader has decided."""
+        """Mark a message as settled. The leader has checked before the append that the message may be moved."""
         progress = self._progress.get(key)
         if progress is not None and not progress.has_settled(offset):
             insort(progress.settled, offset)
             self._advance(progress, progress.offset)
 
-    def reset(self, key: ConsumedQueue, offset: int, *, end: int) -> Progress:
-        """The consumer group goes on at `offset`, wherever it was. `end`: the queue's. Raises OffsetBeyondEndError,
-        GroupFullError."""
+    def reset(self, key: ConsumedQueue, offset: int, *, end: int) -> QueueProgress:
+        """Set the offset of the consumer group, forward or back. `end` is the end of the queue. Raises
+        OffsetBeyondEndError, GroupFullError."""
         _check_end(key, offset, end)
         progress = self._progress.get(key) or self._begin(key, 0, offset)
         progress.offset, progress.settled = offset, []
@@ -121,36 +129,38 @@ class ProgressTable:
         return progress
 
     def forget(self, consumer_group: str) -> int:
-        """The consumer group has never been. Returns how many queues it had."""
+        """Remove all progress of the consumer group. Returns in how many queues it had progress."""
         gone = [key for key in self._progress if key.consumer_group == consumer_group]
         for key in gone:
             del self._progress[key]
         return len(gone)
 
     def forget_topic(self, topic_id: int) -> None:
-        """It has been deleted."""
+        """Remove all progress in the queues of a deleted topic."""
         for key in [key for key in self._progress if key.topic_id == topic_id]:
             del self._progress[key]
 
-    def _begin(self, key: ConsumedQueue, epoch: int, offset: int) -> Progress:
+    def _begin(self, key: ConsumedQueue, epoch: int, offset: int) -> QueueProgress:
         if len(self) >= MAX_CONSUMED_QUEUES:
             raise GroupFullError(
-                f"It is known of {len(self)} queues how far each consumer group has come, as many as may be: delete "
-                "consumer groups that are not needed any more."
+                f"This shard stores the progress of consumer groups in {len(self)} queues, which is the "
+                f"limit: delete consumer "
+                "groups that you no longer need."
             )
-        progress = self._progress[key] = Progress(epoch, offset)
+        progress = self._progress[key] = QueueProgress(epoch, offset)
         return progress
 
-    def _owned(self, key: ConsumedQueue, epoch: int, resets: int) -> Progress:
-        """Raises ConsumerFencedError unless it was claimed by this epoch last, and was not reset since."""
+    def _owned(self, key: ConsumedQueue, epoch: int, resets: int) -> QueueProgress:
+        """Return the progress. Raises ConsumerFencedError unless the last claim was by this epoch and no reset followed
+        it."""
         progress = self._progress.get(key)
         if progress is None or not epoch or (epoch, resets) != (progress.epoch, progress.resets):
             raise _fenced(key, epoch)
         return progress
 
     @staticmethod
-    def _advance(progress: Progress, offset: int) -> None:
-        """To there, and over what is settled from there on."""
+    def _advance(progress: QueueProgress, offset: int) -> None:
+        """Advance to `offset`, and past the settled messages that follow directly."""
         offset, settled = max(progress.offset, offset), progress.settled
         passed = bisect_left(settled, offset)
         while passed < len(settled) and settled[passed] == offset:
@@ -163,7 +173,7 @@ class ProgressTable:
 def _check_end(key: ConsumedQueue, offset: int, end: int) -> None:
     if offset > end:
         raise OffsetBeyondEndError(
-            f"Consumer group {key.consumer_group!r} cannot have come to offset {offset} of queue {key.queue}: "
+            f"Consumer group {key.consumer_group!r} cannot acknowledge or set offset {offset} of queue {key.queue}: "
             f"the queue ends at {end}.",
             end_offset=end,
         )
@@ -172,5 +182,5 @@ def _check_end(key: ConsumedQueue, offset: int, end: int) -> None:
 def _fenced(key: ConsumedQueue, epoch: int) -> ConsumerFencedError:
     return ConsumerFencedError(
         f"Queue {key.queue} of topic {key.topic_id} is not this member's any more (epoch {epoch}): another member of "
-        f"consumer group {key.consumer_group!r} has it, or its offset was reset. Claim it again if it is yours."
+        f"consumer group {key.consumer_group!r} owns it, or its offset was reset. If you still own it, claim it again."
     )

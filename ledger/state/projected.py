@@ -1,12 +1,13 @@
-"""What the leader knows ahead of commit: the applied state, and on top of it what it has appended itself.
+"""The projected state: the applied state with the leader's own entries that are not committed yet.
 
-An overlay: it holds only the queues, producers and topic names that uncommitted entries touch, and falls
-through to the applied state for all else; when an entry is applied, what it had put there goes. A new leader starts
-with an empty one once its no-op is applied, and drops it when it steps down: nothing is ever rolled back.
+The projected state is an overlay. It stores only the queues, producers and topics that uncommitted entries change, and
+takes everything else from the applied state. When an entry is applied, its part of the overlay is dropped. A new leader
+starts with an empty overlay after it has applied its no-op, and drops the overlay when its leadership ends. So nothing
+is ever rolled back.
 
     check  ->  admit_batch  ->  (the entry is appended)  ->  appended  ->  (committed, applied)  ->  settle
 
-The applied state is never changed here.
+This module never changes the applied state.
 """
 
 from __future__ import annotations
@@ -22,37 +23,38 @@ from ledger.topics import validate_queue_count, validate_stored_name
 
 
 class Projected:
-    """The state as it will be when everything that this leader has appended is committed."""
+    """The state that will result when every entry of this leader is committed."""
 
     def __init__(self, state: State) -> None:
         self._state = state
-        # Admitted and not settled, in the order of admission; their indexes rise, those at the end may still be 0.
+        # Admitted batches that are not applied yet, in the order of admission. Their indexes rise; at the end they may
+        # still be 0, because the batch is not appended yet.
         self._pending: deque[tuple[ProducerQueue, BatchRecord]] = deque()
-        # What the pending ones touched, and nothing else: topic id and queue -> next offset, producer -> sequence.
+        # The queues and sequences that pending batches change: (topic id, queue) -> next offset, producer -> sequence.
         self._next_offsets: dict[tuple[int, int], int] = {}
         self._sequences: dict[ProducerQueue, Sequence] = {}
-        # Topics to come, and the shards of their queues.
+        # Topics whose creation is not applied yet: name -> the shards of their queues.
         self._new_topics: dict[str, tuple[int, ...]] = {}
-        # Ids of topics that are to go (a dict, because a set has no order).
+        # Ids of topics whose deletion is not applied yet (a dict, because a set has no order).
         self._going: dict[int, None] = {}
 
     def next_offset(self, topic_id: int, queue: int) -> int:
-        """The offset that the queue's next message will get."""
+        """Return the offset that the next appended message of the queue gets."""
         offset = self._next_offsets.get((topic_id, queue))
         return self._state.next_offset(topic_id, queue) if offset is None else offset
 
     def require(self, topic_id: int, queue: int) -> None:
-        """Raise UnknownTopic- or UnknownQueueError where nothing can be appended to that queue any more, or yet."""
+        """Raise UnknownTopicError or UnknownQueueError if the queue does not exist or its topic is being deleted."""
         if topic_id in self._going:
-            raise UnknownTopicError(f"Topic {topic_id} is being deleted.")
+            raise UnknownTopicError(f"Topic {topic_id} is being deleted: no more messages can be sent to it.")
         self._state.topics.require(topic_id, queue)
 
     def check(
         self, *, topic_id: int, queue: int, producer_id: int, epoch: int, first_sequence: int, count: int
     ) -> Decision:
-        """What is to be done with a batch; changes nothing. UnknownTopic- or UnknownQueueError where it has no place.
+        """Decide about a batch. Changes nothing. Raises UnknownTopicError, UnknownQueueError.
 
-        The record of a Duplicate says at which index the first one lies: its result holds once that is committed.
+        The record of a Duplicate has the index of the first batch. The result is valid when that entry is committed.
         """
         self.require(topic_id, queue)
         key = ProducerQueue(producer_id, topic_id, queue)
@@ -64,8 +66,8 @@ class Projected:
     def admit_batch(
         self, *, topic_id: int, queue: int, producer_id: int, epoch: int, first_sequence: int, count: int
     ) -> BatchRecord:
-        """Give a batch that `check` accepted its base offset. The record is to be completed with `appended`. Raises as
-        `require` does."""
+        """Give an accepted batch its base offset. Returns its record, which `appended` completes. Raises like
+        `require`."""
         self.require(topic_id, queue)
         key = ProducerQueue(producer_id, topic_id, queue)
         record = BatchRecord(first_sequence, count, base_offset=self.next_offset(topic_id, queue))
@@ -75,19 +77,19 @@ class Projected:
         return record
 
     def appended(self, record: BatchRecord, *, index: int, term: int, append_time_ms: int) -> None:
-        """Say where the entry of an admitted batch lies."""
+        """Complete the record of an admitted batch when its entry is appended."""
         assert record.index == 0, f"the batch at index {record.index} was appended again at {index}"
         record.index, record.term, record.append_time_ms = index, term, append_time_ms
 
     def placed(self) -> Iterator[int]:
-        """The shard of each queue that there is, or will be."""
+        """Yield the shard of each queue, including the queues of topics that are being created."""
         for topic in self._state.topics:
             yield from topic.shards
         for shards in self._new_topics.values():
             yield from shards
 
     def admit_topic(self, name: str, queues: int, shards: tuple[int, ...] = ()) -> None:
-        """Take the creation of a topic, which is appended next; or say why it cannot be created."""
+        """Note a topic whose creation is appended next. Raises LedgerError if the topic cannot be created."""
         validate_stored_name(name)
         validate_queue_count(queues)
         self._state.topics.check_free(name)
@@ -96,11 +98,11 @@ class Projected:
         self._new_topics[name] = shards
 
     def admit_deletion(self, topic_id: int) -> None:
-        """Take the deletion of a topic, which is appended next: nothing of that topic may come behind it."""
+        """Note a topic whose deletion is appended next. No batch of this topic may be appended after the deletion."""
         self._going[topic_id] = None
 
     def settle(self, applied: int) -> None:
-        """Drop what the applied state, which has come to this index, now says itself."""
+        """Drop the parts of the overlay that the applied state contains now. `applied` is its index."""
         while self._pending and 0 < self._pending[0][1].index <= applied:
             self._drop(*self._pending.popleft())
         if self._new_topics:
@@ -117,7 +119,7 @@ class Projected:
         return sequence
 
     def _drop(self, key: ProducerQueue, record: BatchRecord) -> None:
-        """Forget what this record touched, unless a later one touched it too."""
+        """Drop queue and sequence of this record, unless a later pending batch changes them too."""
         queue = (key.topic_id, key.queue)
         if self._next_offsets.get(queue) == record.base_offset + record.count:
             del self._next_offsets[queue]

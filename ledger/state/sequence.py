@@ -1,17 +1,17 @@
-"""One producer's sequence in one queue: what may come next, and what has been before.
+"""The sequence of one producer in one queue, by which the leader recognises repeated and missing batches.
 
-A producer numbers the messages that it sends to a queue from 0; so a batch either continues the sequence,
-repeats a part of it, or comes too early. The last few batches are remembered with their results, and a repeat of one
-of them is answered with these. A new epoch starts again at 0 and shuts the older ones out.
+A producer numbers the messages that it sends to a queue from 0. So a batch continues the sequence, repeats a part of
+it, or leaves a gap. The sequence remembers the results of the last few batches, and a repeat of one of them receives
+the same result. A new epoch of the producer starts again at 0 and fences the earlier epochs.
 
-    epoch of the batch       its first sequence                  decision
-    below ours               any                                 Fenced
-    ours                     = next sequence                     Accept
-                             > next sequence                     Gap
-                             < next, a remembered batch          Duplicate
-                             < next, otherwise                   Forgotten
-    above ours, or unknown   = 0                                 Accept
-                             > 0                                 Gap
+    epoch of the batch               first sequence of the batch         decision
+    older than the known epoch       any                                 Fenced
+    equal to the known epoch         = next sequence                     Accept
+                                     > next sequence                     SequenceGap
+                                     < next, a remembered batch          Duplicate
+                                     < next, otherwise                   Forgotten
+    newer, or producer unknown       = 0                                 Accept
+                                     > 0                                 SequenceGap
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from dataclasses import dataclass, field
 
 from ledger.errors import DuplicateForgottenError, ProducerFencedError, SequenceGapError
 
-# At least as many as a client keeps in flight for one queue (5), so that whatever it repeats is still known.
+# More than a client keeps in flight for one queue (5), so every batch that a client repeats is still remembered.
 REMEMBERED_BATCHES = 8
 
 
 @dataclass(slots=True)
 class BatchRecord:
-    """A batch that has its place in a queue.
+    """A batch that has its offsets in a queue.
 
-    On the leader the last three are 0 until the entry has been appended (`Projected.appended` sets them); once applied,
-    nothing changes any more.
-    """
+    On the leader the last three fields are 0 until the entry is appended (`Projected.appended` sets them). The record
+    of an applied batch never changes."""
 
     first_sequence: int
     count: int
@@ -47,23 +46,24 @@ class Accept:
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """The batch repeats this one, whose result is its result, once the entry at `record.index` is committed."""
+    """The batch repeats the batch of `record`, and gets the same result when the entry at `record.index` is
+    committed."""
 
     record: BatchRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """Batches before this one are missing: `expected` is the sequence that may come (0 for an unknown producer)."""
+class SequenceGap:
+    """Batches before this batch are missing. `expected` is the next sequence of the producer (0 if it is unknown)."""
 
     expected: int
     first_sequence: int
 
     def error(self) -> SequenceGapError:
-        """As the producer is told."""
+        """Return the error for the producer."""
         return SequenceGapError(
-            f"A batch with sequence {self.first_sequence} came where {self.expected} must be next: "
-            "send what lies between first, in order."
+            f"A batch has sequence {self.first_sequence}, but the next sequence of its producer is {self.expected}: "
+            "send the batches between first, in order."
         )
 
 
@@ -75,48 +75,50 @@ class Fenced:
     current_epoch: int
 
     def error(self) -> ProducerFencedError:
-        """As the producer is told."""
+        """Return the error for the producer."""
         return ProducerFencedError(
-            f"A batch of epoch {self.epoch} came after epoch {self.current_epoch} of the same producer had begun: "
-            "another producer took over its id; start anew with a new one."
+            f"A batch has epoch {self.epoch}, but its producer has begun epoch {self.current_epoch}: "
+            f"another producer uses the "
+            "same id; create a new producer."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """The batch repeats sequences that were used, but is none of the remembered batches."""
+    """The batch repeats sequences that were used, and it is not one of the remembered batches."""
 
     first_sequence: int
     next_sequence: int
 
     def error(self) -> DuplicateForgottenError:
-        """As the producer is told."""
+        """Return the error for the producer."""
         return DuplicateForgottenError(
-            f"A batch with sequence {self.first_sequence} repeats what was committed long ago ({self.next_sequence} is "
-            "next): its messages are in the queue, but their offsets are no longer remembered.",
+            f"A batch with sequence {self.first_sequence} repeats a batch that was committed long "
+            f"ago (the next sequence is "
+            f"{self.next_sequence}): its messages are in the queue, but their offsets are no longer remembered.",
             next_sequence=self.next_sequence,
         )
 
 
-Decision = Accept | Duplicate | Gap | Fenced | Forgotten
+Decision = Accept | Duplicate | SequenceGap | Fenced | Forgotten
 
 ACCEPT = Accept()
 
 
 @dataclass(slots=True)
 class Sequence:
-    """Where a known producer stands in one queue."""
+    """The sequence of a known producer in one queue."""
 
     epoch: int
-    # = first_sequence + count of the last batch of this epoch; 0 before the first
+    # first_sequence + count of the last batch of this epoch; 0 before the first batch.
     next_sequence: int = 0
-    # append time of the last batch; never falls
+    # Append time of the last batch; never decreases.
     last_append_time_ms: int = 0
-    # of this epoch, oldest first, each one's sequences directly behind those of the one before
+    # The last batches of this epoch, oldest first. Their sequences follow each other without gaps.
     records: list[BatchRecord] = field(default_factory=list)
 
     def check(self, epoch: int, first_sequence: int, count: int) -> Decision:
-        """What is to be done with a batch; changes nothing."""
+        """Decide about a batch. Changes nothing."""
         if epoch < self.epoch:
             return Fenced(epoch, self.epoch)
         if epoch > self.epoch:
@@ -124,14 +126,14 @@ class Sequence:
         if first_sequence == self.next_sequence:
             return ACCEPT
         if first_sequence > self.next_sequence:
-            return Gap(self.next_sequence, first_sequence)
+            return SequenceGap(self.next_sequence, first_sequence)
         for record in self.records:
             if record.first_sequence == first_sequence and record.count == count:
                 return Duplicate(record)
         return Forgotten(first_sequence, self.next_sequence)
 
     def add(self, epoch: int, record: BatchRecord) -> None:
-        """Take a batch that was accepted."""
+        """Add an accepted batch."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.records.clear()
@@ -142,10 +144,10 @@ class Sequence:
             del self.records[0]
 
     def copy(self) -> Sequence:
-        """One that can go on by itself. The records stay shared."""
+        """Return a copy that can advance independently. The records are shared."""
         return Sequence(self.epoch, self.next_sequence, self.last_append_time_ms, self.records.copy())
 
 
 def check_first(first_sequence: int) -> Decision:
-    """What is to be done with the first batch of a producer or epoch."""
-    return ACCEPT if first_sequence == 0 else Gap(0, first_sequence)
+    """Decide about the first batch of a producer or epoch."""
+    return ACCEPT if first_sequence == 0 else SequenceGap(0, first_sequence)

@@ -18,7 +18,8 @@ MAX_SHARDS = 64
 
 
 class ShardTable:
-    """Every shard but 0, by number, with the nodes that it begins on, the one first that is to lead it."""
+    """Every shard except shard 0, by number, with the nodes on which it begins. The first node is the preferred
+    leader."""
 
     def __init__(self, shards: Iterable[tuple[int, Mapping[int, bytes]]] = ()) -> None:
         self._founders = {shard: dict(founders) for shard, founders in sorted(shards, key=itemgetter(0))}
@@ -27,7 +28,7 @@ class ShardTable:
         return len(self._founders)
 
     def __iter__(self) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """(number, nodes), by number."""
+        """Yield (number, nodes) of each shard, sorted by number."""
         return ((shard, tuple(founders)) for shard, founders in self._founders.items())
 
     def __contains__(self, shard: int) -> bool:
@@ -35,30 +36,34 @@ class ShardTable:
 
     @property
     def numbers(self) -> list[int]:
-        """Of all shards, 0 too."""
+        """The numbers of all shards, including shard 0."""
         return [0, *self._founders]
 
     def nodes(self, shard: int) -> tuple[int, ...]:
-        """Which it begins on; empty for shard 0 and where there is no such shard."""
+        """Return the nodes on which the shard begins. Empty for shard 0 and for an unknown shard."""
         return tuple(self.founders(shard))
 
     def founders(self, shard: int) -> Mapping[int, bytes]:
-        """The nodes that it begins on, and the incarnation that each had in shard 0 then."""
+        """Return the nodes on which the shard begins, each with its incarnation in shard 0 at that time."""
         return self._founders.get(shard, {})
 
     def add(self, shard: int, nodes: Sequence[int], incarnations: Sequence[bytes]) -> None:
-        """Nothing, where there is such a shard. Raises InvalidArgumentError."""
+        """Add a shard. Does nothing if the shard exists. Raises InvalidArgumentError."""
         if shard in self._founders:
             return
         if shard != len(self._founders) + 1 or shard >= MAX_SHARDS:
             raise InvalidArgumentError(
-                f"The next shard is {len(self._founders) + 1}, not {shard}; there are {MAX_SHARDS} at most."
+                f"Shard {shard} cannot be added: the next shard is {len(self._founders) + 1}, and a "
+                f"cluster has at most {MAX_SHARDS} "
+                "shards."
             )
         if not nodes or len(set(nodes)) < len(nodes) or min(nodes) < 1:
-            raise InvalidArgumentError(f"A shard cannot begin on the nodes {list(nodes)}: name different ones.")
+            raise InvalidArgumentError(
+                f"A shard cannot begin on the nodes {list(nodes)}: name different nodes, numbered from 1."
+            )
         if [len(each) for each in incarnations] != [INCARNATION_BYTES] * len(nodes):
             raise InvalidArgumentError(
-                f"A shard cannot begin on the nodes {list(nodes)} without the incarnation of each "
+                f"A shard cannot begin on the nodes {list(nodes)}: give the incarnation of each node "
                 f"({INCARNATION_BYTES} bytes)."
             )
         self._founders[shard] = dict(zip(nodes, incarnations, strict=True))

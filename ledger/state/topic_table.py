@@ -1,8 +1,9 @@
 """The topics by id and by name, and the shard of each of their queues.
 
-Ids count up from 1 and are never reused, so data with a topic's id cannot belong to a later topic of the same name.
-Shard 0 creates and deletes topics and stores all of them. Every other shard stores the topics with queues in it: it is
-informed when these queues are opened, and when a topic is deleted. Queues are only added, at the end.
+Topic ids count up from 1 and are never reused, so data with a topic's id cannot belong to a later topic of that name.
+Shard 0 creates and deletes topics and stores all of them. Every other shard stores the topics that have queues in
+it, because the leader of shard 0 opens and deletes topics there. Queues are never removed from a topic; new queues are
+added at the end.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ledger.errors import TopicExistsError, UnknownQueueError, UnknownTopicError
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A named stream. Queue i lives in shard `shards[i]`; the first `opened` queues are open there."""
+    """A named set of queues. Queue i is in shard `shards[i]`. The first `opened` queues are open for writing."""
 
     topic_id: int
     name: str
@@ -29,21 +30,23 @@ class Topic:
 
     @property
     def is_open(self) -> bool:
-        """Whether all its queues are."""
+        """Whether all queues of the topic are open."""
         return self.opened == len(self.shards)
 
 
 class TopicTable:
-    """Every topic, in the order in which this table came to know it."""
+    """All topics, in the order in which they were added."""
 
     def __init__(self, topics: Iterable[Topic] = (), next_id: int = 1, changed_at: int = 0) -> None:
         self._next_id = next_id
-        # Index of the last entry that changed topics: of two tables of one shard, the one with the larger is newer.
+        # Index of the last entry that changed topics. Of two tables of one shard, the table with the larger index is
+        # newer.
         self.changed_at = changed_at
         self._by_id = {topic.topic_id: topic for topic in topics}  # each id < next_id
-        # In any shard but 0, of two topics of one name, the later one: the other is still to be deleted here.
+        # In any shard but 0 two topics may have one name until the earlier topic is deleted here. The later topic is
+        # listed.
         self._by_name = {topic.name: topic for _, topic in sorted(self._by_id.items())}
-        # Those of them with queues that are not open yet (a dict, because a set has no order).
+        # Ids of topics with queues that are not open yet (a dict, because a set has no order).
         self._opening = {topic.topic_id: None for topic in self._by_id.values() if not topic.is_open}
 
     def __len__(self) -> int:
@@ -54,32 +57,33 @@ class TopicTable:
 
     @property
     def next_id(self) -> int:
-        """The id of the next topic: larger than any that was ever used."""
+        """The id of the next topic. It is larger than every id that was ever used."""
         return self._next_id
 
     def get(self, topic_id: int) -> Topic | None:
-        """The topic of this id."""
+        """Return the topic with this id, or None."""
         return self._by_id.get(topic_id)
 
     def named(self, name: str) -> Topic | None:
-        """The topic of this name."""
+        """Return the topic with this name, or None."""
         return self._by_name.get(name)
 
     def opening(self) -> list[Topic]:
-        """Topics with queues that are not open in their shards yet."""
+        """Return the topics with queues that are not open yet."""
         return [self._by_id[topic_id] for topic_id in self._opening]
 
     def require(self, topic_id: int, queue: int) -> Topic:
-        """The topic of this id, which has this queue; or UnknownTopicError, UnknownQueueError."""
+        """Return the topic with this id. Raises UnknownTopicError, or UnknownQueueError if it does not have this
+        queue."""
         topic = self._by_id.get(topic_id)
         if topic is None:
-            raise UnknownTopicError(f"There is no topic with id {topic_id}: ask for the route again.")
+            raise UnknownTopicError(f"There is no topic with id {topic_id}: fetch the route again.")
         if not 0 <= queue < topic.queues:
-            raise UnknownQueueError(f"Topic {topic.name!r} has no queue {queue}: its last one is {topic.queues - 1}.")
+            raise UnknownQueueError(f"Topic {topic.name!r} has no queue {queue}: its last queue is {topic.queues - 1}.")
         return topic
 
     def delete(self, topic_id: int) -> Topic | None:
-        """The topic as it was; None where there is none of this id."""
+        """Remove a topic. Returns the topic as it was, or None if there is no topic with this id."""
         topic = self._by_id.pop(topic_id, None)
         self._opening.pop(topic_id, None)
         if topic is not None and self._by_name[topic.name] is topic:
@@ -89,35 +93,39 @@ class TopicTable:
     # -- shard 0
 
     def was_deleted(self, topic_id: int) -> bool:
-        """Whether there was such a topic, and is none any more. Other shards do not know of all that there were."""
+        """Whether this topic existed and was deleted. Only shard 0 can tell, because other shards do not store all
+        topics."""
         return 0 < topic_id < self._next_id and topic_id not in self._by_id
 
     def create(self, name: str, shards: Sequence[int], created_ms: int) -> Topic:
-        """A new topic, or TopicExistsError. It is open where all its queues live in shard 0."""
+        """Create a topic. It is open at once if all its queues are in shard 0. Raises TopicExistsError."""
         self.check_free(name)
         opened = 0 if any(shards) else len(shards)
         return self._put(Topic(self._next_id, name, tuple(shards), created_ms, opened))
 
     def extend(self, topic_id: int, shards: Sequence[int]) -> Topic:
-        """The topic with more queues; as it was, where these are none that come behind its own. UnknownTopicError."""
+        """Add queues to a topic, and return it. `shards` must begin with the shards of the existing queues; otherwise
+        the topic stays unchanged. Raises UnknownTopicError."""
         topic = self.require(topic_id, 0)
         has_more = len(shards) > topic.queues and tuple(shards[: topic.queues]) == topic.shards
         return self._put(replace(topic, shards=tuple(shards))) if has_more else topic
 
     def opened(self, topic_id: int, queues: int) -> Topic:
-        """So many of its queues are open, if not more. UnknownTopicError, UnknownQueueError."""
+        """Note that the first `queues` queues are open, and return the topic. Raises UnknownTopicError,
+        UnknownQueueError."""
         topic = self.require(topic_id, queues - 1)
         return self._put(replace(topic, opened=max(topic.opened, queues)))
 
     def check_free(self, name: str) -> None:
-        """Raise TopicExistsError if there is a topic of this name."""
+        """Raise TopicExistsError if a topic has this name."""
         if name in self._by_name:
             raise TopicExistsError(f"Topic {name!r} exists already: use it, or choose another name.")
 
     # -- any other shard
 
     def open(self, topic_id: int, name: str, shards: Sequence[int], created_ms: int) -> Topic:
-        """The topic as shard 0 has it, unless more of it is known here already."""
+        """Store a topic of shard 0, unless this shard stores it already with as many queues. Returns the stored
+        topic."""
         known = self._by_id.get(topic_id)
         if known is not None and known.queues >= len(shards):
             return known

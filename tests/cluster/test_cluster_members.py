@@ -198,7 +198,7 @@ async def test_what_cannot_be_done_is_refused_with_the_way_out(three: DevCluster
     found = await members(three)
     dead, other = (node for node in (1, 2, 3) if node != found.leader)
     async with admin(three) as client:
-        with pytest.raises(UnknownNodeError, match="node 9 is no member of this cluster: its members are 1, 2, 3"):
+        with pytest.raises(UnknownNodeError, match="node 9 is not a member of shard 0: its members are 1, 2, 3"):
             await client.remove_node(9)
         with pytest.raises(UnknownNodeError):
             await client.promote_node(9)

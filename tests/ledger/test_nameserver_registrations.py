@@ -49,7 +49,7 @@ def test_no_more_nodes_are_known_than_may_be(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("ledger.nameserver.registrations.MAX_NODES", 2)
     known = Registrations(Clock())
     assert known.register(1, said(), object()) == known.register(2, said(), object()) == ""
-    assert "knows 2 nodes" in known.register(3, said(), object())
+    assert "has 2 nodes already" in known.register(3, said(), object())
     assert known.register(2, said(), object()) == "", "those that are known go on"
 
 
@@ -107,7 +107,8 @@ def test_a_broken_stream_takes_its_node_with_it_at_once_but_not_one_that_has_com
 def test_nodes_of_another_cluster_are_refused_while_there_is_one() -> None:
     known, stream = Registrations(Clock()), object()
     assert known.register(1, said(), stream) == ""
-    assert known.register(2, said(cluster="two"), object()) == "this name server serves cluster 'one', not 'two'"
+    refusal = known.register(2, said(cluster="two"), object())
+    assert refusal == "this name server serves cluster 'one', not 'two': correct the node's `nameservers`"
     known.forget(1, stream)
     assert known.register(2, said(cluster="two"), object()) == ""
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ledger.state import ConsumerGroup
-from ledger.state.consumer_group_table import ConsumerGroupTable, Share, TopicQueueId
+from ledger.state.consumer_group_table import ConsumerGroupTable, QueueShare, TopicQueueId
 from ledger.v1 import command_pb2
 
 Fail = Callable[[str, str], None]
-Shares = dict[TopicQueueId, Share]
+Shares = dict[TopicQueueId, QueueShare]
 _CHANGES = ("join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "renew_queues")
 
 
@@ -39,7 +39,7 @@ class SharesSeen:
         name = str(getattr(command, kind).consumer_group)
         before, after = self._shares.get(name, {}), _copy(groups.get(name))
         for queue in [*before, *(queue for queue in after if queue not in before)]:
-            was, now = before.get(queue, Share("", 0, "")), after.get(queue, Share("", 0, ""))
+            was, now = before.get(queue, QueueShare("", 0, "")), after.get(queue, QueueShare("", 0, ""))
             if (was.owner, was.epoch) != (now.owner, now.epoch):
                 if was.owner:
                     self.ended[name, queue, was.epoch] = kind
@@ -50,20 +50,22 @@ class SharesSeen:
         self._shares[name] = after
         return name
 
-    def _changed(self, what: str, command: command_pb2.Command, queue: TopicQueueId, was: Share, now: Share) -> None:
+    def _changed(
+        self, what: str, command: command_pb2.Command, queue: TopicQueueId, was: QueueShare, now: QueueShare
+    ) -> None:
         renewed = command.WhichOneof("command") == "renew_queues" and now.owner == was.owner
         if was.owner and not renewed and not _lets_go(command, queue, was):
             self._fail("one owner", f"{what} goes from {was.owner}, who has not let it go, to {now.owner!r}")
         if now.owner and now.epoch <= was.epoch:
             self._fail("epochs never go back", f"{what}: {now.epoch} after {was.epoch}")
 
-    def _given(self, name: str, queue: TopicQueueId, share: Share) -> None:
+    def _given(self, name: str, queue: TopicQueueId, share: QueueShare) -> None:
         first = self.issued.setdefault((name, queue, share.epoch), share.owner)
         if first != share.owner:
             self._fail("one owner", f"{queue} of {name} is {first}'s and {share.owner}'s by epoch {share.epoch}")
 
 
-def _lets_go(command: command_pb2.Command, queue: TopicQueueId, share: Share) -> bool:
+def _lets_go(command: command_pb2.Command, queue: TopicQueueId, share: QueueShare) -> bool:
     """Whether by this entry the owner has let the queue go, or is given up."""
     released, left = command.release_queues, command.leave_consumer_group
     queues = [(each.topic_id, each.queue, each.epoch) for each in released.queues]
@@ -74,4 +76,4 @@ def _lets_go(command: command_pb2.Command, queue: TopicQueueId, share: Share) ->
 def _copy(group: ConsumerGroup | None) -> Shares:
     if group is None:
         return {}
-    return {queue: Share(share.owner, share.epoch, share.target) for queue, share in group.shares.items()}
+    return {queue: QueueShare(share.owner, share.epoch, share.target) for queue, share in group.shares.items()}

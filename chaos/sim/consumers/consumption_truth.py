@@ -25,7 +25,7 @@ from ledger.batch import Batch
 from ledger.retries import DEAD_LETTERS, consumer_group_of, origin, place_before
 from ledger.state import State
 from ledger.state.consumer_group_table import TopicQueueId
-from ledger.state.progress_table import ConsumedQueue, Progress
+from ledger.state.progress_table import ConsumedQueue, QueueProgress
 from ledger.v1 import command_pb2
 from store import Header, Kind
 
@@ -45,7 +45,7 @@ class Record(NamedTuple):
 
 @dataclass(slots=True)
 class Stand:
-    """The twin of a `Progress`, and what the log has told besides."""
+    """The twin of a `QueueProgress`, and what the log has told besides."""
 
     epoch: int
     offset: int
@@ -254,7 +254,7 @@ class ConsumptionTruth:
         return f"{self.topics.get(key.topic_id, key.topic_id)}:{key.queue} of {key.consumer_group}"
 
 
-def _twin_of(progress: Progress, stand: Stand) -> Stand:
+def _twin_of(progress: QueueProgress, stand: Stand) -> Stand:
     """The twin that stands where that progress does."""
     settled = set(progress.settled)
     return replace(stand, epoch=progress.epoch, offset=progress.offset, resets=progress.resets, settled=settled)

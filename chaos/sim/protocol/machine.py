@@ -33,7 +33,7 @@ from ledger.errors import (
     TopicExistsError,
     UnknownTopicError,
 )
-from ledger.state import BatchRecord, Projected, State
+from ledger.state import BatchRecord, CommittedBatch, Projected, State
 from ledger.v1 import command_pb2
 from raft.core import NotLeader, Refusal, RoleChange
 from raft.driver import Driver
@@ -296,14 +296,16 @@ class SimMachine:
         stream = span.stream
         self.queues.setdefault((stream.topic, stream.queue), []).append(span)
         self.state.apply_batch(
-            topic_id=stream.topic,
-            queue=stream.queue,
-            base_offset=span.offset,
-            count=span.messages,
-            append_time_ms=header.append_time_ms,
-            index=header.index,
-            term=header.term,
-            producer_id=stream.producer,
-            epoch=0,
-            first_sequence=span.sequence,
+            CommittedBatch(
+                topic_id=stream.topic,
+                queue=stream.queue,
+                base_offset=span.offset,
+                count=span.messages,
+                append_time_ms=header.append_time_ms,
+                index=header.index,
+                term=header.term,
+                producer_id=stream.producer,
+                epoch=0,
+                first_sequence=span.sequence,
+            )
         )

@@ -36,9 +36,10 @@ from cluster.node.replica.local_replica import LocalReplica
 from cluster.node.replica.shard_log import ShardError
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
+from ledger.broker.broker import Broker
 from ledger.broker.broker_replica import BrokerReplica
-from ledger.broker.consumer_groups.delays import Delays
-from ledger.broker.rpc.broker import BrokerService, NodeFacts
+from ledger.broker.node_view import NodeFacts
+from ledger.broker.rpc.broker import BrokerService
 from ledger.broker.rpc.consumer_group_operations import ConsumerGroupOperations
 from ledger.broker.rpc.consumer_groups import ConsumerGroupService
 from ledger.broker.rpc.operations import OperationsService
@@ -92,23 +93,13 @@ class Process:
             shards=settings.shards,
         )
         shards = self.shards
-        self._broker = BrokerService(
-            facts,
-            meters,
-            beginnings=shards.local,
-            replicas=shards.replicas,
-            fetch_waiters=shards.fetch_waiters,
-            opening=shards.opening,
-            deletion=shards.deletion,
-            delays=Delays(settings.retry_delays_s, runtime.now_ms),
-        )
+        broker = Broker(facts, shards, retry_delays_s=settings.retry_delays_s, now_ms=runtime.now_ms)
+        self._broker = BrokerService(broker, meters)
         self._operations = OperationsService(
             node.node, settings.cluster, shards.local, shards.replicas, shards.deletion
         )
-        self._consumer_groups = ConsumerGroupService(
-            shards.local, shards.replicas, shards.opening, len(settings.retry_delays_s)
-        )
-        self._group_operations = ConsumerGroupOperations(self._consumer_groups, shards.deletion, runtime.now_ms)
+        self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics)
+        self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, runtime.now_ms)
         self.calls = Calls(life, node.node, self._handler)
         shards.start()
 

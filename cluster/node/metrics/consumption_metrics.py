@@ -13,7 +13,8 @@ from itertools import islice
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from ledger.broker.consumer_groups.lag import lag_of
-from ledger.broker.rpc.consumer_groups import ConsumerGroupService, ShardConsumption
+from ledger.broker.consumer_groups.shard_consumption import ShardConsumption
+from ledger.broker.rpc.consumer_groups import ConsumerGroupService
 
 # The largest number of queues that a shard reports. One queue takes about 30 µs.
 MAX_QUEUES = 5_000

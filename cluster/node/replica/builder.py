@@ -15,6 +15,7 @@ from cluster.node.replica.stall import Stall
 from cluster.node.resources import NodeResources
 from cluster.node.runtime import PeerTransport
 from cluster.node.settings import NodeSettings
+from ledger.broker.applied_state import AppliedState
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.members.membership import Membership
@@ -49,13 +50,10 @@ class ReplicaBuilder:
         settings, files = self._settings, self._files
         return BrokerReplica(
             shard=self.number,
-            commit_log=self._log,
-            queues=files.queues,
-            keys=files.keys,
+            applied=AppliedState(self._log, files.queues, files.keys, fetch_waiters),
             membership=Membership(settings.node, self._votes.vote.incarnation, settings.addresses),
             max_message_bytes=self._opened.max_message_bytes,
             meter=self._node.meters,
-            fetch_waiters=fetch_waiters,
             doubt=lambda: self._node.directory.suspect(self.number),
         )
 

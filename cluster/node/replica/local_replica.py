@@ -29,11 +29,11 @@ from cluster.node.resources import NodeResources
 from cluster.node.runtime import PeerTransport
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.acknowledgements import Acknowledgements
-from ledger.broker.consumer_groups.claims import Claims
+from ledger.broker.consumer_groups.claims import QueueClaims
 from ledger.broker.consumer_groups.coordinator import Coordinator
+from ledger.broker.consumer_groups.shard_consumption import ShardConsumption
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.members.members import Introduction
-from ledger.broker.rpc.consumer_groups import ShardConsumption
 from raft.configuration_entry import ShardConfiguration
 from raft.v1 import raft_pb2
 from store import CommitLog, Snapshot, Suspect, Vote, VoteFile
@@ -93,7 +93,7 @@ class LocalReplica:
         vital = self._node.runtime.vital
         coordinator = Coordinator(replica, self._node.runtime.monotonic_ms, vital.spawn)
         upkeep = ReplicaUpkeep(self.number, self._node, self._opening, replica, threads)
-        consumption = ShardConsumption(replica, coordinator, Acknowledgements(replica.command), Claims(replica))
+        consumption = ShardConsumption(replica, coordinator, Acknowledgements(replica.command), QueueClaims(replica))
         self._running = RunningParts(replica, threads, transport, upkeep, consumption)
         threads.start()
         driver.start()

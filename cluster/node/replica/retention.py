@@ -20,7 +20,15 @@ from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.retention.log_trim import LogTrim
-from ledger.broker.retention.retention import Bounds, DiskUse, Move, Situation, choose, must_refuse, time_passed_ms
+from ledger.broker.retention.retention import (
+    DiskUse,
+    RetentionLimits,
+    Situation,
+    TrimDecision,
+    choose,
+    must_refuse,
+    time_passed_ms,
+)
 from ledger.errors import LedgerError
 from store import CommitLog, Disk, StoreError
 
@@ -140,7 +148,7 @@ class RetentionWatch:
         leader must ask for it."""
         now_ms = self._clock.now_ms()
         if any(hold.expires_ms <= now_ms for hold in self._replica.state.holds):
-            await self._replica.forget_holds()
+            await self._replica.log_holds.expire()
 
     def _situation(self, use: DiskUse) -> Situation:
         replica = self._replica
@@ -154,7 +162,7 @@ class RetentionWatch:
             age_ms=lambda index: self._age_ms(index, now_ms),
             hour=datetime.fromtimestamp(self._time_of_day_ms() / 1000, UTC).hour,
             disk=use,
-            held=replica.is_held,
+            held=replica.log_holds.is_held,
             needed=self._learners.behind(matches),
         )
 
@@ -167,7 +175,7 @@ class RetentionWatch:
         )
         return passed + now_ms - the_log.last_append_time_ms
 
-    async def _move(self, move: Move) -> None:
+    async def _move(self, move: TrimDecision) -> None:
         the_log, to = self._replica.log, move.to
         log.info(
             "shard %d: retention moves the log start to after entry %d (%s): removes %d bytes, keeps %d",
@@ -180,9 +188,9 @@ class RetentionWatch:
         await self._trim.move(to).future
 
 
-def bounds_of(settings: NodeSettings) -> Bounds:
+def bounds_of(settings: NodeSettings) -> RetentionLimits:
     """The limits of retention that the settings give."""
-    return Bounds(
+    return RetentionLimits(
         age_ms=int(settings.retention_hours * 3_600_000),
         size_bytes=settings.retention_bytes,
         cleaning_hour=settings.cleaning_hour,

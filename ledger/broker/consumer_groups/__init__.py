@@ -1,11 +1,13 @@
-"""Consumer groups.
+"""Consumer groups, as the broker serves them.
 
+shard_consumption.py    the parts of a shard that serve consumer groups; which shard coordinates a consumer group
 coordinator.py          members, heartbeats and assignments of the consumer groups of one shard
 assignment.py           the strategies; balance.py deals queues evenly with few moves
 assignment_waiters.py   members that wait for their next assignment
-claims.py               the owner of a queue, and messages that the owner moves to a retry topic
-acknowledgements.py     acknowledged offsets, gathered into few log entries
+claims.py               claims of queues, and moves of messages to retry topics and dead letters
+acknowledgements.py     acknowledged offsets, collected into few log entries
 consumed_offsets.py     checks where a consumer group may start
 delays.py               messages of retry topics that wait for their time
-lag.py                  how far a consumer group is behind
+lag.py                  how far a consumer group is behind in a queue
+summaries.py            the consumer groups of one shard, for operators
 """

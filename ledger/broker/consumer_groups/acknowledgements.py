@@ -1,11 +1,12 @@
-"""Offsets that consumers acknowledge, gathered: one entry of the log for each consumer group and interval.
+"""Collects the offsets that consumers acknowledge: one entry of the log for each consumer group and interval.
 
     member 1   q0: 120   q1: 40  ┐
-    member 2   q2: 7             ├──(100 ms)──> one entry ──> committed ──> each is told what became of its own
+    member 2   q2: 7             ├──(100 ms)──> one entry ──> committed ──> each request receives its own results
     member 1   q0: 180           ┘
 
-An acknowledgement that comes alone goes at once; those that come within an interval of the last entry wait for the
-end of it. Nobody is answered before the entry is committed, so what was answered is never lost.
+The first acknowledgement of a consumer group is proposed at once. Acknowledgements that arrive within an interval after
+an entry wait for the end of that interval. A response is sent only after the commit, so acknowledged offsets are never
+lost.
 """
 
 from __future__ import annotations
@@ -17,32 +18,31 @@ from typing import Any
 from ledger.broker.produce.proposals import end, new_future
 from ledger.errors import BusyError, LedgerError
 from ledger.state import QueueResults
-from ledger.v1 import command_pb2
+from ledger.state.commands import AcknowledgedOffset, AcknowledgeOffsets
 
 INTERVAL_S = 0.1
+# Of one consumer group: offsets that may wait, and also requests that may wait.
 MAX_WAITING = 50_000
-"""Offsets of one consumer group that may wait, and calls that brought them."""
+# Consumer groups whose acknowledgements may wait.
 MAX_GATHERING = 10_000
-"""Consumer groups of which some may wait."""
 
-Propose = Callable[[command_pb2.Command], asyncio.Future[Any]]
-"""Raises LedgerError."""
+# Proposes a command. Raises LedgerError.
+Propose = Callable[[AcknowledgeOffsets], asyncio.Future[Any]]
 
 
 class Acknowledgements:
-    """Of one shard. Consumer groups of which nothing waits are forgotten."""
+    """The acknowledgements of one shard that are not proposed yet."""
 
     def __init__(self, propose: Propose) -> None:
         self._propose = propose
         self._gathering: dict[str, _Gathering] = {}
 
-    def add(
-        self, consumer_group: str, offsets: Sequence[command_pb2.AcknowledgedOffset]
-    ) -> asyncio.Future[QueueResults]:
-        """The future has what became of each, in order, or ends in LedgerError. Raises BusyError."""
+    def add(self, consumer_group: str, offsets: Sequence[AcknowledgedOffset]) -> asyncio.Future[QueueResults]:
+        """Add the offsets of one request. The future has one result for each offset, in order, or ends in LedgerError.
+        Raises BusyError if too many acknowledgements wait."""
         gathering = self._gathering.get(consumer_group)
         if gathering is None and len(self._gathering) >= MAX_GATHERING:
-            raise BusyError(f"{MAX_GATHERING} consumer groups acknowledge at this moment: try again soon.")
+            raise BusyError(f"{MAX_GATHERING} consumer groups acknowledge offsets at this moment: try again soon.")
         if gathering is None:
             gathering = self._gathering[consumer_group] = _Gathering(
                 consumer_group, self._propose, lambda: self._gathering.pop(consumer_group, None)
@@ -51,36 +51,37 @@ class Acknowledgements:
 
 
 class _Gathering:
-    """Of one consumer group, from an acknowledgement to the first interval without any."""
+    """The acknowledgements of one consumer group. It ends with the first interval without an acknowledgement."""
 
     def __init__(self, consumer_group: str, propose: Propose, on_idle: Callable[[], object]) -> None:
         self._consumer_group = consumer_group
         self._propose = propose
         self._on_idle = on_idle
-        self._offsets: list[command_pb2.AcknowledgedOffset] = []
+        self._offsets: list[AcknowledgedOffset] = []
+        # For each request, in order: the number of its offsets, and the future of its results.
         self._owed: list[tuple[int, asyncio.Future[QueueResults]]] = []
-        """How many of the offsets each future is about, in order."""
         asyncio.get_running_loop().call_soon(self._send)
 
-    def add(self, offsets: Sequence[command_pb2.AcknowledgedOffset]) -> asyncio.Future[QueueResults]:
+    def add(self, offsets: Sequence[AcknowledgedOffset]) -> asyncio.Future[QueueResults]:
         if len(self._offsets) + len(offsets) > MAX_WAITING or len(self._owed) >= MAX_WAITING:
-            raise BusyError(f"{len(self._offsets)} offsets of {self._consumer_group!r} wait already: try again soon.")
+            raise BusyError(
+                f"{len(self._offsets)} offsets of {self._consumer_group!r} wait for the log already: try again soon."
+            )
         future: asyncio.Future[QueueResults] = new_future()
         self._offsets.extend(offsets)
         self._owed.append((len(offsets), future))
         return future
 
     def _send(self) -> None:
-        """What has come; and again after an interval."""
+        """Propose what has arrived, and call this method again after an interval."""
         offsets, self._offsets = self._offsets, []
         owed, self._owed = self._owed, []
         if not owed:
             self._on_idle()
             return
         asyncio.get_running_loop().call_later(INTERVAL_S, self._send)
-        wanted = command_pb2.AcknowledgeOffsets(consumer_group=self._consumer_group, offsets=offsets)
         try:
-            future = self._propose(command_pb2.Command(acknowledge_offsets=wanted))
+            future = self._propose(AcknowledgeOffsets(self._consumer_group, tuple(offsets)))
         except LedgerError as refusal:
             for _, each in owed:
                 end(each, refusal)

@@ -1,20 +1,18 @@
-"""Which member of a consumer group is to consume which queue: the strategies, by name.
+"""The assignment strategies: they choose the member of a consumer group that consumes each queue.
 
-    average               each topic evenly, in runs of neighbours, and as few moves as that takes (balance.py)
-    circle                in turns: the first queue to the first member, the second to the second, ...
-    consistent_hash       the next of the members' points on a ring of hashes: only what must move does
-    machine_room          evenly among the members in the queue's room; queues of a room without members wait
-    nearest_machine_room  the same; but queues of a room without members go to all
-    by_configuration      to the member that is configured with it; others wait. Topics of which no queue is configured,
-                          as those for retries: as by average
+    average               each topic evenly, in runs of neighbouring queues, with as few moves as possible (balance.py)
+    circle                in turns: the first queue to the first member, the second queue to the second member, ...
+    consistent_hash       to the next member on a ring of hashes, so few queues move when members change
+    machine_room          evenly among the members in the queue's room; queues in a room without members wait
+    nearest_machine_room  the same, but queues in a room without members are shared by all members
+    by_configuration      to the member that is configured with the queue; other queues wait. A topic without configured
+                          queues, such as a retry topic, is assigned by average
 
-A pure function of what the members tell and of who has what, so that it can be computed by whoever leads, and the
-same again. Whoever subscribes to a topic may get its queues, nobody else. Where a queue's room is not known, it
-counts as near to all.
+An assignment is a pure function of the members and the present owners, so every leader computes the same assignment.
+Only subscribers of a topic receive its queues. A queue whose room is not known can go to any member.
 
-With thousands of members and queues it takes a tenth of a second and more, so it goes in steps, between which others
-have their turn.
-"""
+With thousands of members and queues an assignment takes a tenth of a second or more. So it runs in steps, and other
+tasks run between the steps."""
 
 from __future__ import annotations
 
@@ -28,26 +26,25 @@ from ledger.broker.consumer_groups.balance import Pool, balance
 from ledger.hashing import key_hash
 from ledger.state.consumer_group_table import ConsumerGroup, TopicQueueId
 
+# Points of each member on the ring; RocketMQ's value.
 VIRTUAL_NODES = 10
-"""Points of each member on the ring, as RocketMQ has them."""
+# Queues or members that one step handles. A step takes about a millisecond.
 STEP = 500
-"""Queues, or members, of which a step takes care: a millisecond or so."""
 
 T = TypeVar("T")
 Assignment = dict[TopicQueueId, str]
+# Yields after each step, and returns an assignment.
 Steps = Generator[None, None, Assignment]
-"""An assignment, once it has gone through."""
+# Queue -> the machine room of the node that leads its shard; "" or None if it is not known.
 Rooms = Callable[[TopicQueueId], str | None]
-"""Queue -> the machine room of the node that leads its shard; "" or None: not known."""
 
 
 def nowhere(_: TopicQueueId) -> None:
-    """No room is known."""
+    """Return None for every queue: no room is known."""
 
 
 def assign(group: ConsumerGroup, rooms: Rooms = nowhere) -> Assignment:
-    """The member of each queue that the consumer group reads, by the shard's own strategy. Queues that are to wait are
-    not in it."""
+    """Return the member of each queue by the consumer group's strategy. Queues that wait for a member are left out."""
     steps = assigning(group, rooms)
     while True:
         try:
@@ -58,7 +55,8 @@ def assign(group: ConsumerGroup, rooms: Rooms = nowhere) -> Assignment:
 
 
 def assigning(group: ConsumerGroup, rooms: Rooms = nowhere) -> Steps:
-    """The same in steps. Between them queues may be released; where members come or go, it is not to go on."""
+    """Compute the assignment in steps. Queues may be released between the steps. If members change, stop and begin
+    again."""
     pools = yield from _pools(group)
     match group.strategy:
         case "average":
@@ -74,24 +72,24 @@ def assigning(group: ConsumerGroup, rooms: Rooms = nowhere) -> Steps:
             pools = yield from _by_room(pools, group, rooms, else_all=True)
             return (yield from balance(pools, group.shares))
         case "by_configuration":
-            named = {queue.topic_id for member in group.members.values() for queue in member.told.configured}
+            named = {queue.topic_id for member in group.members.values() for queue in member.details.configured}
             others = [Pool(pool.members, rest) for pool in pools if (rest := _not_of(named, pool.queues))]
             configured = yield from _as_configured(pools, group)
             return configured | (yield from balance(others, group.shares))
-    raise AssertionError(f"nobody could join by {group.strategy!r}")
+    raise AssertionError(f"a consumer group cannot have the strategy {group.strategy!r}")
 
 
 def slices(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """For one step each."""
+    """Cut items into pieces for one step each."""
     return (items[first : first + STEP] for first in range(0, len(items), STEP))
 
 
 def _pools(group: ConsumerGroup) -> Generator[None, None, list[Pool]]:
-    """The queues of topics with the same subscribers together."""
+    """Group the queues by the subscribers of their topics."""
     subscribers: defaultdict[int, list[str]] = defaultdict(list)
     for some in slices(sorted(group.members)):
         for name in some:
-            for topic_id, _ in group.members[name].told.subscriptions:
+            for topic_id, _ in group.members[name].details.subscriptions:
                 subscribers[topic_id].append(name)
         yield
     queues: defaultdict[tuple[str, ...], list[TopicQueueId]] = defaultdict(list)
@@ -104,12 +102,13 @@ def _pools(group: ConsumerGroup) -> Generator[None, None, list[Pool]]:
 def _by_room(
     pools: Iterable[Pool], group: ConsumerGroup, rooms: Rooms, *, else_all: bool
 ) -> Generator[None, None, list[Pool]]:
-    """Smaller pools: of each room. `else_all`: of a room without members, all may have the queues; else nobody."""
+    """Divide the pools by room. `else_all`: queues in a room without members can go to all members; otherwise they
+    wait."""
     parts: defaultdict[tuple[str, ...], list[TopicQueueId]] = defaultdict(list)
     for pool in pools:
         members: defaultdict[str, list[str]] = defaultdict(list)
         for member in pool.members:
-            members[group.members[member].told.room].append(member)
+            members[group.members[member].details.room].append(member)
         yield
         queues: defaultdict[str, list[TopicQueueId]] = defaultdict(list)
         for some in slices(pool.queues):
@@ -125,7 +124,7 @@ def _by_room(
 
 
 def _in_circle(pools: Iterable[Pool]) -> Steps:
-    """As RocketMQ's AllocateMessageQueueAveragelyByCircle, but once round all topics of a pool, not anew for each."""
+    """Like RocketMQ's AllocateMessageQueueAveragelyByCircle, but the turns continue from topic to topic of a pool."""
     assignment: Assignment = {}
     for pool in pools:
         for some in slices(tuple(enumerate(pool.queues))):
@@ -143,7 +142,7 @@ def _on_ring(pools: Sequence[Pool]) -> Steps:
     assignment: Assignment = {}
     for pool in pools:
         hashes = np.array([points[member] for member in pool.members], dtype=np.uint64).ravel()
-        order = np.argsort(hashes, kind="stable")  # of two equal ones, that of the first member by name comes first
+        order = np.argsort(hashes, kind="stable")  # of two equal hashes, the first member by name comes first
         ring = hashes[order]
         yield
         for some in slices(pool.queues):
@@ -159,12 +158,13 @@ def _not_of(topics: Collection[int], queues: Iterable[TopicQueueId]) -> tuple[To
 
 
 def _as_configured(pools: Iterable[Pool], group: ConsumerGroup) -> Steps:
-    """Where several are configured with a queue, the one that has it keeps it; else the first by name gets it."""
+    """If several members are configured with a queue, its present owner keeps it, and otherwise the first by name gets
+    it."""
     assignment: Assignment = {}
     for pool in pools:
         existing = frozenset(pool.queues)
         for member in pool.members:
-            for queue in group.members[member].told.configured:
+            for queue in group.members[member].details.configured:
                 share = group.shares.get(queue)
                 has_it = share is not None and member == (share.target or share.owner)
                 if queue in existing and (has_it or queue not in assignment):

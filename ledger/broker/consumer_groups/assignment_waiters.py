@@ -1,4 +1,4 @@
-"""Members of consumer groups that wait to be told that other queues are theirs, and are woken when that is so."""
+"""Requests of members that wait for a new assignment."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from ledger.state import ConsumerGroup
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
+    # Version of the assignment that the member knows.
     version: int
-    """Of the view that the member has."""
     news: asyncio.Future[None]
 
 
 class AssignmentWaiters:
-    """Bounded by the members: of each the last one waits."""
+    """The waiting requests of all consumer groups. Only the last request of a member waits, so members limit their
+    number."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, dict[str, _Waiting]] = {}
 
     def wait_for(self, consumer_group: str, member: str, version: int) -> asyncio.Future[None]:
-        """Done when the member's view is another one, or has gone; or when it waits once more. Cancel it when it is not
-        needed any more."""
+        """Return a future that ends when the member has another assignment, is removed, or sends a new request. Cancel
+        it when it is no longer needed."""
         news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         members = self._waiting.setdefault(consumer_group, {})
         if (before := members.get(member)) is not None:
@@ -33,14 +34,14 @@ class AssignmentWaiters:
         return news
 
     def announce(self, name: str, group: ConsumerGroup | None) -> None:
-        """That consumer group is like this now; None: it has no members."""
+        """Wake the members whose assignment has changed. None: the consumer group has no members any more."""
         for member, waiting in list(self._waiting.get(name, {}).items()):
             present = group.members.get(member) if group is not None else None
             if present is None or present.version != waiting.version:
                 _wake(waiting)
 
     def dismiss(self) -> None:
-        """This node does not know any more: all are woken."""
+        """Wake all members, because this node no longer coordinates them."""
         for members in list(self._waiting.values()):
             for waiting in list(members.values()):
                 _wake(waiting)

@@ -1,16 +1,16 @@
-"""Queues dealt to members: each topic evenly, all topics together evenly, and with as few moves as that takes.
+"""Balances queues among members: each topic evenly, all topics together evenly, and with as few moves as possible.
 
-    held        a a a a a . . c       b has come, and two queues are free
-    filled      a a a a a b b c       free ones go to whoever has least, in runs of neighbours
-    levelled    a a a b c b b c       then whoever has most gives to whoever has least, while that is two fewer
+    held        a a a a a . . c       member b has joined, and two queues are free
+    filled      a a a a a b b c       free queues go to the members with the fewest queues, in runs of neighbours
+    levelled    a a a b c b b c       then the member with the most gives to the member with the fewest, while they
+                                      differ by two or more
 
-It goes step by step, a topic in each: topics have few queues enough that a step is short.
+The work goes in steps, one topic in each step. A topic has so few queues that a step is short.
 
-Each topic is levelled by itself, since topics differ in what a queue of them costs, and many are idle. Then who has
-the odd queues of a topic is settled by what members have of all topics, else those with the first names would have
-them all: odd queues move while that lessens a difference of two, so each move lowers the sum of the squares of all
-loads, and that ends.
-"""
+Each topic is levelled by itself, because a queue of one topic may cost more than a queue of another topic. If the
+queues of a topic cannot be divided evenly, some members have one queue more. Then these odd queues move from members
+with more queues of all topics to members with at least two fewer. Each such move lowers the sum of the squares of all
+loads, so the moves end."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from itertools import groupby
 
-from ledger.state.consumer_group_table import Share, TopicQueueId
+from ledger.state.consumer_group_table import QueueShare, TopicQueueId
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Queues that the same members may consume; at least one of each, both sorted."""
+    """Queues that the same members can consume. Both are sorted, and neither is empty."""
 
     members: tuple[str, ...]
     queues: tuple[TopicQueueId, ...]
 
 
 def balance(
-    pools: Sequence[Pool], shares: Mapping[TopicQueueId, Share]
+    pools: Sequence[Pool], shares: Mapping[TopicQueueId, QueueShare]
 ) -> Generator[None, None, dict[TopicQueueId, str]]:
-    """Returns, after some steps, the member of each queue of the pools, no queue being in two of them; `shares` tells
-    who has or awaits what now.
+    """Compute in steps, and return, the member of each queue. A queue is in one pool only. `shares`: the present owners
+    and targets.
 
-    Of one topic in one pool nobody has two more than another member; and of all together only where that other one has
-    no fewer of this topic.
+    In one topic of a pool, members differ by at most one queue. In all topics together, members differ by two or more
+    only if no odd queue can move between them.
     """
     loads: Counter[str] = Counter({member: 0 for pool in pools for member in pool.members})
-    # Those with the least choice first, so that they find the others' members empty.
+    # The parts with the fewest members first, because they have the least choice.
     parts = sorted(_by_topic(pools), key=lambda part: (len(part.members), part.queues))
     deals = []
     for part in parts:
@@ -53,7 +53,7 @@ def balance(
         yield
     moved = 1
     while moved:
-        least, moved = min(loads.values(), default=0), 0  # and never less: whoever gives keeps more than the other had
+        least, moved = min(loads.values(), default=0), 0  # it never decreases: a giver keeps more than the taker had
         for deal in deals:
             moved += deal.swap_odd(least)
             yield
@@ -71,19 +71,19 @@ def _by_topic(pools: Sequence[Pool]) -> Iterator[Pool]:
 
 
 class _Deal:
-    """One topic of a pool, being dealt."""
+    """One topic of a pool, whose queues are being balanced."""
 
-    def __init__(self, pool: Pool, shares: Mapping[TopicQueueId, Share], loads: Counter[str]) -> None:
+    def __init__(self, pool: Pool, shares: Mapping[TopicQueueId, QueueShare], loads: Counter[str]) -> None:
         self._members = pool.members
+        # Member -> its number of queues in all deals.
         self._loads = loads
-        """Of all deals."""
+        # Member -> its queues. The queues that it does not own yet come last, because they are given away first.
         self.held: defaultdict[str, list[TopicQueueId]] = defaultdict(list)
-        """Member -> its queues; those come last that are easiest to part with, as it does not have them yet."""
         self._free: list[TopicQueueId] = []
         self._take_up(pool, shares)
 
     def fill(self) -> None:
-        """What nobody holds goes to whoever has least."""
+        """Give the free queues to the members with the fewest queues."""
         if not self._free:
             return
         least = self._by_count()
@@ -95,7 +95,7 @@ class _Deal:
         self._hand_out(gains)
 
     def level(self) -> None:
-        """Who gives has two more than who takes, so nobody does both."""
+        """Move queues while two members differ by two or more. So no member both gives and takes."""
         fewest, largest = self._range()
         if largest - fewest < 2:
             return
@@ -112,8 +112,8 @@ class _Deal:
         self._hand_out(gains)
 
     def swap_odd(self, least: int) -> int:
-        """How many members gave the one queue that others have not, to one with two fewer of all topics. Nobody has
-        fewer than `least`."""
+        """Move odd queues to members with at least two queues fewer in all topics. Returns the number of moves.
+        `least`: the smallest load of all members."""
         fewest, largest = self._range()
         odd = [member for member, queues in self.held.items() if len(queues) > fewest]
         if largest == fewest or max(self._loads[member] for member in odd) - least < 2:
@@ -130,7 +130,7 @@ class _Deal:
         self._hand_out(Counter(taker for _, taker in pairs))
         return len(pairs)
 
-    def _take_up(self, pool: Pool, shares: Mapping[TopicQueueId, Share]) -> None:
+    def _take_up(self, pool: Pool, shares: Mapping[TopicQueueId, QueueShare]) -> None:
         members = frozenset(pool.members)
         awaited: list[tuple[str, TopicQueueId]] = []
         for queue in pool.queues:
@@ -146,12 +146,12 @@ class _Deal:
             self._loads[member] += 1
 
     def _range(self) -> tuple[int, int]:
-        """How many queues members have here, at least and at most."""
+        """Return the smallest and the largest number of queues that a member has in this deal."""
         counts = [len(queues) for queues in self.held.values()]
         return (0 if len(counts) < len(self._members) else min(counts)), max(counts)
 
     def _by_count(self) -> list[tuple[int, int, str]]:
-        """A heap of how many queues each member has, here and of all topics."""
+        """Return a heap of (queues in this deal, queues in all deals, member)."""
         counts = [(len(self.held.get(member, ())), self._loads[member], member) for member in self._members]
         heapify(counts)
         return counts
@@ -161,7 +161,7 @@ class _Deal:
         self._loads[member] -= 1
 
     def _hand_out(self, gains: Counter[str]) -> None:
-        """The free ones in their order, so that each member gets neighbours."""
+        """Give the free queues in their order, so that each member gets neighbouring queues."""
         queues = iter(sorted(self._free))
         for member, count in sorted(gains.items()):
             self.held[member].extend(queue for _, queue in zip(range(count), queues, strict=False))

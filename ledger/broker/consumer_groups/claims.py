@@ -1,16 +1,17 @@
-"""Who may go on with a queue, ahead of commit; and messages that its owner moves elsewhere.
+"""Claims, resets and deletions of a consumer group's queues, and moves of messages to retry topics and dead letters.
 
-    queue  o o X o          retry queue of that step, or dead letters
-               └── one entry: the message is appended there, and settled here ──> X
+    queue  o o X o          retry queue, or dead letters
+               └── one entry appends the message there and settles it here ──> X
 
-A move is one entry of the log, so the message is in exactly one place, whatever dies when. That entry must be right
-when it is applied; so the leader judges it by what is applied and by the claims that are on their way.
-"""
+A move is one entry of the log, so the message is in exactly one place, even if nodes fail. The entry is applied without
+a further check. So the leader checks a move against the applied progress, and refuses it while a claim, reset or
+deletion of the queue is not applied yet."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 from ledger.batch import Batch, encode
@@ -25,43 +26,61 @@ from ledger.errors import (
 )
 from ledger.retries import dead_letter_topic, moved_headers, retry_topic
 from ledger.state import QueueResults, Topic
+from ledger.state.commands import ClaimQueues, ForgetConsumerGroup, ResetOffsets
 from ledger.state.progress_table import ConsumedQueue
-from ledger.v1 import command_pb2, consumer_group_pb2
 
+# The producer id of batches that the broker itself makes. No other producer has it.
 BROKER = 0
-"""The id of a producer: none has it but the broker itself."""
 
 
-class Claims:
-    """Of one shard."""
+@dataclass(frozen=True, slots=True)
+class MessageMove:
+    """A message that its owner moves to a retry topic, or with `give_up` to the dead letters.
+
+    `epoch` and `resets` are those of the owner's claim. `attempt` is how often the message was delivered; it chooses
+    the delay."""
+
+    consumer_group: str
+    topic_id: int
+    queue: int
+    epoch: int
+    resets: int
+    offset: int
+    attempt: int
+    give_up: bool
+
+
+class QueueClaims:
+    """The claims and moves of one shard."""
 
     def __init__(self, replica: BrokerReplica) -> None:
         self._replica = replica
+        # By consumer group: messages that were moved to a retry topic, and to the dead letters.
         self.retries: Counter[str] = Counter()
-        """Messages of each consumer group that were moved here to be consumed again; and those that were given up."""
         self.dead_letters: Counter[str] = Counter()
-        # Claims, resets and deletions that are not applied yet.
+        # By queue: how many claims, resets and deletions are not applied yet.
         self._under_way: Counter[ConsumedQueue] = Counter()
         self._moving: dict[tuple[ConsumedQueue, int], asyncio.Future[Committed]] = {}
 
-    def claim(self, wanted: command_pb2.ClaimQueues) -> asyncio.Future[QueueResults]:
-        """The future has what came of each. Raises LedgerError."""
+    def claim(self, wanted: ClaimQueues) -> asyncio.Future[QueueResults]:
+        """Propose claims. The future has one result for each queue. Raises LedgerError."""
         keys = [ConsumedQueue(wanted.consumer_group, each.topic_id, each.queue) for each in wanted.queues]
-        return self._propose(command_pb2.Command(claim_queues=wanted), keys)
+        return self._propose(wanted, keys)
 
-    def reset(self, wanted: command_pb2.ResetOffsets) -> asyncio.Future[QueueResults]:
-        """The future has what came of each. Raises LedgerError."""
+    def reset(self, wanted: ResetOffsets) -> asyncio.Future[QueueResults]:
+        """Propose resets. The future has one result for each queue. Raises LedgerError."""
         keys = [ConsumedQueue(wanted.consumer_group, each.topic_id, each.queue) for each in wanted.offsets]
-        return self._propose(command_pb2.Command(reset_offsets=wanted), keys)
+        return self._propose(wanted, keys)
 
     def forget(self, consumer_group: str) -> asyncio.Future[int]:
-        """The future has of how many queues it was known how far the consumer group had come. Raises LedgerError."""
+        """Propose to remove the consumer group's progress. The future has the number of queues. Raises LedgerError."""
         keys = [key for key, _ in self._replica.state.consumption.progress.of(consumer_group)]
-        wanted = command_pb2.ForgetConsumerGroup(consumer_group=consumer_group)
-        return self._propose(command_pb2.Command(forget_consumer_group=wanted), keys)
+        return self._propose(ForgetConsumerGroup(consumer_group), keys)
 
-    def _propose(self, command: command_pb2.Command, keys: list[ConsumedQueue]) -> asyncio.Future[Any]:
-        """Until it is applied, nobody moves messages of these queues."""
+    def _propose(
+        self, command: ClaimQueues | ResetOffsets | ForgetConsumerGroup, keys: list[ConsumedQueue]
+    ) -> asyncio.Future[Any]:
+        """Propose a command. Moves from these queues are refused until it is applied."""
         future = self._replica.command(command)
         self._under_way.update(keys)
         future.add_done_callback(lambda _: self._applied(keys))
@@ -73,14 +92,14 @@ class Claims:
             if not self._under_way[key]:
                 del self._under_way[key]
 
-    def move(self, wanted: consumer_group_pb2.MoveRequest) -> asyncio.Future[Committed] | None:
-        """The future has the place where the message is then; None: it has been moved, or consumed. Raises
-        LedgerError."""
+    def move(self, wanted: MessageMove) -> asyncio.Future[Committed] | None:
+        """Move a message. The future has the new place of the message. Returns None if the message is moved or consumed
+        already. Raises LedgerError."""
         replica = self._replica
         replica.check_leads(0)
         key = ConsumedQueue(wanted.consumer_group, wanted.topic_id, wanted.queue)
         if self._under_way[key]:
-            raise BusyError(f"queue {wanted.queue} is being claimed: try again shortly")
+            raise BusyError(f"a claim of queue {wanted.queue} is not committed yet: try again shortly")
         others = sum(each == key for each, _ in self._moving)
         progress = replica.state.consumption.progress
         if not progress.may_settle(key, wanted.epoch, wanted.resets, wanted.offset, moving=others):
@@ -93,13 +112,13 @@ class Claims:
         future.add_done_callback(lambda done: self._count(done, wanted))
         return future
 
-    def _count(self, done: asyncio.Future[Committed], wanted: consumer_group_pb2.MoveRequest) -> None:
+    def _count(self, done: asyncio.Future[Committed], wanted: MessageMove) -> None:
         if done.exception() is None:
             counter = self.dead_letters if wanted.give_up else self.retries
             counter[wanted.consumer_group] += 1
 
-    def _moved_batch(self, wanted: consumer_group_pb2.MoveRequest) -> bytes:
-        """A batch of the message alone, for the queue where it goes."""
+    def _moved_batch(self, wanted: MessageMove) -> bytes:
+        """Return a batch that has only this message, for its target queue."""
         topic, (batch, at) = self._topic(wanted.topic_id, wanted.queue), self._message(wanted)
         there, queue = self._target(wanted)
         headers = moved_headers(
@@ -121,13 +140,14 @@ class Claims:
             headers=[headers],
         )
 
-    def _message(self, wanted: consumer_group_pb2.MoveRequest) -> tuple[Batch, int]:
-        """Its batch, and its place there. Raises OffsetTooLowError, OffsetBeyondEndError, StorageFailedError."""
+    def _message(self, wanted: MessageMove) -> tuple[Batch, int]:
+        """Return the batch of the message, and the message's place in the batch. Raises OffsetTooLowError,
+        OffsetBeyondEndError, StorageFailedError."""
         replica = self._replica
         units = replica.queues.get(wanted.topic_id, wanted.queue)
         end = replica.state.next_offset(wanted.topic_id, wanted.queue)
         if wanted.offset < units.first_offset:
-            sentence = f"message {wanted.offset} of queue {wanted.queue} is kept no longer"
+            sentence = f"message {wanted.offset} of queue {wanted.queue} was removed from the log"
             raise out_of_range(sentence, wanted.offset, units.first_offset, end)
         if wanted.offset >= end:
             sentence = f"queue {wanted.queue} has no message {wanted.offset} yet"
@@ -136,20 +156,25 @@ class Claims:
         header, body = replica.log.entry_at(int(unit["position"][0]), int(unit["size"][0]))
         batch, at = Batch(bytes(body)), wanted.offset - header.base_offset
         if not 0 <= at < len(batch):
-            raise StorageFailedError(f"the index of queue {wanted.queue} is wrong about message {wanted.offset}")
+            raise StorageFailedError(
+                f"the index of queue {wanted.queue} is damaged at message {wanted.offset} on this node: try again later"
+            )
         return batch, at
 
     def _topic(self, topic_id: int, queue: int) -> Topic:
         return self._replica.state.topics.require(topic_id, queue)
 
-    def _target(self, wanted: consumer_group_pb2.MoveRequest) -> tuple[Topic, int]:
-        """Of the queues that this shard has for it, the one of that step; the last one for all further steps."""
+    def _target(self, wanted: MessageMove) -> tuple[Topic, int]:
+        """Return the retry or dead-letter topic, and its queue in this shard. Attempt 1 chooses the first retry queue
+        of this shard, attempt 2 the second, and so on; later attempts choose the last queue."""
         of = dead_letter_topic if wanted.give_up else retry_topic
         name = of(wanted.consumer_group)
         topic = self._replica.state.topics.named(name)
         queues = [] if topic is None else [i for i, shard in enumerate(topic.shards) if shard == self._replica.shard]
         if topic is None or not queues:
-            raise UnknownTopicError(f"there is no {name} in shard {self._replica.shard} yet: prepare retries first")
+            raise UnknownTopicError(
+                f"topic {name} has no queue in shard {self._replica.shard} yet: prepare retries first"
+            )
         if wanted.attempt < 1:
-            raise InvalidArgumentError(f"attempt {wanted.attempt}: the first one is 1")
+            raise InvalidArgumentError(f"attempt {wanted.attempt} is not possible: the first attempt is 1")
         return topic, queues[min(wanted.attempt, len(queues)) - 1]

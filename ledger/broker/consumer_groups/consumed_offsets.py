@@ -1,4 +1,4 @@
-"""The offsets at which a consumer group may begin to consume a queue, or to which an operator may set it."""
+"""Checks the offset at which a consumer group begins in a queue, or to which an operator sets it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ledger.errors import InvalidArgumentError, out_of_range
 
 
 def start_offset(replica: BrokerReplica, topic_id: int, queue: int, wanted: int) -> int:
-    """The offset that `wanted` means at this leader: an offset, AT_THE_FIRST or BEHIND_THE_LAST.
+    """Return the offset for `wanted`, which is an offset, AT_THE_FIRST or BEHIND_THE_LAST.
 
     Raises UnknownTopicError, UnknownQueueError, InvalidArgumentError.
     """
@@ -19,14 +19,15 @@ def start_offset(replica: BrokerReplica, topic_id: int, queue: int, wanted: int)
         return replica.queues.get(topic_id, queue).first_offset
     if wanted == BEHIND_THE_LAST:
         return replica.state.next_offset(topic_id, queue)
-    raise InvalidArgumentError(f"{wanted} is no offset to begin at")
+    raise InvalidArgumentError(f"{wanted} cannot be a start offset: give 0 or more")
 
 
 def check_offset(replica: BrokerReplica, topic_id: int, queue: int, offset: int) -> None:
-    """Raises OffsetTooLowError, OffsetBeyondEndError, UnknownTopicError, UnknownQueueError."""
+    """Raise OffsetTooLowError or OffsetBeyondEndError if the queue does not have this offset, UnknownTopicError,
+    UnknownQueueError."""
     topic = replica.state.topics.require(topic_id, queue)
     first = replica.queues.get(topic_id, queue).first_offset
     end = replica.state.next_offset(topic_id, queue)
     if not first <= offset <= end:
-        sentence = f"queue {queue} of topic {topic.name!r} cannot be consumed from offset {offset} on"
+        sentence = f"a consumer group cannot begin at offset {offset} of queue {queue} of topic {topic.name!r}"
         raise out_of_range(sentence, offset, first, end)

@@ -1,12 +1,11 @@
-"""The coordinator of the consumer groups of one shard, while this node leads it.
+"""The coordinator of the consumer groups of one shard, while this node leads the shard.
 
-    join, leave, silence ──> generation rises ──(a moment later)──> assignment ──> owners, by new epochs
-                                                                       └──> members that wait are told
+    join, leave, silence ──> generation rises ──(a moment later)──> assignment ──> owners with new epochs
+                                                                       └──> waiting members receive it
 
-Who is a member, and whose a queue is, is replicated; who was heard of lately is not. So a new leader goes on with the
-same members and owners, and gives everybody a whole session to be heard of. A large assignment is made, and
-committed, piece by piece, so that nothing else on this node waits for it for more than a few milliseconds.
-"""
+Members and owners are replicated. The times of the last heartbeats are not replicated. So a new leader continues with
+the same members and owners, and gives each member a whole session timeout to send a heartbeat. A large assignment is
+computed and committed piece by piece, so that other work of this node waits at most a few milliseconds."""
 
 from __future__ import annotations
 
@@ -20,40 +19,49 @@ from ledger.broker.consumer_groups.assignment import Rooms, assigning, nowhere, 
 from ledger.broker.consumer_groups.assignment_waiters import AssignmentWaiters
 from ledger.errors import LedgerError
 from ledger.state import ConsumerGroup, TopicQueueId
+from ledger.state.commands import (
+    AssignQueues,
+    GroupCommand,
+    JoinConsumerGroup,
+    LeaveConsumerGroup,
+    QueueTarget,
+    ReleaseQueues,
+    RenewQueues,
+)
 from ledger.state.consumption import unknown_member
-from ledger.v1 import command_pb2
 
 log = logging.getLogger("ledgermq.broker.coordinator")
 
+# Interval of the checks for silent members.
 CHECK_S = 0.5
-"""Between looks at who is silent."""
+# An assignment begins after members have not changed for this time, so members that join together are assigned
+# together.
 GATHER_S = 0.05
-"""Without a change of members, before an assignment: those that come together are assigned together."""
+# An assignment begins after this time although members still change.
 LONGEST_GATHER_S = 1.0
-"""After which it is made although members go on coming."""
+# Queues of one entry of an assignment. Applying such an entry takes 3 ms.
 AT_ONCE = 1_000
-"""Queues of one entry: it is applied in 3 ms."""
 
+# Starts a task of this name. An exception in the task stops the node.
 Spawn = Callable[[Coroutine[None, None, None], str], asyncio.Task[None]]
-"""Begins a task of that name, in which nothing may fail."""
 
 
 class Coordinator:
-    """`run` it as long as the node runs."""
+    """Coordinates the consumer groups of one shard. `run` it as long as the node runs."""
 
     def __init__(self, replica: BrokerReplica, monotonic_ms: Callable[[], float], spawn: Spawn) -> None:
         self._replica = replica
         self._monotonic_ms = monotonic_ms
         self._spawn = spawn
         self._assignment_waiters = AssignmentWaiters()
+        # The term in which this node leads; 0 if it does not lead.
         self._term = 0
-        """In which this node leads; 0: it does not."""
+        # (consumer group, member) -> time of the last heartbeat in this term, or of the first check without one.
         self._heard_ms: dict[tuple[str, str], float] = {}
-        """When each member (consumer group, name) was heard of last, in this term; who was not, at the first look."""
+        # Assignments that were committed while this node led.
         self.rebalances = 0
-        """Assignments that were committed while this node led."""
+        # By consumer group: assignments that are due or under way.
         self._assigning: dict[str, asyncio.Task[None]] = {}
-        """By consumer group, assignments that are due or under way."""
         self._runs = False
 
     async def run(self) -> None:
@@ -67,38 +75,34 @@ class Coordinator:
             for assignment in self._assigning.values():
                 assignment.cancel()
 
-    # -- what members ask
+    # -- requests of members
 
-    async def join(self, consumer_group: str, wanted: command_pb2.JoinConsumerGroup) -> None:
-        """Raises LedgerError."""
-        self.heard(consumer_group, wanted.member)
-        await self._change(consumer_group, command_pb2.Command(join_consumer_group=wanted))
+    async def join(self, wanted: JoinConsumerGroup) -> None:
+        """Add a member, or change its details. Raises LedgerError."""
+        self.heard(wanted.consumer_group, wanted.member.member)
+        await self._change(wanted)
 
     async def leave(self, consumer_group: str, members: Iterable[str]) -> None:
-        """Raises LedgerError."""
-        wanted = command_pb2.LeaveConsumerGroup(consumer_group=consumer_group, members=members)
-        await self._change(consumer_group, command_pb2.Command(leave_consumer_group=wanted))
+        """Remove members. Raises LedgerError."""
+        await self._change(LeaveConsumerGroup(consumer_group, tuple(members)))
 
-    async def release(self, consumer_group: str, wanted: command_pb2.ReleaseQueues) -> None:
-        """Raises LedgerError."""
-        self.heard(consumer_group, wanted.member)
-        await self._change(consumer_group, command_pb2.Command(release_queues=wanted))
+    async def release(self, wanted: ReleaseQueues) -> None:
+        """Take queues from a member that releases them. Raises LedgerError."""
+        self.heard(wanted.consumer_group, wanted.member)
+        await self._change(wanted)
 
-    # -- what operators ask
+    # -- requests of operators
 
     async def renew(self, consumer_group: str, queues: Iterable[TopicQueueId]) -> None:
-        """Who owns these is to claim them again. Raises LedgerError."""
-        wanted = command_pb2.RenewQueues(
-            consumer_group=consumer_group,
-            queues=[command_pb2.QueueRef(topic_id=each.topic_id, queue=each.queue) for each in queues],
-        )
-        await self._change(consumer_group, command_pb2.Command(renew_queues=wanted))
+        """Give the owners of these queues new epochs, so that they claim the queues again. Raises LedgerError."""
+        await self._change(RenewQueues(consumer_group, tuple(queues)))
 
-    # -- who waits
+    # -- heartbeats
 
     async def attend(self, consumer_group: str, member: str, version: int, wait_s: float) -> ConsumerGroup:
-        """The consumer group in which the member's view is another one than that of `version`, or is so still after
-        that time. Raises UnknownMemberError, or another LedgerError where this node does not lead."""
+        """Take a heartbeat of a member that knows its assignment of `version`. Return the consumer group when the
+        member has another assignment, or after `wait_s`. Raises UnknownMemberError, or another LedgerError if this node
+        does not lead."""
         group = self._consumer_group_of(consumer_group, member)
         self.heard(consumer_group, member)
         if group.members[member].version == version and wait_s > 0:
@@ -112,6 +116,7 @@ class Coordinator:
         return group
 
     def heard(self, consumer_group: str, member: str) -> None:
+        """Note a sign of life of a member."""
         self._heard_ms[consumer_group, member] = self._monotonic_ms()
 
     def _consumer_group_of(self, consumer_group: str, member: str) -> ConsumerGroup:
@@ -121,10 +126,10 @@ class Coordinator:
             raise unknown_member(consumer_group, member)
         return group
 
-    async def _change(self, consumer_group: str, command: command_pb2.Command) -> None:
-        """Proposes it. A client that goes away does not take it back."""
+    async def _change(self, command: GroupCommand) -> None:
+        """Propose a command and await its commit. A client that disconnects does not cancel it."""
         future = self._replica.command(command)
-        future.add_done_callback(lambda _: self._changed(consumer_group))
+        future.add_done_callback(lambda _: self._changed(command.consumer_group))
         await asyncio.shield(future)
 
     # -- assignments
@@ -139,13 +144,13 @@ class Coordinator:
             )
 
     async def _assign(self, consumer_group: str) -> None:
-        """Once members have stopped coming and going; and again where they did so in between."""
+        """Assign queues when members have stopped changing. Repeat it if members changed meanwhile."""
         try:
             while (group := await self._gathered(consumer_group)) is not None:
                 if await self._assigned(group):
                     self.rebalances += 1
-        except LedgerError as refusal:  # tried again by the next look
-            log.info("consumer group %s: no assignment yet: %s", consumer_group, refusal)
+        except LedgerError as refusal:  # the next check tries again
+            log.info("consumer group %s: not assigned yet, and tried again shortly: %s", consumer_group, refusal)
         finally:
             del self._assigning[consumer_group]
             self._assignment_waiters.announce(
@@ -153,7 +158,8 @@ class Coordinator:
             )
 
     async def _gathered(self, consumer_group: str) -> ConsumerGroup | None:
-        """The consumer group as it is then; None: there is nothing to assign."""
+        """Wait until members have stopped changing. Returns the consumer group, or None if nothing is to be
+        assigned."""
         loop = asyncio.get_running_loop()
         groups, seen, latest = self._replica.state.consumption.groups, 0, loop.time() + LONGEST_GATHER_S
         while (group := groups.get(consumer_group)) is not None and group.assigned != group.generation:
@@ -164,7 +170,7 @@ class Coordinator:
         return None
 
     async def _assigned(self, group: ConsumerGroup) -> bool:
-        """Whether it is assigned, and not void because members came or went. Raises LedgerError."""
+        """Compute and commit one assignment. Returns False if members changed meanwhile. Raises LedgerError."""
         generation, steps = group.generation, moves(group, partial(self._room_of, group))
         while group.generation == generation:
             try:
@@ -175,24 +181,24 @@ class Coordinator:
         return False
 
     def _room_of(self, group: ConsumerGroup, queue: TopicQueueId) -> str:
-        """Of the node that leads its shard; empty where that is not known."""
+        """Return the machine room of the node that leads the queue's shard; empty if it is not known."""
         topic = self._replica.state.topics.get(queue.topic_id)
         if topic is None or queue.queue >= topic.queues:
             return ""
         return group.rooms.get(topic.shards[queue.queue], "")
 
-    async def _commit(self, group: ConsumerGroup, targets: list[command_pb2.QueueTarget]) -> bool:
-        """Entry after entry. Those who wait are told of all of it at once."""
-        wanted = command_pb2.AssignQueues(consumer_group=group.name, generation=group.generation)
+    async def _commit(self, group: ConsumerGroup, targets: list[QueueTarget]) -> bool:
+        """Commit an assignment entry by entry. Waiting members are woken after the last entry. Returns False if the
+        assignment became void."""
+        name, generation = group.name, group.generation
         for first in range(0, max(1, len(targets)), AT_ONCE):
-            del wanted.targets[:]
-            wanted.targets.extend(targets[first : first + AT_ONCE])
-            wanted.goes_on = first + AT_ONCE < len(targets)
-            if not await self._replica.command(command_pb2.Command(assign_queues=wanted)):
+            end = first + AT_ONCE
+            piece = AssignQueues(name, generation, tuple(targets[first:end]), goes_on=end < len(targets))
+            if not await self._replica.command(piece):
                 return False
         return True
 
-    # -- who is silent
+    # -- silent members
 
     def _look_around(self) -> None:
         term = self._replica.leading_term
@@ -201,45 +207,46 @@ class Coordinator:
         if not term:
             return
         now, heard = self._monotonic_ms(), dict(self._heard_ms)
-        self._heard_ms.clear()  # and keep those that are members still
+        self._heard_ms.clear()  # and keep the present members
         for group in self._replica.state.consumption.groups:
             silent = []
             for name, member in group.members.items():
                 last = self._heard_ms[group.name, name] = heard.get((group.name, name), now)
-                if now - last > member.told.session_timeout_ms:
+                if now - last > member.details.session_timeout_ms:
                     silent.append(name)
             if silent:
                 self._give_up(group.name, silent)
             self._changed(group.name)
 
     def _begin(self, term: int) -> None:
-        """Another leader was heard of others."""
+        """Begin a term: the heartbeats that an earlier leader received do not count."""
         self._term = term
         self._heard_ms.clear()
         self._assignment_waiters.dismiss()
 
     def _give_up(self, consumer_group: str, members: list[str]) -> None:
-        log.warning("consumer group %s: nothing is heard of %s: their queues go to others", consumer_group, members)
-        wanted = command_pb2.LeaveConsumerGroup(consumer_group=consumer_group, members=members)
+        log.warning(
+            "consumer group %s: silent members %s are removed, and others get their queues", consumer_group, members
+        )
         try:
-            future = self._replica.command(command_pb2.Command(leave_consumer_group=wanted))
+            future = self._replica.command(LeaveConsumerGroup(consumer_group, tuple(members)))
         except LedgerError as refusal:
-            log.info("consumer group %s: they stay for now: %s", consumer_group, refusal)
+            log.info("consumer group %s: silent members stay for now: %s", consumer_group, refusal)
             return
         future.add_done_callback(lambda _: self._changed(consumer_group))
 
 
-def moves(group: ConsumerGroup, rooms: Rooms = nowhere) -> Generator[None, None, list[command_pb2.QueueTarget]]:
-    """In steps, as `assigning` has them: what is to be said so that the consumer group is assigned anew."""
+def moves(group: ConsumerGroup, rooms: Rooms = nowhere) -> Generator[None, None, list[QueueTarget]]:
+    """Compute a new assignment, step by step like `assigning`. Returns only the targets that must be set."""
     assignment = yield from assigning(group, rooms)
-    targets: list[command_pb2.QueueTarget] = []
+    targets: list[QueueTarget] = []
     for some in slices(tuple(assignment.items())):
         targets += [
-            command_pb2.QueueTarget(topic_id=queue.topic_id, queue=queue.queue, member=member)
+            QueueTarget(queue, member)
             for queue, member in some
             if (share := group.shares.get(queue)) is None or share.target != member or not share.owner
         ]
         yield
     unwanted = [queue for queue, share in group.shares.items() if share.target and queue not in assignment]
-    targets += [command_pb2.QueueTarget(topic_id=queue.topic_id, queue=queue.queue) for queue in unwanted]
+    targets += [QueueTarget(queue, "") for queue in unwanted]
     return targets

@@ -1,11 +1,10 @@
-"""Messages that wait for their time: those of retry topics.
+"""Delays of retry topics: a fetch returns a message of a retry topic only after its delay.
 
-    retry queue 3      o o o o | o o o         append times never fall, and all wait equally long:
-                               ^ due up to here        so what is due is a beginning of the queue
+    retry queue 3      o o o o | o o o         append times never decrease, and all messages wait equally long,
+                               ^ due up to here        so the due messages are the first ones of the queue
 
-Nothing has to be moved when its time comes. A fetch sees the queue only as far as it is due, by the clock of the node
-that is asked, and is told when there will be more.
-"""
+Nothing is moved when a message becomes due. A fetch reads the queue only up to the due end, by the clock of this node,
+and learns when the next message is due."""
 
 from __future__ import annotations
 
@@ -19,22 +18,25 @@ from store.index.time_index import offset_at, position_at
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A queue as far as it is due."""
+    """The due part of a queue."""
 
     end_offset: int
+    # Seconds until the message at `end_offset` is due; None: there is no such message.
     next_in_s: float | None
-    """When the message at `end_offset` is due; None: there is none."""
 
 
 class Delays:
-    """`delays_s`: how long the messages of each step wait; those of further steps as long as of the last."""
+    """The delays of all retry topics."""
+
+    """`delays_s`: the delay of each retry queue in a shard; further queues have the last delay. `now_ms()`: ms since
+        1970."""
 
     def __init__(self, delays_s: Sequence[float], now_ms: Callable[[], int]) -> None:
         self._delays_ms = [round(delay * 1000) for delay in delays_s]
         self._now_ms = now_ms
 
     def due(self, replica: BrokerReplica, topic_id: int, queue: int) -> Due | None:
-        """None where messages of that queue do not wait."""
+        """Return the due part of a queue, or None if the queue is not one of a retry topic."""
         topic = replica.state.topics.get(topic_id)
         if topic is None or not topic.name.startswith(RETRY):
             return None

@@ -1,8 +1,8 @@
-"""How far a consumer group is behind the end of a queue: in messages, and since when.
+"""The lag of a consumer group in a queue: how many messages it has not consumed, and how old the oldest of them is.
 
-consumed         settled           end
-| . . . . . . |  x x o x x x x |         lag: the six x; waiting since the first of them was appended
-              ^ offset
+consumed      |  not consumed  |
+| . . . . . . |  x x o x x x x |         lag: the six x (o is settled); the first x is the oldest
+              ^ offset         ^ end
 """
 
 from __future__ import annotations
@@ -11,22 +11,24 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 from ledger.broker.broker_replica import BrokerReplica
-from ledger.state.progress_table import ConsumedQueue, Progress
+from ledger.state.progress_table import ConsumedQueue, QueueProgress
 from store import ConsumeQueue, RangeDamagedError
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
+    """The lag in one queue, with the first and the end offset of the queue."""
+
     first_offset: int
     end_offset: int
+    # Messages that are in the log, and neither consumed nor settled.
     messages: int
-    """Those that are kept, and neither consumed nor settled."""
+    # Append time of the first of them in ms since 1970; 0: there is none, or the log is damaged there.
     waiting_since_ms: int
-    """When the first of them was appended, in ms since 1970; 0: there is none, or it lies where the log is damaged."""
 
 
-def lag_of(replica: BrokerReplica, key: ConsumedQueue, progress: Progress) -> Lag:
-    """As this node knows it."""
+def lag_of(replica: BrokerReplica, key: ConsumedQueue, progress: QueueProgress) -> Lag:
+    """Return the lag by the applied state of this replica."""
     units = replica.queues.get(key.topic_id, key.queue)
     first, end = units.first_offset, replica.state.next_offset(key.topic_id, key.queue)
     at = max(progress.offset, first)
@@ -42,5 +44,5 @@ def lag_of(replica: BrokerReplica, key: ConsumedQueue, progress: Progress) -> La
 def _append_time(replica: BrokerReplica, units: ConsumeQueue, offset: int) -> int:
     try:
         return replica.log.header_at(int(units.read(offset, 1)["position"][0])).append_time_ms
-    except RangeDamagedError:  # it is being repaired
+    except RangeDamagedError:  # scrub repair replaces the damaged bytes
         return 0

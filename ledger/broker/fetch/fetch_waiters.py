@@ -1,4 +1,4 @@
-"""Fetches that wait at the end of a queue, and are woken when something is applied to it."""
+"""Fetches that wait at the end of queues. They are woken when an entry of such a queue is applied."""
 
 from __future__ import annotations
 
@@ -7,29 +7,31 @@ from collections.abc import Iterable, Sequence
 
 from ledger.errors import BusyError
 
+# A fetch that waits for ten queues takes ten places.
 MAX_PLACES = 500_000
-"""A fetch that waits for ten queues has ten."""
 
+# Topic id and queue.
 QueueKey = tuple[int, int]
-"""Topic id and queue."""
 
 
 class FetchWaiters:
-    """A fetch that ends takes itself out."""
+    """The waiting fetches of a node. A fetch that ends is removed."""
 
     def __init__(self, max_places: int = MAX_PLACES) -> None:
         self._max_places = max_places
-        self._places = 0  # <= max_places, and what those that wait have together
+        self._places = 0  # the places of all waiting fetches; <= max_places
+        # In the order of arrival, which is the order of waking (a dict, because a set has no order).
         self._waiting: dict[QueueKey, dict[asyncio.Future[None], None]] = {}
-        """In the order they came, which is the order they are woken in (a set has none)."""
 
     def wait_for(self, queues: Iterable[QueueKey]) -> asyncio.Future[None]:
-        """Done when something is applied to one of these queues. Cancel it when it is not needed any more. Raises
-        BusyError where too many wait."""
+        """Return a future that ends when an entry of one of these queues is applied. Cancel it when it is no longer
+        needed. Raises BusyError if too many fetches wait."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         keys = list(queues)
         if self._places + len(keys) > self._max_places:
-            raise BusyError(f"fetches wait at {self._places} queues of this node already: try again shortly")
+            raise BusyError(
+                f"the limit of waiting fetches on this node is reached ({self._places} queues): try again shortly"
+            )
         self._places += len(keys)
         for key in keys:
             self._waiting.setdefault(key, {})[waiter] = None
@@ -37,7 +39,7 @@ class FetchWaiters:
         return waiter
 
     def announce(self, topic_id: int, queue: int) -> None:
-        """Something was applied to that queue."""
+        """Wake the fetches that wait for this queue."""
         for waiter in self._waiting.pop((topic_id, queue), ()):
             if not waiter.done():
                 waiter.set_result(None)

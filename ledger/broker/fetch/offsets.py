@@ -1,43 +1,83 @@
-"""Where queues begin and end on this node, and where in them a time lies.
+"""The first and last offsets of queues on this node, and the offset of a time.
 
-A time is looked for in the log once, and then in each queue by the position found.
+The log is searched for the time once. The position that is found then gives the offset in each queue.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.replicas import Replicas
 from ledger.errors import StorageFailedError
-from ledger.v1 import broker_pb2
+from ledger.state import Topic
 from store import RangeDamagedError
 from store.index.time_index import offset_at, position_at
 from store.log.entry import EntryFlawError
 
+# Queues that are searched for a time before other tasks run.
 QUEUES_AT_ONCE = 16
-"""Searched for a time before others have their turn."""
 
 
-async def list_offsets(
-    replica: BrokerReplica,
-    request: broker_pb2.ListOffsetsRequest,
-    queues: Sequence[int],
-    response: broker_pb2.ListOffsetsResponse,
-) -> None:
-    """Adds what is asked about these queues, which live in the replica's shard. Raises UnknownTopicError,
-    UnknownQueueError; StorageFailedError where the log is damaged in the time's place."""
-    topic = replica.state.topics.require(request.topic_id, max(queues))
-    timed = request.HasField("time_ms")
+@dataclass(frozen=True, slots=True)
+class OffsetsQuery:
+    """The queues of a topic whose offsets are asked for; without `queues`, all of them. `time_ms` asks for the offset
+    of the first message that was appended at that time (ms since 1970) or later."""
+
+    topic_id: int
+    queues: tuple[int, ...] = ()
+    time_ms: int | None = None
+    linearizable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """The offsets of one queue: [first_offset, end_offset). `time_offset` is None unless the query has a time."""
+
+    queue: int
+    first_offset: int
+    end_offset: int
+    time_offset: int | None = None
+
+
+async def list_offsets(replicas: Replicas, query: OffsetsQuery) -> list[OffsetRange]:
+    """Return the offsets of the queues, shard by shard. Raises LedgerError, for example UnknownTopicError,
+    UnknownQueueError, or StorageFailedError if the log is damaged where the time is searched."""
+    topic = await _topic(replicas, query)
+    queues = query.queues or range(topic.queues)
+    found: list[OffsetRange] = []
+    for shard in sorted({topic.shards[queue] for queue in queues}):
+        replica = await replicas.require(shard).up_to_date(linearizable=query.linearizable)
+        here = [queue for queue in queues if topic.shards[queue] == shard]
+        found += await shard_offsets(replica, query.topic_id, here, query.time_ms)
+    return found
+
+
+async def _topic(replicas: Replicas, query: OffsetsQuery) -> Topic:
+    topic = replicas.topic(query.topic_id)
+    last = max(query.queues, default=0)
+    if topic is not None and last < topic.queues:
+        return topic
+    replica = await replicas.topics.up_to_date(linearizable=query.linearizable)
+    return replica.state.topics.require(query.topic_id, last)
+
+
+async def shard_offsets(
+    replica: BrokerReplica, topic_id: int, queues: Sequence[int], time_ms: int | None
+) -> list[OffsetRange]:
+    """Return the offsets of these queues, which are in the replica's shard. Raises like `list_offsets`."""
+    topic = replica.state.topics.require(topic_id, max(queues))
     try:
-        position = position_at(replica.log, request.time_ms, replica.driver.applied) if timed else 0
+        position = 0 if time_ms is None else position_at(replica.log, time_ms, replica.driver.applied)
     except (RangeDamagedError, EntryFlawError) as damage:
-        raise StorageFailedError(f"the time cannot be looked for on this node: {damage}") from damage
+        raise StorageFailedError(f"this node cannot search its log for the time: {damage}") from damage
+    found = []
     for number, queue in enumerate(queues, 1):
         units = replica.queues.get(topic.topic_id, queue)
-        given = response.queues.add(queue=queue, first_offset=units.first_offset)
-        given.end_offset = replica.state.next_offset(topic.topic_id, queue)
-        if timed:
-            given.time_offset = offset_at(units, position)
-            if number % QUEUES_AT_ONCE == 0:
-                await asyncio.sleep(0)
+        first, end = units.first_offset, replica.state.next_offset(topic.topic_id, queue)
+        found.append(OffsetRange(queue, first, end, None if time_ms is None else offset_at(units, position)))
+        if time_ms is not None and number % QUEUES_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    return found

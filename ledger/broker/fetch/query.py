@@ -1,21 +1,21 @@
 """Messages by key: the batches that the key index finds, as they lie in the log, the newest first.
 
-Like a fetch, nothing is decoded here; the hashes in front of a batch tell how many of its messages count, and whoever
-asked compares the keys. One answer is bounded in bytes and in steps along the index, and says at which position of
-the log, the same on every replica, the next one goes on. The index is not believed against the log.
-"""
+As in a fetch, the broker decodes no message. The key hashes at the front of a batch say how many of its messages may
+have the key, and the client compares the keys. One result is limited in bytes and in steps through the index. It says
+at which position of the log the next query continues; positions are equal on every replica. Every hit of the index is
+checked against the log."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ledger.batch import key_hashes
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.errors import ReplicaBehindError, StorageFailedError
 from ledger.hashing import key_hash
-from ledger.v1 import broker_pb2
 from store import Header, IndexDamagedError, KeyHit, Kind, RangeDamagedError
 from store.index.key_index import FOR_EVER
 from store.log.entry import EntryFlawError
@@ -23,14 +23,48 @@ from store.log.entry import EntryFlawError
 log = logging.getLogger("ledgermq.broker.query")
 
 MAX_ANSWER_BYTES = 4 << 20
+# Steps through the index before other tasks run. Each step may read a batch that is not in memory.
 STEPS_AT_ONCE = 64
-"""Along the index, before others have their turn: each may read a batch that is not in memory."""
 MAX_TURNS = 1600
 
 
+@dataclass(frozen=True, slots=True)
+class KeyQuery:
+    """A query for the messages of a topic with a key.
+
+    Only batches that were appended in [begin_ms, end_ms), ms since 1970, and lie before `before_position` count; None
+    and 0 mean no limit. `max_messages` limits the messages of one result; 0 means no limit."""
+
+    topic_id: int
+    key: bytes
+    begin_ms: int | None = None
+    end_ms: int | None = None
+    max_messages: int = 0
+    before_position: int = 0
+
+
+class FoundBatch(NamedTuple):
+    """A batch that may have messages with the key."""
+
+    queue: int
+    base_offset: int
+    append_time_ms: int
+    term: int
+    body: bytes
+
+
 @dataclass(slots=True)
-class Budget:
-    """What one answer may still have; the first batch always fits."""
+class KeyQueryResult:
+    """Batches, the newest first. The next query continues before `next_before_position`; 0: there are no more
+    batches."""
+
+    batches: list[FoundBatch] = field(default_factory=list)
+    next_before_position: int = 0
+
+
+@dataclass(slots=True)
+class QueryBudget:
+    """What one result may still have. The first batch always fits."""
 
     messages: int
     bytes: int
@@ -39,40 +73,38 @@ class Budget:
         return size <= self.bytes or self.bytes == MAX_ANSWER_BYTES
 
 
-async def query_messages(
-    replica: BrokerReplica, request: broker_pb2.QueryMessagesRequest
-) -> broker_pb2.QueryMessagesResponse:
-    """Raises UnknownTopicError; ReplicaBehindError where the index is built anew, StorageFailedError where it is
-    damaged, or the log is."""
-    replica.state.topics.require(request.topic_id, 0)
+async def query_messages(replica: BrokerReplica, query: KeyQuery) -> KeyQueryResult:
+    """Return the batches for a query. Raises UnknownTopicError, ReplicaBehindError if this node is rebuilding its key
+    index, or StorageFailedError if the index or the log is damaged."""
+    replica.state.topics.require(query.topic_id, 0)
     try:
-        return await _Query(replica, request).answer()
+        return await _Query(replica, query).result()
     except IndexDamagedError as error:
         log.error("shard %d: %s", replica.shard, error)
         raise StorageFailedError(str(error)) from error
     except RangeDamagedError as damage:
-        raise StorageFailedError(f"not all batches with that key can be read on this node: {damage}") from damage
+        raise StorageFailedError(f"this node cannot read all batches with that key: {damage}") from damage
 
 
 class _Query:
-    """One search, and the answer that grows of it."""
+    """One search, and the result that it fills."""
 
-    def __init__(self, replica: BrokerReplica, request: broker_pb2.QueryMessagesRequest) -> None:
+    def __init__(self, replica: BrokerReplica, query: KeyQuery) -> None:
         self._replica = replica
-        self._topic_id = request.topic_id
-        self._hash = key_hash(request.key)
-        self._before = request.before_position or FOR_EVER
+        self._topic_id = query.topic_id
+        self._hash = key_hash(query.key)
+        self._before = query.before_position or FOR_EVER
         self._search = replica.keys.search(
-            request.topic_id,
+            query.topic_id,
             self._hash,
-            begin_ms=request.begin_ms if request.HasField("begin_ms") else 0,
-            end_ms=request.end_ms if request.HasField("end_ms") else FOR_EVER,
+            begin_ms=0 if query.begin_ms is None else query.begin_ms,
+            end_ms=FOR_EVER if query.end_ms is None else query.end_ms,
             before=self._before,
         )
-        self._budget = Budget(request.max_messages or MAX_ANSWER_BYTES, MAX_ANSWER_BYTES)
-        self._response = broker_pb2.QueryMessagesResponse()
+        self._budget = QueryBudget(query.max_messages or MAX_ANSWER_BYTES, MAX_ANSWER_BYTES)
+        self._result = KeyQueryResult()
 
-    async def answer(self) -> broker_pb2.QueryMessagesResponse:
+    async def result(self) -> KeyQueryResult:
         search, turns = self._search, 0
         while not search.done:
             for hit in search.take(STEPS_AT_ONCE):
@@ -81,34 +113,34 @@ class _Query:
                 self._add(hit)
                 if self._budget.messages <= 0:
                     return self._to_be_continued(hit.position)
-            # To pass over what was given before is free: each answer comes further than the one before.
+            # Passing the hits of earlier results costs no turn, so each result gets further than the one before.
             turns += search.reached < self._before
             if turns >= MAX_TURNS and not search.done:
                 return self._to_be_continued(search.reached)
             await asyncio.sleep(0)
             if search.is_void:
-                raise ReplicaBehindError("the key index of this node is being built anew: try again shortly")
-        return self._response
+                raise ReplicaBehindError("this node is rebuilding its key index: try again shortly")
+        return self._result
 
-    def _to_be_continued(self, before: int) -> broker_pb2.QueryMessagesResponse:
-        self._response.next_before_position = before
-        return self._response
+    def _to_be_continued(self, before: int) -> KeyQueryResult:
+        self._result.next_before_position = before
+        return self._result
 
     def _add(self, hit: KeyHit) -> None:
         header, body = batch_at(self._replica, hit)
         hashes = key_hashes(body)
         messages = 0 if hashes is None or header.topic_id != self._topic_id else int((hashes == self._hash).sum())
         if messages == 0:
-            return  # another key's, with the same hash
-        found = self._response.batches.add(queue=header.queue).batch
-        found.base_offset, found.append_time_ms = header.base_offset, header.append_time_ms
-        found.term, found.body = header.term, body
+            return  # the hit belongs to another key with the same hash in the index
+        self._result.batches.append(
+            FoundBatch(header.queue, header.base_offset, header.append_time_ms, header.term, body)
+        )
         self._budget.messages -= messages
         self._budget.bytes -= hit.size
 
 
 def batch_at(replica: BrokerReplica, hit: KeyHit) -> tuple[Header, bytes]:
-    """The entry that a hit names. Raises `IndexDamagedError` where there is no such batch."""
+    """Return the entry of a hit. Raises IndexDamagedError if the log has no such batch."""
     commit_log = replica.log
     if commit_log.position(commit_log.first_index) <= hit.position < commit_log.end:
         try:

@@ -1,38 +1,43 @@
-"""The bytes of answers that are on their way to clients.
+"""Limits the memory that responses need until clients have received them.
 
-An answer is made in one step and leaves at the client's pace, so what slow readers have in this node's memory is
-counted from the one to the other, and above the bound nothing more is read for anybody.
+A response is made at once and leaves at the pace of the client. While the responses that are not sent yet exceed the
+limit, this node reads no more messages for any client.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from grpc import aio
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from ledger.errors import BusyError
 
 MOST_BYTES = 256 << 20
 
 
+class OngoingCall(Protocol):
+    """A call of a client, whose response is not sent yet."""
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        """Call `callback` with the call when the call has ended."""
+
+
 class ResponseBudget:
-    """Of one node. One answer more than the bound may be under way."""
+    """The bytes of responses of one node that are not sent yet. They may exceed the limit by one response."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self.bytes_under_way = 0  # >= 0
         self._most_bytes = most_bytes
 
     def check_room(self) -> None:
-        """Raises BusyError where there is none."""
+        """Raise BusyError if the limit is reached."""
         if self.bytes_under_way >= self._most_bytes:
-            raise BusyError(f"{self.bytes_under_way} bytes are on their way to clients already: try again shortly")
+            raise BusyError(f"{self.bytes_under_way} bytes of responses are not sent yet: try again shortly")
 
-    def leaves(self, size: int, context: aio.ServicerContext[Any, Any]) -> None:
-        """That answers this call: until the call has ended."""
+    def leaves(self, size: int, call: OngoingCall) -> None:
+        """Count a response of `size` bytes until its call has ended."""
 
-        def has_left(_: aio.ServicerContext[Any, Any]) -> None:
+        def has_left(_: object) -> None:
             self.bytes_under_way -= size
 
         self.bytes_under_way += size
-        # The stubs want an instance of a class that grpc does not have.
-        context.add_done_callback(has_left)  # type: ignore[arg-type]
+        call.add_done_callback(has_left)

@@ -1,6 +1,6 @@
 """Members of a shard.
 
-membership.py   the members that this node has applied, and its own standing
-members.py      the leader changes members, one node and one step at a time
+membership.py   the members in the configuration that this node has applied, and the node's own standing
+members.py      adding, promoting, removing and recovering members
 handover.py     the leader hands leadership to another voter
 """

@@ -1,7 +1,6 @@
-"""A leader makes another node lead: when an operator wants it, and before it stops.
+"""Handover: a leader gives leadership to another voter, on an operator's request or before the node stops.
 
-To begin is one call, and what comes of it shows within an election timeout: either another node leads, or this one
-goes on, and nothing was lost but a little time.
+A handover begins with one call. Within an election timeout either another node leads, or this node continues to lead.
 """
 
 from __future__ import annotations
@@ -16,20 +15,31 @@ _LOOK_AGAIN_S = 0.005
 
 
 def successors(raft: Raft) -> list[int]:
-    """The other voters that count, those that hold most of the leader's log first."""
+    """Return the other voters that are not suspect, sorted by how much of the leader's log they store, most first."""
     voters = [node for node in raft.configuration.voters if node in raft.progress]
     trusted = [node for node in voters if raft.progress[node].suspicion is None]
     return sorted(trusted, key=lambda node: (-raft.progress[node].match, node))
 
 
-def begin_transfer(replica: BrokerReplica, to: int = 0) -> int:
-    """Begins to hand over to that voter; 0: to the first successor that answers. Returns to whom.
+def transfer_leadership(replica: BrokerReplica, *, from_node: int = 0, to: int = 0) -> int:
+    """Begin a handover for an operator, and return the next leader.
 
-    Raises LedgerError."""
+    `from_node` is the leader that the operator knows, and `to` the wanted leader; 0 means any node. If this node leads
+    and another node should hand over, or this node is wanted, the handover has happened already. Raises LedgerError."""
+    node = replica.driver.raft.node
+    other_leads = from_node not in (0, node)
+    if replica.driver.leads and (other_leads or to == node):
+        return node
+    return begin_transfer(replica, to)
+
+
+def begin_transfer(replica: BrokerReplica, to: int = 0) -> int:
+    """Begin a handover to a voter; 0: to the first successor that can take over. Return its number. Raises
+    LedgerError."""
     driver = replica.driver
     if not driver.leads:
         raise replica.not_leading()
-    refusal = TransferRefused("there is no other voter to hand leadership to")
+    refusal = TransferRefused("there is no other voter")
     for node in [to] if to else successors(driver.raft):
         try:
             driver.transfer(node)
@@ -37,16 +47,18 @@ def begin_transfer(replica: BrokerReplica, to: int = 0) -> int:
             refusal = refused
         else:
             return node
-    raise TransferRefusedError(f"{refusal}; node {driver.raft.node} goes on leading") from refusal
+    raise TransferRefusedError(
+        f"leadership cannot be handed over: {refusal}; node {driver.raft.node} continues to lead"
+    ) from refusal
 
 
 async def hand_over(replica: BrokerReplica, within_s: float) -> int:
-    """Begins, and waits until another node leads. Returns which; 0 where nothing came of it in time."""
+    """Hand over, and wait until another node leads. Return the new leader, or 0 if there is none after `within_s`."""
     raft = replica.driver.raft
     try:
         begin_transfer(replica)
         async with asyncio.timeout(within_s):
-            while raft.leader in (0, raft.node):  # noqa: ASYNC110 (that it came to nothing announces itself to nobody)
+            while raft.leader in (0, raft.node):  # noqa: ASYNC110 (a handover that fails announces nothing)
                 await asyncio.sleep(_LOOK_AGAIN_S)
     except (LedgerError, TimeoutError):
         return 0

@@ -1,38 +1,43 @@
-"""The leader changes who belongs to the shard: one node and one step at a time.
+"""The leader changes the members of a shard: one node and one step at a time.
 
-    (a new node) ──add──> learner ──promote──> voter ──remove──> gone, and never again with that directory
+    (a new node) ──add──> learner ──promote──> voter ──remove──> removed; its data directory cannot be added again
 
-Each request is judged by the newest configuration and by what the leader knows of its followers, and then becomes one
-entry, or a refusal that says what to do first. To ask for what is so already is no error, so a request whose answer
-was lost can be made again. Whether a change is safe the core decides.
+The leader checks a request against the newest configuration and against the progress of its followers. Then it appends
+one entry, or refuses with what to do first. Requests are idempotent, so a client repeats a request whose response was
+lost. The core decides whether a change of the configuration is safe.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.produce.proposals import ChangeProposal
 from ledger.errors import (
+    InvalidArgumentError,
     LastVoterError,
     NodeBehindError,
     NodeExistsError,
     NodeRefusedError,
+    NotSuspectError,
+    RecoveryRefusedError,
     UnknownNodeError,
 )
 from raft.configuration_entry import ConfiguredMember, ShardConfiguration, encode_configuration
 from raft.core import ChangeRefused, Refusal
 from raft.core.progress import Mode
-from store import Draft, Kind, StoreError
+from store import Draft, Kind, StoreError, Suspect
 
+# A follower that lacks at most this much counts as caught up. As much may be in flight to it.
 CAUGHT_UP_BYTES = 8 << 20
-"""What a follower that keeps up may lack at any moment: as much as may be in flight to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Introduction:
-    """A node's own answer to who it is. `refusal`: why it cannot be added to this shard; empty when it can."""
+    """How a joining node introduces itself. `refusal`: why it cannot be added to the shard; empty if it can. `empty`:
+    it has no data."""
 
     node: int
     incarnation: bytes
@@ -40,13 +45,27 @@ class Introduction:
     refusal: str
 
 
+# (node, address, configuration of the leader) -> the introduction of the node at that address, or None without an
+# answer.
 AskJoiningNode = Callable[[int, str, ShardConfiguration], Awaitable[Introduction | None]]
-"""Who is node N at that address, which a leader of this configuration asks? None: nobody answers."""
+
+
+class SuspectShard(Protocol):
+    """A shard of this node, as operators change its members."""
+
+    async def ask_introduction(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
+        """Return the introduction of the node at this address, or None if it does not answer."""
+
+    def suspect(self) -> Suspect | None:
+        """Return what this node may have lost, as its disk says; None if it is not suspect."""
+
+    async def accept_loss(self) -> None:
+        """Make this node trusted again. Returns when its disk says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberState:
-    """How far a member is, as the leader sees it. The lag is what it lacks of what is committed."""
+    """The state of a member, as the leader sees it. The lag counts committed entries that the member lacks."""
 
     node: int
     address: str
@@ -58,21 +77,23 @@ class MemberState:
     caught_up: bool
 
 
-class Members:
-    """Of one shard, on a node that may lead it. All raise LedgerError."""
+class MemberChanges:
+    """The members of one shard, on its leader. Every method raises LedgerError."""
 
     def __init__(self, replica: BrokerReplica, ask: AskJoiningNode) -> None:
         self._replica = replica
         self._ask = ask
 
     def states(self, configuration: ShardConfiguration) -> list[MemberState]:
-        """Each member of that configuration, by node. This node leads."""
+        """Return the state of each member of a configuration, by node. Call it only on the leader."""
         return [
             self._state(node, member, node in configuration.voters) for node, member in configuration.members.items()
         ]
 
     async def add(self, node: int, address: str) -> ChangeProposal | None:
-        """A new node becomes a learner. None: it is a member already."""
+        """Add a new node as a learner. Returns None if the node is a member already."""
+        validate_address(address)
+        validate_node(node)
         answer = await self._ask(node, address, self._newest())
         configuration = self._newest()
         known = configuration.members.get(node)
@@ -84,7 +105,8 @@ class Members:
         return self._change(configuration.with_learner(node, ConfiguredMember(incarnation, address)))
 
     async def promote(self, node: int) -> ChangeProposal | None:
-        """A learner becomes a voter. None: it is one already."""
+        """Make a learner a voter. Returns None if the node is a voter already."""
+        validate_node(node)
         configuration = self._newest()
         if node in configuration.voters:
             return None
@@ -93,7 +115,7 @@ class Members:
         address = self._address(node, member)
         answer = await self._ask(node, address, configuration)
         if answer is None or answer.incarnation != member.incarnation:
-            raise NodeBehindError(f"node {node} does not answer at {address}: see that it runs before it is to vote")
+            raise NodeBehindError(f"node {node} does not answer at {address}: start it, then promote it again")
         configuration = self._newest()
         if node not in configuration.learners:
             self._member(configuration, node)
@@ -101,58 +123,65 @@ class Members:
         return self._change(configuration.with_voter(node))
 
     def remove(self, node: int) -> ChangeProposal:
-        """A member is one no more; the leader itself may be that."""
+        """Remove a member. The leader can remove itself."""
+        validate_node(node)
         configuration = self._newest()
         self._member(configuration, node)
         return self._change(configuration.without(node))
 
-    # -- what is so
+    # -- checks
 
     def _newest(self) -> ShardConfiguration:
-        """In the log, committed or not: while it is not, the core refuses another. Only the leader's counts."""
+        """Return the newest configuration in the leader's log, committed or not. The core refuses a change while an
+        earlier change is not committed."""
         if not self._replica.driver.leads:
             raise self._replica.not_leading()
         configuration = self._replica.newest_configuration()
-        assert configuration is not None, "who leads has been named by a configuration"
+        assert configuration is not None, "a leader has a configuration"
         return configuration
 
     def _member(self, configuration: ShardConfiguration, node: int) -> ConfiguredMember:
         member = configuration.members.get(node)
         if member is None:
             known = ", ".join(str(each) for each in configuration.members)
-            raise UnknownNodeError(f"node {node} is no member of this cluster: its members are {known}")
+            raise UnknownNodeError(
+                f"node {node} is not a member of shard {self._replica.shard}: its members are {known}"
+            )
         return member
 
     def _check_is_there(self, node: int, member: ConfiguredMember, address: str) -> None:
         at = self._address(node, member)
         if at != address:
             raise NodeExistsError(
-                f"node {node} is a member already, at {at}: where it has moved, say so in the `peers` of the others"
+                f"node {node} is a member already, at {at}: if it has moved, change `peers` in the "
+                f"settings of the other nodes"
             )
 
     def _check_is_free(self, configuration: ShardConfiguration, node: int, address: str) -> None:
         if node in configuration.members:
             raise NodeExistsError(
-                f"node {node} is a member already, with another data directory than the one at {address}: remove it "
+                f"node {node} is a member already, with another data directory than the node at {address}: remove it "
                 f"first (`ledgermq cluster remove-node {node}`), or give the new node another number"
             )
         addresses = self._replica.membership.addresses()
         for other in configuration.members:
             if addresses.get(other) == address:
-                raise NodeExistsError(f"{address} is the address of node {other} already: give another one")
+                raise NodeExistsError(f"{address} is the address of node {other}: give the new node another address")
         expected = self._replica.membership.set_address(node)
         if expected and expected != address:
             raise NodeExistsError(
-                f"the `peers` of the leader say that node {node} is at {expected}, and they go before: give that "
-                f"address, change its `peers`, or give the new node another number"
+                f"the `peers` setting of the leader says that node {node} is at {expected}: give that "
+                f"address, change the "
+                f"setting, or give the new node another number"
             )
 
     def _check_caught_up(self, node: int, member: ConfiguredMember) -> None:
         state = self._state(node, member, is_voter=False)
         if not state.caught_up:
             raise NodeBehindError(
-                f"node {node} lacks {state.lag_entries:,} entries ({state.lag_bytes / 1e6:,.1f} MB) of what is "
-                "committed: promote it when it has caught up"
+                f"node {node} lacks {state.lag_entries:,} committed entries "
+                f"({state.lag_bytes / 1e6:,.1f} MB): promote it when "
+                "it has caught up"
             )
 
     def _address(self, node: int, member: ConfiguredMember) -> str:
@@ -185,7 +214,7 @@ class Members:
         proposal = ChangeProposal(draft, self._is_committed, replica.not_leading)
         try:
             replica.driver.change(proposal, configuration.core)
-        except ChangeRefused as refused:  # what else it may refuse does not come about here
+        except ChangeRefused as refused:  # its only other reasons were checked before
             raise LastVoterError(f"{refused}: add another voter first") from refused
         except (Refusal, StoreError) as trouble:
             raise replica.refusal(trouble) from trouble
@@ -196,7 +225,8 @@ class Members:
         return 0 < index <= raft.commit and raft.log.holds(index, term)
 
     def _with_addresses(self, configuration: ShardConfiguration) -> ShardConfiguration:
-        """A cluster may have begun before addresses were kept in its log; a new node needs those of all."""
+        """Return the configuration with the addresses of all members, which a new node needs. Logs of early versions
+        have no addresses."""
 
         def known(node: int, member: ConfiguredMember) -> ConfiguredMember:
             return member if member.address else replace(member, address=self._replica.membership.set_address(node))
@@ -209,7 +239,7 @@ class Members:
 
 
 def accepted(node: int, address: str, answer: Introduction | None) -> bytes:
-    """The incarnation of a node that can be added."""
+    """Return the incarnation of a node that can be added. Raises NodeRefusedError."""
     if answer is None:
         raise NodeRefusedError(
             f"no node answers at {address}: start node {node} there with `join = true`, then add it again"
@@ -217,10 +247,49 @@ def accepted(node: int, address: str, answer: Introduction | None) -> bytes:
     if answer.refusal:
         raise NodeRefusedError(answer.refusal)
     if answer.node != node:
-        raise NodeRefusedError(f"at {address} is node {answer.node}, not node {node}")
+        raise NodeRefusedError(
+            f"the node at {address} is node {answer.node}, not node {node}: correct the number or the address"
+        )
     if not answer.empty:
         raise NodeRefusedError(
             f"node {node} has data already, perhaps from before it was removed: stop it, remove its data directory, "
             "start it with `join = true`, then add it again"
         )
     return answer.incarnation
+
+
+def doubt_of(replica: BrokerReplica, shard: SuspectShard, node: int) -> Suspect:
+    """Return why this node is suspect. Raises InvalidArgumentError if `node` is another node, NotSuspectError."""
+    validate_node(node)
+    own = replica.driver.raft.node
+    if node != own:
+        raise InvalidArgumentError(f"this is node {own}, not node {node}: ask the suspect node itself")
+    doubt = shard.suspect()
+    if doubt is None or not replica.driver.raft.is_suspect:
+        raise NotSuspectError(f"node {node} is not suspect: it has every entry that it acknowledged")
+    return doubt
+
+
+async def recover(replica: BrokerReplica, shard: SuspectShard) -> None:
+    """Accept the loss of a suspect node. Raises RecoveryRefusedError if it has a leader, which returns the entries."""
+    raft = replica.driver.raft
+    if raft.leader:
+        raise RecoveryRefusedError(
+            f"node {raft.node} follows node {raft.leader}, which sends it the missing entries: wait "
+            f"until it has caught "
+            "up, and nothing is lost"
+        )
+    await shard.accept_loss()
+
+
+def validate_node(node: int) -> None:
+    """Raise InvalidArgumentError unless `node` can be the number of a node."""
+    if node < 1:
+        raise InvalidArgumentError(f"{node} cannot be the number of a node: numbers begin at 1")
+
+
+def validate_address(address: str) -> None:
+    """Raise InvalidArgumentError unless the address has the form host:port."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 1 <= int(port) <= 65_535:
+        raise InvalidArgumentError(f"{address!r} is not an address of the form host:port")

@@ -1,11 +1,10 @@
-"""Who belongs to the shard, as this node has applied it, and where it stands in that itself.
+"""The members in the configuration that this node has applied, and the node's own standing.
 
-    JOINING ──> LEARNER ──> VOTER ──> REMOVED        one life of a data directory; it never goes back to an earlier one
-                                                     (but a voter may become a learner)
+    JOINING ──> LEARNER ──> VOTER ──> REMOVED        one life of a data directory; a voter may become a learner again
 
-Only committed configurations count here, so what clients and operators are told never turns out to be undone. A node
-that was a member by this very directory and is none any more was removed. It may not hear of that by the log, since
-nobody sends it any more: then somebody else tells it (`removed_by`).
+Only committed configurations count, so clients and operators never see a change that is undone later. A node is removed
+if its data directory was a member and is not a member of the newest configuration. A removed node may not receive that
+configuration, because no leader sends it entries any more. Then another node tells it (`removed_by`).
 """
 
 from __future__ import annotations
@@ -17,27 +16,30 @@ from raft.configuration_entry import ConfiguredMember, ShardConfiguration
 
 
 class Standing(Enum):
+    """The standing of this node in a shard."""
+
+    # The node has been in no configuration so far.
     JOINING = "joining"
-    """In no configuration so far."""
     VOTER = "voter"
     LEARNER = "learner"
     REMOVED = "removed"
 
 
 class Membership:
+    """The applied members of one shard."""
+
     def __init__(self, node: int, incarnation: bytes, addresses: Mapping[int, str]) -> None:
-        """`addresses` are those among this node's settings: they go before those in a configuration."""
+        """`addresses`: the addresses in this node's settings. They take precedence over those in a configuration."""
         self.node = node
         self.incarnation = incarnation
+        # The newest configuration that is applied here, and the index of its entry.
         self.configuration: ShardConfiguration | None = None
-        """The newest that is applied here."""
         self.index = 0
-        """Of its entry."""
         self.standing = Standing.JOINING
         self._addresses = addresses
 
     def applied(self, index: int, configuration: ShardConfiguration) -> None:
-        """The next configuration, in order of the log."""
+        """Apply the next configuration, in the order of the log."""
         self.configuration, self.index = configuration, index
         if self._is_me(configuration.voters):
             self.standing = Standing.VOTER
@@ -48,34 +50,35 @@ class Membership:
 
     @property
     def is_removed(self) -> bool:
-        """Whether this node was a member, and is none any more."""
+        """Whether this node was a member and was removed."""
         return self.standing is Standing.REMOVED
 
     def resume(self, index: int, configuration: ShardConfiguration, *, removed: bool) -> None:
-        """As it was when an earlier run of this node had applied that configuration."""
+        """Continue with the configuration and standing of an earlier run of this node."""
         self.applied(index, configuration)
         if removed:
             self.standing = Standing.REMOVED
 
     def removed_by(self, incarnations: Mapping[int, bytes]) -> bool:
-        """Takes in who the members are, newer than what is applied here. Whether this node was one, and is not."""
+        """Learn the incarnations of the members from another node, which knows a newer configuration. Returns whether
+        this node was removed."""
         if self.standing is not Standing.JOINING and incarnations.get(self.node) != self.incarnation:
             self.standing = Standing.REMOVED
         return self.is_removed
 
     def addresses(self) -> dict[int, str]:
-        """Where clients reach each member; before there is a configuration, what the settings say."""
+        """Return the address of each member; before a configuration is applied, the addresses in the settings."""
         if self.configuration is None:
             return dict(sorted(self._addresses.items()))
         members = self.configuration.members
         return {node: self._addresses.get(node) or member.address for node, member in members.items()}
 
     def set_address(self, node: int) -> str:
-        """Where the settings say that it is; empty where they say nothing."""
+        """Return the address of a node in the settings, or an empty string."""
         return self._addresses.get(node, "")
 
     def address(self, node: int) -> str:
-        """Where that node is; empty where it is not known."""
+        """Return the address of a node, or an empty string if it is not known."""
         return self._addresses.get(node) or self.addresses().get(node, "")
 
     def _is_me(self, members: Mapping[int, ConfiguredMember]) -> bool:

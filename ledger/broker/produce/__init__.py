@@ -1,1 +1,1 @@
-"""Producing: produce_decisions.py decides about a batch, proposals.py keeps what waits for a commit."""
+"""Producing: produce_decisions.py decides about a batch, proposals.py has the proposals that wait for their commit."""

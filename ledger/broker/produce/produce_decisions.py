@@ -1,7 +1,7 @@
 """The leader's decision about a batch that a producer sent: append it, repeat an earlier result, or refuse it.
 
-Both the broker (`Replica.produce`) and the simulator act on these decisions. Everything a decision depends on is an
-argument, and a decision changes nothing. The first rule that matches decides:
+Both the broker (`BrokerReplica.produce`) and the simulator act on these decisions. Everything a decision depends on is
+an argument, and a decision changes nothing. The first rule that matches decides:
 
     the bytes are damaged, unknown or over a limit           Refuse (`ProduceDecisions.read`)
     the topic is internal to the broker                      Refuse(InvalidTopicNameError)

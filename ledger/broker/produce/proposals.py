@@ -1,7 +1,7 @@
-"""What waits for a commit: a batch, or a command, each with the future of whoever asked.
+"""Proposals that wait for their commit: batches, commands, new log starts and changes of members.
 
-They are proposals of `raft.interfaces`: told once when they are appended, and once how they ended. A change of the
-members, or of where the log begins, is one too.
+Each implements the proposal of `raft.interfaces`: the driver calls `appended` once when the entry is appended, and
+`settled` once when the entry is committed or given up. Each has a future for the caller that proposed it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from store import Draft, Header
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a producer is told of a batch."""
+    """The result of a committed batch. `append_time_ms` is in ms since 1970. `duplicate`: the batch was a repeat."""
 
     base_offset: int
     term: int
@@ -27,11 +27,12 @@ class Committed:
 
     @classmethod
     def of(cls, record: BatchRecord, *, duplicate: bool = False) -> Committed:
+        """Return the result for a record."""
         return cls(record.base_offset, record.term, record.append_time_ms, duplicate)
 
 
 class BatchProposal:
-    """A batch on its way to commit."""
+    """A batch that waits for its commit."""
 
     def __init__(
         self, draft: Draft, record: BatchRecord, projected: Projected, on_settled: Callable[[BatchProposal, bool], None]
@@ -53,7 +54,7 @@ class BatchProposal:
 
 
 class CommandProposal:
-    """A command on its way to commit; `index` is 0 until it is appended."""
+    """A command that waits for its commit. `index` is 0 until the command is appended."""
 
     def __init__(self, draft: Draft, on_settled: Callable[[CommandProposal, bool], None]) -> None:
         self.draft = draft
@@ -69,28 +70,29 @@ class CommandProposal:
 
 
 class StartProposal:
-    """A new start of the log on its way to commit. Its future is done when it is applied here."""
+    """A new log start that waits for its commit. Its future ends when it is applied here."""
 
     def __init__(self, draft: Draft, trouble: Callable[[], Exception]) -> None:
-        """`trouble()`: why it may not have been committed, where it was not."""
+        """`trouble()` returns the error for a proposal that was not committed."""
         self.draft = draft
         self.future: asyncio.Future[None] = new_future()
         self._trouble = trouble
 
     def appended(self, header: Header) -> None:
-        """It counts when it is applied."""
+        """Nothing to do: the log start moves when the entry is applied."""
 
     def settled(self, committed: bool) -> None:
         end(self.future, None if committed else self._trouble())
 
 
 class ChangeProposal:
-    """A configuration on its way to commit. Its future has the index of its entry."""
+    """A configuration that waits for its commit. Its future has the index of its entry."""
 
     def __init__(
         self, draft: Draft, is_committed: Callable[[int, int], bool], trouble: Callable[[], Exception]
     ) -> None:
-        """`is_committed(term, index)`, as the core knows. `trouble()`: why it may not have been, where it was not."""
+        """`is_committed(term, index)` asks the core. `trouble()` returns the error for a change that was not
+        committed."""
         self.draft = draft
         self.future: asyncio.Future[int] = new_future()
         self.index = 0
@@ -102,20 +104,21 @@ class ChangeProposal:
         self.index, self._term = header.index, header.term
 
     def settled(self, committed: bool) -> None:
-        """A leader that removes itself is none any more as soon as that is committed, and before it is applied."""
+        """A leader that removes itself stops leading when the change is committed, before it is applied. So the core is
+        asked too."""
         is_committed = committed or self._is_committed(self._term, self.index)
         end(self.future, self.index if is_committed else self._trouble())
 
 
 def new_future() -> asyncio.Future[Any]:
-    """A client that went away does not ask for its answer: that is no error to be logged."""
+    """Return a future. asyncio logs no error if nobody reads its exception, because a client may have disconnected."""
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     future.add_done_callback(lambda done: done.cancelled() or done.exception())
     return future
 
 
 def end(future: asyncio.Future[Any], outcome: object) -> None:
-    """With a result, or an error. Nobody is told where whoever asked was cancelled meanwhile, as in a stop."""
+    """End a future with a result, or with an exception. A cancelled future stays as it is."""
     if future.cancelled():
         return
     if isinstance(outcome, Exception):
@@ -125,7 +128,7 @@ def end(future: asyncio.Future[Any], outcome: object) -> None:
 
 
 def repeat_of(first: asyncio.Future[Committed], record: BatchRecord) -> asyncio.Future[Committed]:
-    """Ends as `first` ends, marked as a repeat."""
+    """Return a future that ends like `first`, with a result that is marked as a repeat."""
     answer = new_future()
 
     def first_ended(_: asyncio.Future[Committed]) -> None:

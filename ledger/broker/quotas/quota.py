@@ -1,9 +1,8 @@
-"""What each client may have of this node in a second, in messages and in bytes; kept for producers and for consumers.
+"""Quotas: how many messages and bytes one client may send or fetch in a second on this node.
 
-A client that has had its share is refused, and told for how long; nothing of what it asked for was done, so it asks
-once more. The table of clients is bounded: one that owes nothing is as good as one that is not known, so it can be
-forgotten; where all owe, newcomers share one account.
-"""
+A client that has exceeded its quota is refused before its request has any effect, and is told how long to wait. The
+table of clients has a limit. A client whose account is full can be forgotten, because a new account is full too. If no
+account can be forgotten, new clients share one account."""
 
 from __future__ import annotations
 
@@ -15,44 +14,44 @@ from ledger.broker.quotas.token_bucket import TokenBucket
 from ledger.errors import ThrottledError
 
 MAX_CLIENTS = 10_000
+# How many clients are looked at, at most, to find one that can be forgotten.
 _LOOKED_AT = 8
-"""Clients, at most, to find one that can be forgotten."""
+# The longest wait that a client is told. It asks again after that, and may have to wait again.
 MAX_THROTTLE_MS = 10_000
-"""A client that owes for longer asks again in between."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
-    """A second, of one client; 0: as much as it likes."""
+class QuotaRates:
+    """The quota of one client. 0: no limit."""
 
     bytes_per_s: int = 0
     messages_per_s: int = 0
 
 
 class Quota:
-    """Of one kind of request on one node."""
+    """The quota of every client for one kind of request on one node."""
 
-    def __init__(self, what: str, rates: Rates, *, max_clients: int = MAX_CLIENTS) -> None:
-        """`what` a client does too much of, as in "sends"."""
+    def __init__(self, what: str, rates: QuotaRates, *, max_clients: int = MAX_CLIENTS) -> None:
+        """`what`: the verb for error messages, such as "sends"."""
         self._what = what
         self._rates = rates
         self._max_clients = max_clients
-        # In the order of their last charge, or of when they were last looked at.
+        # By client, in the order of the last charge, or of the last look for an account to forget.
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
+        # The account of the clients for which the table has no room.
         self._shared: _Account | None = None
-        """Of those for whom there is no room."""
 
     @property
     def is_set(self) -> bool:
-        return self._rates != Rates()
+        return self._rates != QuotaRates()
 
     @property
     def clients(self) -> int:
-        """How many are known."""
+        """The number of clients that have an account of their own."""
         return len(self._accounts)
 
     def admit(self, client: str, now: float) -> None:
-        """Raises ThrottledError where the client has had its share."""
+        """Raise ThrottledError if the client has exceeded its quota. `now` is in seconds."""
         account = self._accounts.get(client) or (self._shared if len(self._accounts) >= self._max_clients else None)
         wait_s = account.wait_s(now) if account is not None else 0.0
         if wait_s > 0:
@@ -63,7 +62,7 @@ class Quota:
             )
 
     def charge(self, client: str, messages: int, size: int, now: float) -> None:
-        """The client has had that."""
+        """Charge the client for messages and bytes. `now` is in seconds."""
         if self.is_set:
             self._account(client, now).take(messages, size, now)
 
@@ -79,7 +78,7 @@ class Quota:
         return account
 
     def _forget_one(self, now: float) -> bool:
-        """The first of those at the front that owes nothing, if there is one."""
+        """Forget one client with a full account among the first few. Returns whether there was one."""
         for _ in range(min(_LOOKED_AT, len(self._accounts))):
             client, account = next(iter(self._accounts.items()))
             if account.is_full(now):
@@ -94,11 +93,11 @@ class Quota:
 
 
 class _Account:
-    """Of one client."""
+    """The account of one client."""
 
     __slots__ = ("_bytes", "_messages")
 
-    def __init__(self, rates: Rates, now: float) -> None:
+    def __init__(self, rates: QuotaRates, now: float) -> None:
         self._bytes = TokenBucket(rates.bytes_per_s, now) if rates.bytes_per_s else None
         self._messages = TokenBucket(rates.messages_per_s, now) if rates.messages_per_s else None
 

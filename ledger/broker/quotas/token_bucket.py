@@ -1,39 +1,39 @@
-"""So much in a second, on average: a token bucket. Pure: the time is passed in, in seconds.
+"""A token bucket: it limits a rate on average. Pure: the caller passes the time in seconds.
 
-    level   -debt ... 0 ... one second's worth        grows by `rate` each second, up to the brim
-                      └── above: something may be taken, however much; that may leave a debt, which is waited for
+    level   -debt ... 0 ... one second's worth        grows by `rate` each second, up to one second's worth
+                      └── above 0, any amount may be taken; that may leave a debt, and the next caller waits for it
 
-What is taken is known only when it is there (a fetch), or cannot be had in parts (a batch); so whoever comes while
-there is anything left gets all he asks for, and the next one waits until that is made good. On average it is the
-rate, and nothing is too large ever to pass.
-"""
+The size of a fetch is known only afterwards, and a batch cannot be taken in parts. So a request passes whole while the
+level is above 0, and later requests wait until the debt is repaid. On average the rate holds, and no request is too
+large."""
 
 from __future__ import annotations
 
 
 class TokenBucket:
-    """Full at the beginning."""
+    """A bucket that is full at first."""
 
     __slots__ = ("_at", "_level", "_rate")
 
     def __init__(self, rate: float, now: float) -> None:
-        """`rate`: a second, > 0; what is there at once is as much."""
+        """`rate`: tokens for each second, > 0. The bucket holds one second's worth."""
         assert rate > 0
         self._rate = rate
         self._level = float(rate)  # <= rate
         self._at = now
 
     def wait_s(self, now: float) -> float:
-        """How long until something may be taken; 0: at once."""
+        """Return the seconds until tokens may be taken; 0: now."""
         self._fill(now)
         return 0.0 if self._level > 0 else -self._level / self._rate + 1 / self._rate
 
     def take(self, amount: float, now: float) -> None:
+        """Take tokens. The level may become negative."""
         self._fill(now)
         self._level -= amount
 
     def is_full(self, now: float) -> bool:
-        """Whether it is as new."""
+        """Whether the bucket is full, like a new bucket."""
         self._fill(now)
         return self._level >= self._rate
 

@@ -1,1 +1,1 @@
-"""Retention: retention.py decides where the log should begin, log_trim.py moves the beginning."""
+"""Where the log begins: retention.py chooses the log start, log_trim.py moves it, log_holds.py keeps it in place."""

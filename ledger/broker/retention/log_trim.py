@@ -1,8 +1,7 @@
-"""The leader moves the log's start: where it may begin, what would go by that, and the entry that says so.
+"""The leader moves the log start: where the log may begin, what a move would remove, and the entry that moves it.
 
-An operator and retention move it the same way, on the leader, whose log and holds are the newest there are: what
-holds the log is applied here, or on its way from here. All replicas follow when that entry is applied.
-"""
+Operators and retention move the log start in the same way, on the leader. The leader knows every hold: a hold is
+applied on the leader, or proposed by the leader. All replicas move their log start when they apply the entry."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.produce.proposals import StartProposal
-from ledger.broker.retention.retention import Candidate, newest_before
+from ledger.broker.retention.retention import TrimPoint, newest_before
 from ledger.errors import LogHeldError, StorageFailedError, UnknownTopicError, out_of_range
 from ledger.state import State
 from raft.log_start import log_start_draft
@@ -20,9 +19,9 @@ from store import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """What goes where the log begins with `first_index`. `newest_ms`: append time of the newest entry that goes, in ms
-    since 1970. `bytes_kept` is what stays."""
+class TrimEffect:
+    """What the log loses if it begins with `first_index`. `newest_ms`: append time of the newest lost entry, in ms
+    since 1970. `size` and `bytes_kept`: the bytes that are removed and kept."""
 
     first_index: int
     entries: int
@@ -33,32 +32,33 @@ class Cut:
 
 
 class LogTrim:
-    """Of one shard, on a node that may lead it."""
+    """The log start of one shard, on its leader."""
 
     def __init__(self, replica: BrokerReplica) -> None:
         self._replica = replica
 
-    def candidates(self) -> list[Candidate]:
-        """Where the log may begin, ascending: a base is kept there, and what follows is applied."""
+    def candidates(self) -> list[TrimPoint]:
+        """Return where the log may begin, ascending: places with a stored snapshot, before the last applied entry."""
         replica, log = self._replica, self._replica.log
         log_start = replica.driver.log_start
         kept = log_start.candidates() if log_start is not None else []
         here = [index for index in kept if log.first_index <= index < replica.driver.applied]
-        return [Candidate(index, log.position(index + 1)) for index in here]
+        return [TrimPoint(index, log.position(index + 1)) for index in here]
 
-    # -- what is to stay
+    # -- the latest log start that keeps something
 
-    def keeping_since(self, time_ms: int) -> Candidate | None:
-        """The entries that were appended at that time or later stay."""
+    def keeping_since(self, time_ms: int) -> TrimPoint | None:
+        """Keep the entries that were appended at this time (ms since 1970) or later."""
         log, candidates = self._replica.log, self.candidates()
         older = bisect_left(candidates, time_ms, key=lambda each: log.header(each.index).append_time_ms)
         return candidates[older - 1] if older else None
 
-    def keeping_bytes(self, size: int) -> Candidate | None:
+    def keeping_bytes(self, size: int) -> TrimPoint | None:
+        """Keep at least the last `size` bytes of the log."""
         return newest_before(self.candidates(), self._replica.log.end - size)
 
-    def keeping_from(self, topic_name: str, queue: int, offset: int) -> Candidate | None:
-        """The messages of that queue from that offset on stay. Raises UnknownTopicError, UnknownQueueError,
+    def keeping_from(self, topic_name: str, queue: int, offset: int) -> TrimPoint | None:
+        """Keep the messages of this queue from this offset on. Raises UnknownTopicError, UnknownQueueError,
         OffsetBeyondEndError."""
         state, log = self._replica.state, self._replica.log
         topic = state.topics.named(topic_name)
@@ -67,7 +67,7 @@ class LogTrim:
         state.topics.require(topic.topic_id, queue)
         units, end = self._replica.queues.get(topic.topic_id, queue), state.next_offset(topic.topic_id, queue)
         if offset > end:
-            sentence = f"offset {offset} lies beyond the end of queue {queue} of topic {topic_name!r}"
+            sentence = f"offset {offset} is after the end of queue {queue} of topic {topic_name!r}"
             raise out_of_range(sentence, offset, units.first_offset, end)
         if offset < units.first_offset:
             return None
@@ -76,13 +76,13 @@ class LogTrim:
 
     # -- the move
 
-    def cut(self, to: Candidate | None) -> Cut:
-        """What would go by it; with None nothing does."""
+    def effect(self, to: TrimPoint | None) -> TrimEffect:
+        """Return what a move to this log start removes; None: no move."""
         log = self._replica.log
         if to is None:
-            return Cut(0, 0, 0, 0, 0, log.end - log.start)
+            return TrimEffect(0, 0, 0, 0, 0, log.end - log.start)
         header = log.header(to.index)
-        return Cut(
+        return TrimEffect(
             first_index=to.index + 1,
             entries=to.index + 1 - log.first_index,
             size=header.end - log.start,
@@ -92,22 +92,23 @@ class LogTrim:
         )
 
     def held_by(self) -> Sequence[str]:
-        """The names of all holds."""
+        """Return the names of all holds."""
         return [hold.name for hold in self._replica.state.holds]
 
-    def move(self, to: Candidate) -> StartProposal:
-        """Proposes it; done when it is applied here. Raises LedgerError: LogHeldError where somebody holds the log,
-        StorageFailedError where the base that was kept there is damaged."""
-        if self._replica.is_held:
-            names = ", ".join(self.held_by()) or "a hold that is being taken"
+    def move(self, to: TrimPoint) -> StartProposal:
+        """Propose the new log start. The proposal ends when it is applied here. Raises LedgerError, for example
+        LogHeldError if the log has a hold, StorageFailedError if the stored snapshot at that place is damaged."""
+        if self._replica.log_holds.is_held:
+            names = ", ".join(self.held_by()) or "a hold that is not committed yet"
             raise LogHeldError(
-                f"nothing of the log goes while it is held by {names}: wait, or release it with `ledgermq cluster "
-                "release NAME`"
+                f"the log start cannot move while the log is held by {names}: wait, or release the hold with `ledgermq "
+                "cluster release NAME`"
             )
-        if self._snapshot(to.index) is None:  # nothing would move here, and it would be proposed again and again
+        if self._snapshot(to.index) is None:  # this replica could not follow the entry
             raise StorageFailedError(
-                f"the log cannot begin behind entry {to.index}: the base that was kept there is damaged; it can at "
-                "another place, with the next segment"
+                f"the log cannot begin after entry {to.index}, because the snapshot for that place is "
+                f"damaged: try again "
+                "after the next segment"
             )
         draft = log_start_draft(to.index)
         self._replica.check_leads(len(draft.body))
@@ -116,12 +117,12 @@ class LogTrim:
         return proposal
 
     def _messages_before(self, index: int) -> int:
-        """How many messages of all queues go, as the base that is kept there tells."""
+        """Return how many messages of all queues are removed, by the stored snapshot. 0 if the snapshot is damaged."""
         if (snapshot := self._snapshot(index)) is None:
             return 0
         queues = self._replica.queues
         ends, topics = State.decode(snapshot.state).ends(), self._replica.state.topics
-        kept = (end for end in ends if topics.get(end[0]) is not None)  # the others were deleted since
+        kept = (end for end in ends if topics.get(end[0]) is not None)  # the other topics were deleted since
         return sum(max(0, offset - queues.get(topic_id, queue).first_offset) for topic_id, queue, offset in kept)
 
     def _snapshot(self, index: int) -> Snapshot | None:

@@ -1,15 +1,15 @@
-"""Retention: where the log is to begin, given what is in it, how full the disk is, and what must stay.
+"""Retention: chooses where the log begins, from its age, its size and the use of the disk.
 
     |  segment  |  segment  |  segment  |  in use
     start       candidate   candidate   candidate            end
-                ^ older than it need be, or more than may be kept, or no room: up to here it goes
+                ^ the entries before it are too old, or too many, or the disk is too full: the log begins here
 
-A pure function of what is seen (`Situation`) and what is set (`Bounds`). It only ever chooses among the places for
-which a base is kept, so what goes is whole segments that are applied, and never the one in use.
+The choice is a pure function of the log (`Situation`) and the settings (`RetentionLimits`). The log can begin only at
+candidates, which have a stored snapshot. So whole segments of applied entries are removed, and never the one in use.
 
-How old an entry is says no clock for certain: one may have jumped. Time counts only as far as the log itself shows that
-it passed: a gap between two neighbours that is longer than the bound may be a quiet time or a jump, and is left out.
-"""
+No clock says with certainty how old an entry is, because a clock may have jumped. So retention counts only time that
+the log itself proves. A gap between two neighbouring entries that is longer than the limit may be a quiet time or a
+jump of the clock, and does not count."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+# Index of an entry in the log -> its append time in ms since 1970. It never decreases along the log.
 TimeOf = Callable[[int], int]
-"""The append time of an entry that is here, in ms since 1970; never falls from one to the next."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """What is set. 0 turns each off."""
+class RetentionLimits:
+    """The settings of retention. 0 turns a limit off. Ratios are used bytes of the disk, divided by all bytes."""
 
     age_ms: int = 0
     size_bytes: int = 0
+    # Age counts only in this hour of the day (UTC); None: in every hour.
     cleaning_hour: int | None = None
-    """Only in this hour of the day (UTC) does age count; None: at any time."""
+    # From this use of the disk on, age counts in every hour.
     clean_ratio: float = 0.0
-    """From this use of the disk on the hour does not matter,"""
+    # From this use of the disk on, the oldest segments are removed, whatever their age.
     force_ratio: float = 0.0
-    """and from this one on the oldest segments go, however young."""
+    # From this use of the disk on, new data is refused.
     refuse_ratio: float = 0.0
-    """From this one on nothing is taken any more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """The log may begin behind entry `index`; what stays then begins at `position`."""
+class TrimPoint:
+    """A possible log start: after entry `index`, at `position`."""
 
     index: int
     position: int
@@ -48,7 +48,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class DiskUse:
-    """How full the disk is, and of how many bytes."""
+    """The use of the disk: used bytes divided by all bytes, and all bytes."""
 
     ratio: float = 0.0
     total: int = 0
@@ -56,63 +56,66 @@ class DiskUse:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What is seen, on the leader. start <= candidates' positions < end, ascending."""
+    """The log of the leader. Positions: start <= those of the candidates, ascending, < end."""
 
     start: int
     end: int
-    candidates: Sequence[Candidate]
+    candidates: Sequence[TrimPoint]
+    # Index of an entry -> its proven age in ms. It never increases along the log.
     age_ms: Callable[[int], int]
-    """How long ago, for certain, an entry was appended; never rises from one to the next."""
+    # Hour of the day (UTC).
     hour: int
     disk: DiskUse
+    # The log has a hold.
     held: bool = False
-    """Somebody holds the log as it is."""
+    # A learner still needs the entries after this index; None: no learner does.
     needed: int | None = None
-    """A learner is being given what comes behind this entry; None: nobody is."""
 
 
-class Why(Enum):
-    AGE = "it is older than it need be"
-    SIZE = "the log is larger than it may be"
+class TrimReason(Enum):
+    """Why retention moves the log start."""
+
+    AGE = "entries are older than the retention time"
+    SIZE = "the log is larger than its limit"
     DISK = "the disk is too full"
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """The log is to begin behind the candidate."""
+class TrimDecision:
+    """The log begins at `to`."""
 
-    to: Candidate
-    why: Why
+    to: TrimPoint
+    why: TrimReason
 
 
-def choose(bounds: Bounds, seen: Situation) -> Move | None:
-    """The move that lets go of most of what any of the bounds wants to go; None: all stays."""
+def choose(limits: RetentionLimits, seen: Situation) -> TrimDecision | None:
+    """Return the latest log start that any of the limits demands; None: the log start stays."""
     if seen.held:
         return None
     spared = [each for each in seen.candidates if seen.needed is None or each.index <= seen.needed]
     wanted = (
-        (Why.AGE, _too_old(bounds, seen, spared)),
-        (Why.SIZE, _too_much(bounds, seen, spared)),
-        (Why.DISK, _in_the_way(bounds, seen)),
+        (TrimReason.AGE, _too_old(limits, seen, spared)),
+        (TrimReason.SIZE, _too_much(limits, seen, spared)),
+        (TrimReason.DISK, _in_the_way(limits, seen)),
     )
-    moves = [Move(to, why) for why, to in wanted if to is not None]
+    moves = [TrimDecision(to, why) for why, to in wanted if to is not None]
     return max(moves, key=lambda move: move.to.index, default=None)
 
 
-def must_refuse(bounds: Bounds, disk: DiskUse) -> bool:
-    """Whether the disk is so full that nothing more is taken."""
-    return _exceeds(disk.ratio, bounds.refuse_ratio)
+def must_refuse(limits: RetentionLimits, disk: DiskUse) -> bool:
+    """Whether the disk is so full that new data is refused."""
+    return _exceeds(disk.ratio, limits.refuse_ratio)
 
 
-def newest_before(candidates: Sequence[Candidate], position: int) -> Candidate | None:
-    """The last one at which all from `position` on stays."""
+def newest_before(candidates: Sequence[TrimPoint], position: int) -> TrimPoint | None:
+    """Return the last candidate that keeps everything from `position` on, or None."""
     return next((each for each in reversed(candidates) if each.position <= position), None)
 
 
 def time_passed_ms(time_of: TimeOf, first: int, last: int, longest_ms: int) -> int:
-    """From entry `first` to entry `last`, without gaps between neighbours that are longer than `longest_ms`.
+    """Return the time from entry `first` to entry `last`, without gaps between neighbours longer than `longest_ms`.
 
-    Looks only where there may be such a gap: O(log n) entries for each."""
+    Reads only entries near such gaps: O(log n) for each gap."""
     passed = time_of(last) - time_of(first)
     if passed <= longest_ms:
         return passed
@@ -122,26 +125,26 @@ def time_passed_ms(time_of: TimeOf, first: int, last: int, longest_ms: int) -> i
     return time_passed_ms(time_of, first, middle, longest_ms) + time_passed_ms(time_of, middle, last, longest_ms)
 
 
-def _too_old(bounds: Bounds, seen: Situation, candidates: Sequence[Candidate]) -> Candidate | None:
-    is_time = bounds.cleaning_hour in (None, seen.hour) or _exceeds(seen.disk.ratio, bounds.clean_ratio)
-    if not bounds.age_ms or not is_time:
+def _too_old(limits: RetentionLimits, seen: Situation, candidates: Sequence[TrimPoint]) -> TrimPoint | None:
+    is_time = limits.cleaning_hour in (None, seen.hour) or _exceeds(seen.disk.ratio, limits.clean_ratio)
+    if not limits.age_ms or not is_time:
         return None
-    old = bisect_left(candidates, True, key=lambda each: seen.age_ms(each.index) < bounds.age_ms)
+    old = bisect_left(candidates, True, key=lambda each: seen.age_ms(each.index) < limits.age_ms)
     return candidates[old - 1] if old else None
 
 
-def _too_much(bounds: Bounds, seen: Situation, candidates: Sequence[Candidate]) -> Candidate | None:
-    if not bounds.size_bytes or seen.end - seen.start <= bounds.size_bytes:
+def _too_much(limits: RetentionLimits, seen: Situation, candidates: Sequence[TrimPoint]) -> TrimPoint | None:
+    if not limits.size_bytes or seen.end - seen.start <= limits.size_bytes:
         return None
-    return newest_before(candidates, seen.end - bounds.size_bytes)
+    return newest_before(candidates, seen.end - limits.size_bytes)
 
 
-def _in_the_way(bounds: Bounds, seen: Situation) -> Candidate | None:
-    """The first candidate that makes room enough, the last one where none does. A learner is not spared: it is given a
-    base, and a full disk is worse for everybody."""
-    if not _exceeds(seen.disk.ratio, bounds.force_ratio) or not seen.candidates:
+def _in_the_way(limits: RetentionLimits, seen: Situation) -> TrimPoint | None:
+    """Return the first candidate that frees enough of the disk, or the last candidate if none does. The entries that a
+    learner needs may be removed too: the learner then receives a snapshot."""
+    if not _exceeds(seen.disk.ratio, limits.force_ratio) or not seen.candidates:
         return None
-    excess = (seen.disk.ratio - bounds.force_ratio) * seen.disk.total
+    excess = (seen.disk.ratio - limits.force_ratio) * seen.disk.total
     enough = (each for each in seen.candidates if each.position - seen.start >= excess)
     return next(enough, seen.candidates[-1])
 

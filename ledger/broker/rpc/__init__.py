@@ -1,13 +1,15 @@
-"""The gRPC rim of a broker: a module for each service of proto/, and what these share.
+"""The gRPC layer of the broker: a module for each service of proto/, and what the services share.
 
-Each method reads its request, calls what decides (the modules of ledger/broker), and fills in its response.
+Each method reads its request, calls a module of ledger/broker that decides, and fills in its response. Only this
+package of the broker knows protobuf and gRPC.
 
 broker.py                    Broker: produce, fetch, offsets, keys, topics, routes, status
-operations.py                Operations: members, leadership, the start of the log, shards
-consumer_groups.py           ConsumerGroups: join, attend, claim, acknowledge
+operations.py                Operations: members, leadership, log start, holds, shards
+consumer_groups.py           ConsumerGroups: join, heartbeat, claim, acknowledge, move
 consumer_group_operations.py ConsumerGroupOperations: list, describe, reset, forget
 refusals.py                  errors become the error field of a response
-produce_stream.py            one producer's stream; responses in order
-fetch_wire.py                a fetch response, written by hand
-throttling.py                quotas where requests come in
+produce_stream.py            the stream of one producer, with responses in order
+fetch_wire.py                fetch responses as bytes, with one copy of the messages
+routes_wire.py               routes and status in protobuf
+throttling.py                the client of a request, and its quotas
 """

@@ -1,41 +1,31 @@
-"""The gRPC rim of what operators ask about consumer groups: which there are, how far they have come; to set them back
-or forward, and to forget them.
+"""The ConsumerGroupOperations service: operators list, describe, reset and forget consumer groups.
 
-Each answer is about one shard, from its leader, as of that moment; whoever asks puts them together. It must not
-decide anything of its own: that is in the state, claims.py and coordinator.py.
+Each response covers one shard and comes from its leader. The client puts the responses of all shards together.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable
 
-from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.consumed_offsets import check_offset
-from ledger.broker.consumer_groups.lag import lag_of
-from ledger.broker.rpc.consumer_groups import ConsumerGroupService, ShardConsumption
+from ledger.broker.consumer_groups.shard_consumption import ShardConsumptions
+from ledger.broker.consumer_groups.summaries import lags, summaries
 from ledger.broker.rpc.refusals import RefusingService, answers
-from ledger.broker.topics.topic_deletion import TopicDeletion
+from ledger.broker.topics.retry_topics import RetryTopics
 from ledger.consumer_groups import validate_consumed_name
 from ledger.errors import LedgerError
-from ledger.retries import DEAD_LETTERS, RETRY, dead_letter_topic, resending_group, retry_topic
-from ledger.state import ConsumerGroup, Topic, TopicQueueId
-from ledger.state.consumption import check_has_no_members
-from ledger.state.progress_table import ConsumedQueue, Progress
-from ledger.topics import TOPICS_SHARD
-from ledger.v1 import command_pb2, consumer_group_operations_pb2, consumer_group_operations_pb2_grpc
-
-QUEUES_AT_ONCE = 100
-"""Looked at before others have their turn."""
+from ledger.state import ConsumerGroup, TopicQueueId
+from ledger.state.commands import ResetOffset, ResetOffsets
+from ledger.v1 import consumer_group_operations_pb2, consumer_group_operations_pb2_grpc
 
 
 class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grpc.ConsumerGroupOperationsServicer):
-    """`service` has the shards that this node serves. `now_ms`: since 1970."""
+    """Serves operators of consumer groups. `now_ms()` returns the time in ms since 1970."""
 
-    def __init__(self, service: ConsumerGroupService, deletion: TopicDeletion, now_ms: Callable[[], int]) -> None:
-        self._service = service
-        self._deletion = deletion
+    def __init__(self, consumptions: ShardConsumptions, retry_topics: RetryTopics, now_ms: Callable[[], int]) -> None:
+        self._consumptions = consumptions
+        self._retry_topics = retry_topics
         self._now_ms = now_ms
 
     @answers(consumer_group_operations_pb2.ListConsumerGroupsResponse)
@@ -45,7 +35,18 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         response: consumer_group_operations_pb2.ListConsumerGroupsResponse,
     ) -> None:
         response.now_ms = self._now_ms()
-        response.consumer_groups.extend(await summaries((await self._leading(request.shard)).replica))
+        replica = (await self._consumptions.leading(request.shard)).replica
+        for name, summary in (await summaries(replica)).items():
+            response.consumer_groups.add(
+                name=name,
+                members=summary.members,
+                strategy=summary.strategy,
+                queues=summary.queues,
+                lag_messages=summary.lag_messages,
+                waiting_since_ms=summary.waiting_since_ms,
+                retry_messages=summary.retry_messages,
+                dead_letters=summary.dead_letters,
+            )
 
     @answers(consumer_group_operations_pb2.DescribeConsumerGroupResponse)
     async def DescribeConsumerGroup(  # noqa: N802
@@ -55,25 +56,22 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
     ) -> None:
         response.now_ms = self._now_ms()
         validate_consumed_name(request.consumer_group)
-        replica = (await self._leading(request.shard)).replica
+        replica = (await self._consumptions.leading(request.shard)).replica
         group = replica.state.consumption.groups.get(request.consumer_group)
         if group is not None:
             put_members(group, response)
-        for number, (key, progress) in enumerate(replica.state.consumption.progress.of(request.consumer_group), 1):
-            lag = lag_of(replica, key, progress)
+        for each in await lags(replica, request.consumer_group):
             response.queues.add(
-                topic_id=key.topic_id,
-                queue=key.queue,
-                first_offset=lag.first_offset,
-                end_offset=lag.end_offset,
-                offset=progress.offset,
-                settled=len(progress.settled),
-                epoch=progress.epoch,
-                lag_messages=lag.messages,
-                waiting_since_ms=lag.waiting_since_ms,
+                topic_id=each.topic_id,
+                queue=each.queue,
+                first_offset=each.lag.first_offset,
+                end_offset=each.lag.end_offset,
+                offset=each.offset,
+                settled=each.settled,
+                epoch=each.epoch,
+                lag_messages=each.lag.messages,
+                waiting_since_ms=each.lag.waiting_since_ms,
             )
-            if number % QUEUES_AT_ONCE == 0:
-                await asyncio.sleep(0)
 
     @answers(consumer_group_operations_pb2.ResetOffsetsResponse)
     async def ResetOffsets(  # noqa: N802
@@ -81,18 +79,12 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         request: consumer_group_operations_pb2.ResetOffsetsRequest,
         response: consumer_group_operations_pb2.ResetOffsetsResponse,
     ) -> None:
-        wanted = command_pb2.ResetOffsets(
-            consumer_group=request.consumer_group,
-            offsets=[
-                command_pb2.ResetOffset(topic_id=each.topic_id, queue=each.queue, offset=each.offset)
-                for each in request.queues
-            ],
-        )
         validate_consumed_name(request.consumer_group)
-        shard_consumption = await self._leading(request.shard)
-        for each in wanted.offsets:
+        offsets = tuple(ResetOffset(each.topic_id, each.queue, each.offset) for each in request.queues)
+        shard_consumption = await self._consumptions.leading(request.shard)
+        for each in offsets:
             check_offset(shard_consumption.replica, each.topic_id, each.queue, each.offset)
-        results = await asyncio.shield(shard_consumption.claims.reset(wanted))
+        results = await asyncio.shield(shard_consumption.claims.reset(ResetOffsets(request.consumer_group, offsets)))
         for result in results:
             if isinstance(result, LedgerError):
                 raise result
@@ -103,7 +95,7 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         request: consumer_group_operations_pb2.RenewQueuesRequest,
         response: consumer_group_operations_pb2.RenewQueuesResponse,
     ) -> None:
-        coordinator = self._service.coordinator(request.shard, request.consumer_group)
+        coordinator = self._consumptions.coordinator(request.shard, request.consumer_group)
         queues = [TopicQueueId(each.topic_id, each.queue) for each in request.queues]
         await coordinator.renew(request.consumer_group, queues)
 
@@ -114,7 +106,7 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         response: consumer_group_operations_pb2.ForgetConsumerGroupResponse,
     ) -> None:
         validate_consumed_name(request.consumer_group)
-        forgetting = self._service.shard_consumption(request.shard).claims.forget(request.consumer_group)
+        forgetting = self._consumptions.require(request.shard).claims.forget(request.consumer_group)
         response.queues = await asyncio.shield(forgetting)
 
     @answers(consumer_group_operations_pb2.ForgetRetriesResponse)
@@ -123,70 +115,19 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         request: consumer_group_operations_pb2.ForgetRetriesRequest,
         response: consumer_group_operations_pb2.ForgetRetriesResponse,
     ) -> None:
-        name = request.consumer_group
-        validate_consumed_name(name)
-        state = (await self._leading(TOPICS_SHARD)).replica.state
-        for topic in map(state.topics.named, (retry_topic(name), dead_letter_topic(name))):
-            check_has_no_members(state.consumption.groups, name)
-            if topic is not None:
-                await self._deletion.delete(topic.topic_id)
-
-    async def _leading(self, shard: int) -> ShardConsumption:
-        """Of the shard, which this node leads at this moment, with all applied that was committed before."""
-        shard_consumption = self._service.shard_consumption(shard)
-        await shard_consumption.replica.confirm_still_leading()
-        return shard_consumption
-
-
-async def summaries(replica: BrokerReplica) -> list[consumer_group_operations_pb2.ConsumerGroupSummary]:
-    """Of every consumer group that this shard knows of, by name."""
-    found: defaultdict[str, consumer_group_operations_pb2.ConsumerGroupSummary] = defaultdict(
-        consumer_group_operations_pb2.ConsumerGroupSummary
-    )
-    for group in replica.state.consumption.groups:
-        found[group.name].members, found[group.name].strategy = len(group.members), group.strategy
-    for number, (key, progress) in enumerate(replica.state.consumption.progress.in_any_order(), 1):
-        topic = replica.state.topics.get(key.topic_id)
-        if topic is None or topic.name.startswith(DEAD_LETTERS):
-            continue
-        lag, one = lag_of(replica, key, progress), found[key.consumer_group]
-        if topic.name.startswith(RETRY):
-            one.retry_messages += lag.messages
-        else:
-            one.queues += 1
-            one.lag_messages += lag.messages
-            if lag.messages:
-                one.waiting_since_ms = min(one.waiting_since_ms or lag.waiting_since_ms, lag.waiting_since_ms)
-        if number % QUEUES_AT_ONCE == 0:
-            await asyncio.sleep(0)
-    for topic in replica.state.topics:
-        if topic.name.startswith(DEAD_LETTERS):
-            name = topic.name.removeprefix(DEAD_LETTERS)
-            found[name].dead_letters = not_sent_again(replica, topic, resending_group(name))
-    for name, one in found.items():
-        one.name = name
-    return [found[name] for name in sorted(found)]
-
-
-def not_sent_again(replica: BrokerReplica, topic: Topic, resending: str) -> int:
-    """So many dead letters are kept in that topic that were not sent again by that consumer group."""
-    count = 0
-    for queue in [queue for queue, shard in enumerate(topic.shards) if shard == replica.shard]:
-        key = ConsumedQueue(resending, topic.topic_id, queue)
-        progress = replica.state.consumption.progress.get(key) or Progress(epoch=0, offset=0)
-        count += lag_of(replica, key, progress).messages
-    return count
+        await self._retry_topics.forget(request.consumer_group)
 
 
 def put_members(group: ConsumerGroup, response: consumer_group_operations_pb2.DescribeConsumerGroupResponse) -> None:
+    """Put the members and assignments of a consumer group into the response."""
     response.strategy, response.rebalancing = group.strategy, group.assigned != group.generation
     for _, member in sorted(group.members.items()):
-        told = member.told
+        details = member.details
         response.members.add(
-            member=told.member,
-            client_id=told.client_id,
-            room=told.room,
-            session_timeout_ms=told.session_timeout_ms,
+            member=details.member,
+            client_id=details.client_id,
+            room=details.room,
+            session_timeout_ms=details.session_timeout_ms,
         )
     for queue, share in sorted(group.shares.items()):
         response.shares.add(

@@ -1,61 +1,32 @@
-"""The answer to a fetch, and how it is written in protobuf's wire format, `ledger.v1.FetchResponse`.
+"""The result of a fetch in protobuf's wire format, `ledger.v1.FetchResponse`, with one copy of the message bytes.
 
     FetchResponse    (0x0A | length | FetchedQueue) ... | configuration_index
-    FetchedQueue     (0x22 | length | FetchedBatch) ... | all other fields, as protobuf writes them
-    FetchedBatch     0x22 | length | body | all other fields, as protobuf writes them
+    FetchedQueue     (0x22 | length | FetchedBatch) ... | all other fields, written by protobuf
+    FetchedBatch     0x22 | length | body | all other fields, written by protobuf
 
-Protobuf copies each body into a message, and the message into an encoding that grows as it goes. Here bodies are
-views of the log until the answer is joined from them, once. Fields may come in any order. Queues that give nothing
-are left to protobuf.
+Protobuf would copy each body into a message, and the message into an encoding that grows. Here bodies are views of the
+log until they are joined to the response, once. Protobuf allows the fields in any order. Protobuf writes the queues
+without batches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from ledger.v1 import broker_pb2, error_pb2
+from ledger.broker.fetch.fetch_result import FetchedBatch, FetchedQueue, FetchResult
+from ledger.errors import LedgerError, to_wire
+from ledger.v1 import broker_pb2
 from ledger.wire_field import field_head
 
+# Fields 1, 4 and 4, of the wire type with a length.
 _QUEUE, _BATCH, _BODY = 0x0A, 0x22, 0x22
-"""Fields 1, 4 and 4, of the wire type with a length."""
 
 
-class GivenBatch(NamedTuple):
-    """A `FetchedBatch`. The body may be a view of the log, which keeps a whole segment's mapping: not to be kept."""
-
-    base_offset: int
-    append_time_ms: int
-    term: int
-    body: bytes | memoryview
-
-
-@dataclass(slots=True)
-class GivenQueue:
-    """A `FetchedQueue`."""
-
-    topic_id: int
-    queue: int
-    next_offset: int
-    first_offset: int = 0
-    end_offset: int = 0
-    error: error_pb2.Error | None = None
-    batches: list[GivenBatch] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class FetchAnswer:
-    """A `FetchResponse`."""
-
-    queues: list[GivenQueue] = field(default_factory=list)
-    configuration_index: int = 0
-
-
-def serialize(answer: FetchAnswer) -> bytes:
+def serialize(result: FetchResult, configuration_index: int) -> bytes:
+    """Return the bytes of a FetchResponse."""
     parts: list[bytes | memoryview] = []
-    rest = broker_pb2.FetchResponse(configuration_index=answer.configuration_index)
-    for queue in answer.queues:
+    rest = broker_pb2.FetchResponse(configuration_index=configuration_index)
+    for queue in result.queues:
         if queue.batches:
             inside = [*_parts(queue.batches), _without_batches(queue).SerializeToString()]
             parts += (field_head(_QUEUE, sum(map(len, inside))), *inside)
@@ -64,7 +35,16 @@ def serialize(answer: FetchAnswer) -> bytes:
     return b"".join((*parts, rest.SerializeToString()))
 
 
-def _parts(batches: Iterable[GivenBatch]) -> list[bytes | memoryview]:
+def serialize_refusal(request: broker_pb2.FetchRequest, error: LedgerError) -> bytes:
+    """Return the bytes of a FetchResponse that refuses every queue of the request."""
+    why = to_wire(error)
+    response = broker_pb2.FetchResponse()
+    for each in request.queues:
+        response.queues.add(topic_id=each.topic_id, queue=each.queue, next_offset=each.offset, error=why)
+    return response.SerializeToString()
+
+
+def _parts(batches: Iterable[FetchedBatch]) -> list[bytes | memoryview]:
     parts: list[bytes | memoryview] = []
     for batch in batches:
         rest = broker_pb2.FetchedBatch(
@@ -75,11 +55,11 @@ def _parts(batches: Iterable[GivenBatch]) -> list[bytes | memoryview]:
     return parts
 
 
-def _without_batches(given: GivenQueue) -> broker_pb2.FetchedQueue:
+def _without_batches(given: FetchedQueue) -> broker_pb2.FetchedQueue:
     return broker_pb2.FetchedQueue(
         topic_id=given.topic_id,
         queue=given.queue,
-        error=given.error,
+        error=None if given.error is None else to_wire(given.error),
         next_offset=given.next_offset,
         first_offset=given.first_offset,
         end_offset=given.end_offset,

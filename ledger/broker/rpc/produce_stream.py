@@ -18,32 +18,32 @@ from ledger.broker.produce.proposals import Committed
 from ledger.errors import LedgerError, to_wire
 from ledger.v1 import broker_pb2
 
+# Batches of one request. One turn of the event loop appends them.
 MAX_BATCHES = 4096
-"""Of one request: what one turn of the loop takes in."""
 
+# Streams of one node.
 MAX_STREAMS = 10_000
-"""Of one node."""
 
+# Requests of one stream. The next request is read when the oldest has its response.
 REQUESTS_IN_FLIGHT = 64
-"""Of one stream. The next request is read when the oldest has been answered."""
 
 
 class Batches(Protocol):
-    """Where batches go: the broker, which finds the shard of each."""
+    """The broker, as a produce stream uses it."""
 
     @property
     def configuration_index(self) -> int:
-        """Of the members that are applied here, for clients that know older ones; 0: none yet."""
+        """The index of the applied configuration of shard 0, so that clients notice a newer one; 0: none yet."""
 
     def produce(self, batch: bytes) -> asyncio.Future[Committed]:
-        """Raises LedgerError where the batch is refused at once; the future may end in one too."""
+        """Append a batch. Raises LedgerError if the batch is refused at once; the future may end in LedgerError too."""
 
 
 Outcome = asyncio.Future[Committed] | LedgerError
 
 
 async def serve_produce(batches: Batches, context: aio.ServicerContext[Any, Any]) -> None:
-    """One producer's stream, from its first request to its end."""
+    """Serve the stream of one producer until it ends."""
     owed: asyncio.Queue[Sequence[Outcome]] = asyncio.Queue(REQUESTS_IN_FLIGHT)
     writer = asyncio.create_task(answer_in_order(batches, owed, context), name="produce answers")
     try:
@@ -51,7 +51,8 @@ async def serve_produce(batches: Batches, context: aio.ServicerContext[Any, Any]
             if len(request.batches) > MAX_BATCHES:
                 await context.abort(
                     grpc.StatusCode.INVALID_ARGUMENT,
-                    f"a request with {len(request.batches)} batches is over the limit of {MAX_BATCHES}: send several",
+                    f"a request with {len(request.batches)} batches is over the limit of {MAX_BATCHES}: send "
+                    f"smaller requests",
                 )
             await owed.put([submit(batches, batch) for batch in request.batches])
         await owed.join()
@@ -61,6 +62,7 @@ async def serve_produce(batches: Batches, context: aio.ServicerContext[Any, Any]
 
 
 def submit(batches: Batches, batch: bytes) -> Outcome:
+    """Append a batch. Returns its future, or the error that refused it."""
     try:
         return batches.produce(batch)
     except LedgerError as error:
@@ -83,7 +85,7 @@ async def result(outcome: Outcome) -> broker_pb2.ProduceResult:
     try:
         if isinstance(outcome, LedgerError):
             raise outcome
-        # The entry goes on when this client goes away.
+        # A client that disconnects does not cancel the entry.
         committed = outcome.result() if outcome.done() else await asyncio.shield(outcome)
     except LedgerError as error:
         return broker_pb2.ProduceResult(error=to_wire(error))

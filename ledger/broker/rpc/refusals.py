@@ -1,4 +1,4 @@
-"""Turns the errors of a broker into the error field of its responses: the decorator of every unary method."""
+"""Turns errors of the broker into the error field of responses. `answers` decorates every unary method."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def answers(
     [Callable[[Service, Request, Response], Awaitable[None]]],
     Callable[[Service, Request, Context], Coroutine[Any, Any, Response]],
 ]:
-    """Makes a gRPC method of a method that fills in a response.
+    """Make a gRPC method from a method that fills in a response.
 
-    A LedgerError goes into the response's error field; what the method had filled in before stays. Every other
-    exception goes on to gRPC.
+    A LedgerError is put into the error field of the response; fields that the method has filled in stay. Every other
+    exception is raised to gRPC.
     """
 
     def decorate(
@@ -67,7 +67,7 @@ def answers(
 
 @contextmanager
 def storage_checked(sentence: str) -> Iterator[None]:
-    """Raises StorageFailedError, beginning with `sentence`, where the store raises StoreError."""
+    """Turn a StoreError into StorageFailedError with a message that begins with `sentence`."""
     try:
         yield
     except StoreError as failure:

@@ -1,23 +1,24 @@
-"""Quotas where requests come in: who the client is, what it is refused, and what it is charged.
+"""The client of a request, and the quotas of that client.
 
     user agent "billing grpc-python-asyncio/1.x ..."  ──> client "billing"
-    user agent "grpc-python-asyncio/1.x ..."          ──> whoever is at that host
+    user agent "grpc-python-asyncio/1.x ..."          ──> the clients without a name at that host, as one client
 
-A client is whoever calls itself so (`client_id`), and those of one host that call themselves nothing are one client.
-Nobody proves a name: a quota keeps the careless from harming others, not the malicious.
+A client states its name itself (`client_id`), and the broker does not verify it. So a quota protects against careless
+clients and not against malicious ones.
 """
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from grpc import aio
 
 from ledger.batch import BatchHeader
+from ledger.broker.meter import Meter
 from ledger.broker.produce.proposals import Committed
-from ledger.broker.quotas.quota import Quota, Rates
+from ledger.broker.quotas.quota import Quota, QuotaRates
 from ledger.broker.rpc.produce_stream import Batches
 from ledger.errors import ThrottledError
 
@@ -27,21 +28,14 @@ _LONGEST_NAME = 127
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """Of one node."""
+    """The quotas of one node. By default there are no limits."""
 
-    produce: Quota = field(default_factory=lambda: Quota("sends", Rates()))
-    fetch: Quota = field(default_factory=lambda: Quota("fetches", Rates()))
-
-
-class Meter(Protocol):
-    """Where it is counted."""
-
-    def throttled(self, kind: str) -> None:
-        """`kind`: producer or consumer."""
+    produce: Quota = field(default_factory=lambda: Quota("sends", QuotaRates()))
+    fetch: Quota = field(default_factory=lambda: Quota("fetches", QuotaRates()))
 
 
 class MeteredBatches:
-    """Batches of one client, as far as its quota goes (`ledger.broker.rpc.produce_stream.Batches`)."""
+    """Appends the batches of one client within its quota (`ledger.broker.rpc.produce_stream.Batches`)."""
 
     def __init__(self, batches: Batches, quota: Quota, client: str, meter: Meter) -> None:
         self._batches = batches
@@ -54,7 +48,7 @@ class MeteredBatches:
         return self._batches.configuration_index
 
     def produce(self, batch: bytes) -> asyncio.Future[Committed]:
-        """What is refused for another reason is not charged."""
+        """Append a batch. Raises ThrottledError above the quota. A refused batch is not charged."""
         now = asyncio.get_running_loop().time()
         try:
             self._quota.admit(self._client, now)
@@ -67,7 +61,7 @@ class MeteredBatches:
 
 
 def client_of(context: aio.ServicerContext[Any, Any]) -> str:
-    """Whose call that is."""
+    """Return the name of the client for quotas: its own name, or its host."""
     agents = [value for key, value in context.invocation_metadata() or () if key == "user-agent"]
     name = str(agents[0]).rpartition(_AGENT)[0].strip() if agents else ""
     if name:

@@ -1,6 +1,7 @@
-"""Where new queues and new shards go. Pure.
+"""Chooses the shards of new queues and the nodes of new shards. Pure functions.
 
-What is new goes where there is least, and among equals to the next in order; what is there stays.
+A new queue goes to the shard with the fewest queues, and a new shard to the nodes with the fewest replicas. Existing
+queues and shards never move.
 """
 
 from __future__ import annotations
@@ -8,13 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+# Replicas of each shard except shard 0, which has a replica on every node.
 REPLICAS = 3
-"""Of each shard but 0, which is on every node."""
 
 
 def place_queues(count: int, shards: Sequence[int], placed: Iterable[int]) -> tuple[int, ...]:
-    """The shards of so many new queues: each goes to the shard with the fewest, the lowest number among equals.
-    `placed`: the shard of each queue that there is."""
+    """Return the shards of `count` new queues. Each goes to the shard with the fewest queues; of several such shards,
+    to the one with the lowest number. `placed`: the shard of each existing queue."""
     queues = Counter(dict.fromkeys(shards, 0))
     queues.update(shard for shard in placed if shard in queues)
     chosen = []
@@ -26,9 +27,10 @@ def place_queues(count: int, shards: Sequence[int], placed: Iterable[int]) -> tu
 
 
 def place_shard(shard: int, nodes: Iterable[int], others: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """The nodes that a new shard begins on, the one first that is to lead it: those with the fewest replicas, among
-    equals in the order of their numbers, beginning with another one for each shard. `others`: the nodes of each shard
-    but 0."""
+    """Return the nodes of a new shard, the preferred leader first: the nodes with the fewest replicas.
+
+    Nodes with equally many replicas are taken in the order of their numbers, from a different start for each shard.
+    `others`: the nodes of each existing shard except shard 0."""
     ordered = sorted(nodes)
     replicas = Counter(node for each in others for node in each)
     turned = [ordered[(shard + place) % len(ordered)] for place in range(len(ordered))]

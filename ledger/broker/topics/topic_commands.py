@@ -1,9 +1,9 @@
-"""What changes topics, and which shards there are, as commands to the leader of shard 0; `open_topic` and
-`delete_topic` to any other.
+"""Proposes the commands that change topics and add shards.
 
-Where new queues go is decided once, by the leader, who knows what is on its way; the command says it. All raise
-LedgerError where the replica does not lead, and the futures end in one where it stops leading first.
-"""
+`open_topic` and `delete_topic` are proposed in any shard; all other commands are proposed in shard 0. The leader
+chooses the shards of new queues, because it knows which topics are being created, and the command states the choice.
+Every function raises LedgerError if the replica does not lead. A future ends in LedgerError if the replica stops
+leading first."""
 
 from __future__ import annotations
 
@@ -14,94 +14,102 @@ from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.topics.placement import place_queues, place_shard
 from ledger.errors import BusyError, InvalidArgumentError, UnknownNodeError, UnknownTopicError
 from ledger.state import DeletedTopic, Topic
+from ledger.state.command_encoding import encode_command
+from ledger.state.commands import AddShard, AlterTopic, CreateTopic, DeleteTopic, OpenTopic, TopicOpened
 from ledger.topics import validate_queue_count, validate_topic_name
-from ledger.v1 import command_pb2
 
+# The most bytes of a command that one queue needs.
 _BYTES_A_QUEUE = 5
-"""In a command, at most."""
 
 
 def create_topic(replica: BrokerReplica, name: str, queues: int) -> asyncio.Future[Topic]:
-    """A user's new topic, its queues where there are fewest. Raises TopicExistsError, InvalidTopicNameError, ..."""
+    """Create a topic of a user. Its queues go to the shards with the fewest queues. Raises LedgerError, for example
+    TopicExistsError, InvalidTopicNameError."""
     validate_topic_name(name)
     validate_queue_count(queues)
     projected = replica.leading_state(queues * _BYTES_A_QUEUE)
     shards = place_queues(queues, replica.state.shards.numbers, projected.placed())
     projected.admit_topic(name, queues, shards)
-    wanted = command_pb2.CreateTopic(name=name, queues=queues, shards=shards)
-    return replica.propose_command(command_pb2.Command(create_topic=wanted))
+    return replica.propose_command(CreateTopic(name, queues, shards))
 
 
 async def keep_topic(replica: BrokerReplica, name: str, queues: int) -> Topic:
-    """The broker's own topic of that name, with so many queues in each shard; made, or given more, where that is
-    missing."""
+    """Return the internal topic of this name with `queues` queues in each shard. Create the topic, or add queues for
+    new shards, if needed."""
     replica.check_leads(0)
     wanted = tuple(shard for shard in replica.state.shards.numbers for _ in range(queues))
     topic: Topic | None = replica.state.topics.named(name)
     if topic is None:
         replica.leading_state(len(wanted) * _BYTES_A_QUEUE).admit_topic(name, len(wanted), wanted)
-        made = command_pb2.CreateTopic(name=name, queues=len(wanted), shards=wanted)
-        created: Topic = await asyncio.shield(replica.propose_command(command_pb2.Command(create_topic=made)))
+        created: Topic = await asyncio.shield(replica.propose_command(CreateTopic(name, len(wanted), wanted)))
         return created
     new = [shard for shard in wanted if shard not in topic.shards]
     if not new:
         return topic
-    more = command_pb2.AlterTopic(topic_id=topic.topic_id, shards=(*topic.shards, *new))  # for shards that have come
-    altered: Topic = await asyncio.shield(replica.propose_checked(command_pb2.Command(alter_topic=more)))
+    more = AlterTopic(topic.topic_id, (*topic.shards, *new))
+    altered: Topic = await asyncio.shield(replica.propose_checked(more))
     return altered
 
 
 async def alter_topic(replica: BrokerReplica, name: str, queues: int) -> Topic:
-    """The topic with so many queues, not fewer than it has. Raises UnknownTopicError, InvalidArgumentError, ..."""
-    validate_topic_name(name)  # how many queues the broker's own topics have is the broker's affair
+    """Give a topic `queues` queues, and return it. Raises LedgerError, for example UnknownTopicError, or
+    InvalidArgumentError if the topic has more queues."""
+    validate_topic_name(name)  # the name of an internal topic is refused
     validate_queue_count(queues)
     projected = replica.leading_state(queues * _BYTES_A_QUEUE)
     topic = replica.state.topics.named(name)
     if topic is None:
         raise UnknownTopicError(f"there is no topic {name!r}: check the name")
     if queues < topic.queues:
-        raise InvalidArgumentError(f"topic {name!r} has {topic.queues} queues: it can only be given more, not {queues}")
+        raise InvalidArgumentError(
+            f"topic {name!r} has {topic.queues} queues, and queues cannot be removed: ask for more than {topic.queues}"
+        )
     if queues == topic.queues:
         return topic
     new = place_queues(queues - topic.queues, replica.state.shards.numbers, projected.placed())
-    wanted = command_pb2.AlterTopic(topic_id=topic.topic_id, shards=(*topic.shards, *new))
-    altered: Topic = await asyncio.shield(replica.propose_command(command_pb2.Command(alter_topic=wanted)))
+    wanted = AlterTopic(topic.topic_id, (*topic.shards, *new))
+    altered: Topic = await asyncio.shield(replica.propose_command(wanted))
     if altered.queues != queues:
-        raise BusyError(f"topic {name!r} was given other queues meanwhile: try again")
+        raise BusyError(f"another request changed the queues of topic {name!r} meanwhile: try again")
     return altered
 
 
 def delete_topic(replica: BrokerReplica, topic_id: int) -> asyncio.Future[DeletedTopic | None]:
-    """To any shard: nothing of that topic is here any more, nor comes behind that. None: there was nothing."""
-    deleted = command_pb2.DeleteTopic(topic_id=topic_id)
-    replica.check_leads(deleted.ByteSize()).admit_deletion(topic_id)
-    return replica.propose_command(command_pb2.Command(delete_topic=deleted))
+    """Remove a topic from the replica's shard. The future has None if the shard does not have the topic. No batch of
+    the topic can follow in the log."""
+    deletion = DeleteTopic(topic_id)
+    replica.check_leads(len(encode_command(deletion))).admit_deletion(topic_id)
+    return replica.propose_command(deletion)
 
 
 def topic_opened(replica: BrokerReplica, topic: Topic) -> asyncio.Future[Topic]:
-    """All queues that `topic` has are open in their shards."""
-    opened = command_pb2.TopicOpened(topic_id=topic.topic_id, queues=topic.queues)
-    return replica.propose_checked(command_pb2.Command(topic_opened=opened))
+    """Note in shard 0 that all queues of `topic` are open in their shards."""
+    return replica.propose_checked(TopicOpened(topic.topic_id, topic.queues))
 
 
 def open_topic(replica: BrokerReplica, topic: Topic) -> asyncio.Future[Topic]:
-    """The queues of this topic that live in the replica's shard may be written to."""
-    opened = command_pb2.OpenTopic(
-        topic_id=topic.topic_id, name=topic.name, shards=topic.shards, created_ms=topic.created_ms
-    )
-    return replica.propose_checked(command_pb2.Command(open_topic=opened))
+    """Open the topic's queues in the replica's shard for writing."""
+    return replica.propose_checked(OpenTopic(topic.topic_id, topic.name, topic.shards, topic.created_ms))
+
+
+async def ensure_shard(replica: BrokerReplica, nodes: Sequence[int], *, known_shards: int) -> int:
+    """Add a shard like `add_shard`, for a client that knows of `known_shards` shards; 0: the client knows no number. If
+    one more shard exists, an earlier request of the client added it. Returns the number of the shard."""
+    shards = replica.state.shards
+    if known_shards and len(shards.numbers) == known_shards + 1:
+        return shards.numbers[-1]
+    return await add_shard(replica, nodes)
 
 
 async def add_shard(replica: BrokerReplica, wanted: Sequence[int] = ()) -> int:
-    """One more shard, on these nodes, or else where there are fewest shards. Its number, once it is in shard 0's table.
-    Raises LedgerError, UnknownNodeError among them."""
-    shards, configuration = replica.state.shards, replica.newest_configuration()  # which is before this in the log
+    """Add a shard on these nodes, or by default on the nodes with the fewest replicas. Returns the number of the shard
+    after the commit. Raises LedgerError, for example UnknownNodeError."""
+    shards, configuration = replica.state.shards, replica.newest_configuration()
     assert configuration is not None, "what a leader has begins with its own configuration"
     if strangers := sorted(set(wanted) - configuration.members.keys()):
-        raise UnknownNodeError(f"node {strangers[0]} is no member of shard 0: add it to that first")
+        raise UnknownNodeError(f"node {strangers[0]} is not a member of shard 0: add the node to the cluster first")
     number = shards.numbers[-1] + 1
     nodes = tuple(wanted) or place_shard(number, configuration.voters, (nodes for _, nodes in shards))
-    incarnations = [configuration.members[node].incarnation for node in nodes]
-    added = command_pb2.AddShard(shard=number, nodes=nodes, incarnations=incarnations)
-    await asyncio.shield(replica.propose_checked(command_pb2.Command(add_shard=added)))
+    incarnations = tuple(configuration.members[node].incarnation for node in nodes)
+    await asyncio.shield(replica.propose_checked(AddShard(number, nodes, incarnations)))
     return number

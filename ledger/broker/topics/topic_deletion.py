@@ -1,53 +1,45 @@
-"""A topic is deleted in shard 0, and then nothing is left of it in any other shard.
+"""Deletes a topic in shard 0, and then in every other shard that has queues of it.
 
-    DeleteTopic in 0 ──every node hears of it──> the leader of each other shard has the same entry there
+    DeleteTopic in shard 0 ──every node applies it──> the leader of each other shard proposes the same command there
 
-Shard 0 is on every node, so the leader of any shard sees in its own node's replica of it which topics were deleted;
-whatever is left of one in its shard, from before or by an opening that came late, it deletes there. So nobody need
-remember what is under way, and a failover anywhere changes nothing.
-"""
+Every node has a replica of shard 0. So the leader of any shard sees which topics were deleted, and deletes what its
+shard still has of them. That covers topics that were opened late, too. No deletion must be remembered, and a change of
+leaders needs no special care."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Protocol
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.replicas import Replicas
+from ledger.broker.topics.other_leaders import OtherLeaders
 from ledger.broker.topics.topic_commands import delete_topic
 from ledger.errors import BusyError, LedgerError, ReplicaBehindError, UnknownTopicError
 from ledger.topics import TOPICS_SHARD
 
 log = logging.getLogger("ledgermq.broker.topics")
 
+# Interval of the checks for remains of deleted topics.
 LOOK_S = 1.0
-"""Between looks at what is left."""
+# How long a client's request waits for the other shards. The deletion continues after that.
 PATIENCE_S = 4.0
-"""How long a client's request waits for the other shards before it is told to come again; they go on by themselves."""
-
-
-class OtherLeaders(Protocol):
-    """The leaders of shards, wherever they are."""
-
-    async def drop_topic(self, shard: int, topic_id: int) -> None:
-        """Returns once nothing is left there of a topic that was deleted. Raises LedgerError."""
 
 
 class TopicDeletion:
-    """`run` it as long as the node runs."""
+    """Deletes topics. `run` it as long as the node runs."""
 
     def __init__(self, replicas: Replicas, leaders: OtherLeaders) -> None:
         self._replicas = replicas
         self._leaders = leaders
+        # By shard: the versions of shard 0's topics and of the shard's topics, and the term, at the last check that
+        # found nothing to delete.
         self._seen: dict[int, tuple[int, int, int]] = {}
-        """By shard, as of what the last look found nothing left there."""
 
     async def delete(self, topic_id: int) -> None:
-        """Returns when nothing of the topic is left anywhere; to ask once more is no error. Raises LedgerError:
-        UnknownTopicError where there never was such a topic, BusyError where it is deleted and other shards take
-        long."""
+        """Delete a topic. Returns when no shard has anything of it. The call is idempotent. Raises LedgerError, for
+        example UnknownTopicError if the topic never existed, BusyError if other shards are not finished in time."""
         replica = self._replicas.topics
         replica.check_leads(0)
         topics = replica.state.topics
@@ -62,11 +54,11 @@ class TopicDeletion:
         await self._everywhere(topic_id, [shard for shard in shards if shard != TOPICS_SHARD])
 
     async def drop(self, replica: BrokerReplica, topic_id: int) -> None:
-        """Of a topic that was deleted: returns when nothing is left in that shard. Raises ReplicaBehindError where this
-        node has not heard of that, or another LedgerError."""
+        """Remove a deleted topic from the replica's shard. Raises ReplicaBehindError if this node has not applied the
+        deletion in shard 0, or another LedgerError."""
         replica.check_leads(0)
         if not self._replicas.topics.state.topics.was_deleted(topic_id):
-            raise ReplicaBehindError(f"that topic {topic_id} was deleted has not come to this node yet: try again")
+            raise ReplicaBehindError(f"this node has not applied the deletion of topic {topic_id} yet: try again")
         if replica.state.topics.get(topic_id) is not None:
             await asyncio.shield(delete_topic(replica, topic_id))
 
@@ -82,8 +74,10 @@ class TopicDeletion:
             async with asyncio.timeout(PATIENCE_S):
                 await asyncio.gather(*(self._drop_in(shard, topic_id) for shard in shards))
         except (LedgerError, TimeoutError) as trouble:
-            why = trouble if isinstance(trouble, LedgerError) else "it takes long"
-            raise BusyError(f"topic {topic_id} is deleted, but not gone everywhere yet ({why}): it goes on") from None
+            why = trouble if isinstance(trouble, LedgerError) else "other shards are slow"
+            raise BusyError(
+                f"topic {topic_id} is deleted, but not removed from every shard yet ({why}): the removal continues"
+            ) from None
 
     async def _drop_in(self, shard: int, topic_id: int) -> None:
         replica = self._replicas.get(shard)
@@ -93,7 +87,7 @@ class TopicDeletion:
             await self._leaders.drop_topic(shard, topic_id)
 
     async def _look(self, replica: BrokerReplica) -> None:
-        """Deletes what is left there of topics that were deleted, if this node leads that shard."""
+        """If this node leads the shard, remove every deleted topic that the shard still has."""
         if self._replicas.first is None or not replica.leading_term:
             return
         first = self._replicas.first.state.topics
@@ -105,7 +99,7 @@ class TopicDeletion:
             for topic_id in left:
                 await self.drop(replica, topic_id)
         except LedgerError as trouble:
-            log.info("shard %d: deleted topics are still to go: %s", replica.shard, trouble)
+            log.info("shard %d: deleted topics are not removed yet: %s", replica.shard, trouble)
             return
         if not left:
             self._seen[replica.shard] = now

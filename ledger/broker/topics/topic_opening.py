@@ -1,9 +1,9 @@
-"""The leader of shard 0 has the queues of topics opened in their shards: what a topic needs before it can be used.
+"""Opens the queues of new topics in their shards. Clients can use a queue only after that.
 
     CreateTopic, AlterTopic  ──committed in 0──>  OpenTopic in each other shard  ──all committed──>  TopicOpened in 0
 
-What is begun stands in the state of shard 0, so whoever leads it next finishes it. Each step may be done any number
-of times.
+The leader of shard 0 does this. The state of shard 0 says which topics are not open yet, so the next leader continues.
+Every step is idempotent.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Protocol
 
 from ledger.broker.replicas import Replicas
+from ledger.broker.topics.other_leaders import OtherLeaders
 from ledger.broker.topics.topic_commands import open_topic, topic_opened
 from ledger.errors import BusyError, LedgerError, UnknownTopicError
 from ledger.state import Topic
@@ -21,31 +21,27 @@ from ledger.state import Topic
 log = logging.getLogger("ledgermq.broker.topics")
 
 RETRY_S = 0.2
+# How long a client's request waits until a topic is open. The opening continues after that.
 PATIENCE_S = 4.0
-"""How long a client's request waits for it before it is told to come again; it goes on by itself."""
 
 Spawn = Callable[[Coroutine[None, None, None], str], "asyncio.Task[None]"]
 
 
-class OtherLeaders(Protocol):
-    """The leaders of shards, wherever they are."""
-
-    async def open_topic(self, shard: int, topic: Topic) -> None:
-        """Returns once the topic's queues are open in that shard. Raises LedgerError."""
-
-
 class TopicOpening:
+    """Opens topics while this node leads shard 0."""
+
     def __init__(self, replicas: Replicas, leaders: OtherLeaders, spawn: Spawn) -> None:
         self._replicas = replicas
         self._leaders = leaders
         self._spawn = spawn
+        # By topic id: the task that opens the topic.
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        """By topic id, what is under way."""
+        # By topic id: the error of the last attempt.
         self._troubles: dict[int, LedgerError] = {}
-        """By topic id, what the last attempt met."""
 
     def look(self) -> None:
-        """Begins what is to be done here. To be called when this node comes to lead shard 0, and when topics change."""
+        """Start opening the topics that are not open. Call it when this node becomes leader of shard 0, and when topics
+        change."""
         replica = self._replicas.first
         if replica is None or not replica.knows_the_end:
             return
@@ -61,7 +57,8 @@ class TopicOpening:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def wait(self, topic: Topic) -> Topic:
-        """The topic once it is open. Raises LedgerError, all retriable: it takes long, or this node leads no more."""
+        """Return the topic when it is open. Raises UnknownTopicError if it was deleted meanwhile, or a retriable
+        LedgerError if it is not open in time or this node stops leading."""
         self.look()
         if (task := self._tasks.get(topic.topic_id)) is not None:
             await asyncio.wait((task,), timeout=PATIENCE_S)
@@ -74,10 +71,13 @@ class TopicOpening:
         if now is None:
             raise UnknownTopicError(f"topic {topic.name!r} was deleted meanwhile")
         trouble = self._troubles.get(topic.topic_id)
-        raise BusyError(f"topic {topic.name!r} is made, but not open yet ({trouble or 'it takes long'}): it goes on")
+        raise BusyError(
+            f"topic {topic.name!r} is created, but not open yet "
+            f"({trouble or 'other shards are slow'}): try again shortly"
+        )
 
     async def _open(self, topic_id: int) -> None:
-        """Until it is open, or this node leads shard 0 no more."""
+        """Open a topic. Returns when it is open, or when this node does not lead shard 0 any more."""
         try:
             while (topic := self._to_open(topic_id)) is not None:
                 try:

@@ -15,7 +15,7 @@ from chaos.sim.consumers.member_ear import MemberEar
 from ledger.batch import encode
 from ledger.errors import ConsumerFencedError, to_wire
 from ledger.retries import moved_headers
-from ledger.state import State, TopicQueueId
+from ledger.state import CommittedBatch, State, TopicQueueId
 from ledger.v1 import command_pb2
 from ledger.v1 import consumer_group_pb2 as pb2
 from ledgermq import Message
@@ -76,10 +76,10 @@ class Log:
             values, topic_id=topic, queue=0, producer_id=0, epoch=0, first_sequence=base, base_timestamp_ms=0,
             headers=headers,
         )  # fmt: skip
-        self.state.apply_batch(
+        self.state.apply_batch(CommittedBatch(
             topic_id=topic, queue=0, base_offset=base, count=len(values), append_time_ms=0, index=self.index + 1,
             term=1, producer_id=0, epoch=0, first_sequence=base,
-        )  # fmt: skip
+        ))  # fmt: skip
         self._applied(Kind.BATCH, body, topic)
 
     def _applied(self, kind: Kind, body: bytes, topic: int = 0) -> None:

@@ -16,6 +16,7 @@ from chaos.sim.stack.workload_history import SendOutcome
 from cluster.node.replica.builder import ReplicaBuilder
 from cluster.node.replica.disk_threads import DiskThreads
 from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.retention.log_holds import LogHolds
 from raft.core.leader import Leader
 
 pytestmark = pytest.mark.long
@@ -244,7 +245,7 @@ def test_an_acknowledgement_that_did_not_wait_for_the_flush_is_noticed(
 
 def test_a_log_that_moves_though_it_is_held_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The net holds: with a leader that does not ask who holds the log."""
-    monkeypatch.setattr(BrokerReplica, "is_held", property(lambda _: False))
+    monkeypatch.setattr(LogHolds, "is_held", property(lambda _: False))
     for seed in range(1, 8):
         world = StackWorld(options(seed, minutes=1.0, faults=("log_start",)))
         world.start_workload()

@@ -95,7 +95,7 @@ async def test_the_places_of_header_fields_are_those_that_the_broker_reads() -> 
 HUGE = 0xFFFF_FFFF
 BATCHES: dict[str, tuple[dict[str, int], type[LedgerError], str, str]] = {
     "wrong CRC": ({"crc": 0x12345678}, CorruptBatchError, "CORRUPT_BATCH", "0x12345678"),
-    "no batch at all": ({"magic": 0xDEAD}, CorruptBatchError, "CORRUPT_BATCH", "no batch"),
+    "no batch at all": ({"magic": 0xDEAD}, CorruptBatchError, "CORRUPT_BATCH", "not a batch"),
     "unknown version": ({"version": 9}, UnsupportedBatchError, "UNSUPPORTED_BATCH", "version 9"),
     "unknown codec": ({"codec": 77}, UnsupportedBatchError, "UNSUPPORTED_BATCH", "codec 77"),
     "unknown column": ({"columns": 0x8000}, UnsupportedBatchError, "UNSUPPORTED_BATCH", "0x8000"),
@@ -265,7 +265,7 @@ async def test_unknown_topics_and_queues_have_errors_of_their_own(fleet: Fleet, 
     for queue in (QUEUES, HUGE):
         answer = await fleet.produce(1, sample_batch(topic, queue=queue, producer_id=5))
         assert type(error_of(answer)) is UnknownQueueError
-        assert f"its last one is {QUEUES - 1}" in answer.error.message
+        assert f"its last queue is {QUEUES - 1}" in answer.error.message
         fetched = await fleet.fetch(1, topic, 0, queue=queue)
         assert type(error_of(fetched)) is UnknownQueueError
     with pytest.raises(UnknownTopicError, match="nowhere"):

@@ -8,7 +8,7 @@ import pytest
 
 from cluster.node.replica.retention import bounds_of
 from cluster.node.settings import MIB, NodeSettings, SettingsError
-from ledger.broker.retention.retention import Bounds
+from ledger.broker.retention.retention import RetentionLimits
 from store import Writing
 
 GOOD = """
@@ -207,8 +207,8 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_what_is_kept_by_default_and_with_all_of_it_off(tmp_path: Path) -> None:
     bounds = bounds_of(load(tmp_path, GOOD))
-    assert bounds == Bounds(
+    assert bounds == RetentionLimits(
         age_ms=72 * 3_600_000, clean_ratio=0.75, force_ratio=0.85, refuse_ratio=0.9, size_bytes=0, cleaning_hour=None
     )
     off = "retention_hours = 0\ndisk_clean_ratio = 0\ndisk_force_ratio = 0\ndisk_refuse_ratio = 0"
-    assert bounds_of(load(tmp_path, f"{off}\n{GOOD}")) == Bounds()
+    assert bounds_of(load(tmp_path, f"{off}\n{GOOD}")) == RetentionLimits()

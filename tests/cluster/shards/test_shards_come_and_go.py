@@ -46,7 +46,7 @@ async def test_a_shard_is_added_and_used(make_fleet: MakeFleet) -> None:
     async with AsyncAdmin(fleet.bootstrap) as admin:
         await admin.create_topic("before", 4)
         assert await admin.add_shard() == 2
-        with pytest.raises(UnknownNodeError, match="node 7 is no member of shard 0"):
+        with pytest.raises(UnknownNodeError, match="node 7 is not a member of shard 0"):
             await admin.add_shard([1, 7])
         assert await admin.add_shard([2]) == 3
         after = await admin.create_topic("after", 4)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ledger.broker.consumer_groups.assignment import Assignment, assign, assigning, nowhere
 from ledger.consumer_groups import STRATEGIES
-from ledger.state.consumer_group_table import ConsumerGroup, Membership, TopicQueueId
+from ledger.state.consumer_group_table import ConsumerGroup, MemberDetails, TopicQueueId
 
 COMPLETE = [strategy for strategy in STRATEGIES if strategy != "by_configuration"]
 """Those that leave no queue out, but where rooms are known that nobody is in."""
@@ -24,7 +24,7 @@ def joined(
     group: ConsumerGroup, member: str, topics: Mapping[int, int], *, room: str = "", configured: str = ""
 ) -> None:
     queues = tuple(TopicQueueId(*map(int, each.split(":"))) for each in configured.split())
-    told = Membership(member, "client", room, 10_000, tuple(sorted(topics.items())), queues)
+    told = MemberDetails(member, "client", room, 10_000, tuple(sorted(topics.items())), queues)
     group.join(group.strategy, told, group.generation + 1)
 
 
@@ -247,7 +247,7 @@ def lived(group: ConsumerGroup, steps: list[str | tuple[str, dict[int, int]]]) -
 
 
 def subscribers(group: ConsumerGroup, queue: TopicQueueId) -> list[str]:
-    return [name for name, each in group.members.items() if queue.topic_id in dict(each.told.subscriptions)]
+    return [name for name, each in group.members.items() if queue.topic_id in dict(each.details.subscriptions)]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -310,7 +310,7 @@ def able_members(
     group: ConsumerGroup, strategy: str, queue: TopicQueueId, rooms: Mapping[TopicQueueId, str]
 ) -> frozenset[str]:
     able = frozenset(subscribers(group, queue))
-    near = frozenset(name for name in able if group.members[name].told.room == rooms.get(queue))
+    near = frozenset(name for name in able if group.members[name].details.room == rooms.get(queue))
     return near if rooms.get(queue) and (near or strategy == "machine_room") else able
 
 

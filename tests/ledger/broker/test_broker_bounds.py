@@ -15,7 +15,7 @@ from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.fetch.response_budget import ResponseBudget
 from ledger.broker.rpc import broker as rim
 from ledger.errors import BusyError
-from ledger.v1 import command_pb2
+from ledger.state.commands import AcknowledgedOffset
 
 
 class Call:
@@ -37,10 +37,10 @@ class Call:
 
 def test_bytes_of_answers_count_until_their_call_has_ended() -> None:
     response_budget, calls = ResponseBudget(most_bytes=100), [Call(), Call()]
-    response_budget.leaves(99, calls[0])  # type: ignore[arg-type]
+    response_budget.leaves(99, calls[0])
     response_budget.check_room()
-    response_budget.leaves(50, calls[1])  # type: ignore[arg-type]
-    with pytest.raises(BusyError, match="149 bytes are on their way"):
+    response_budget.leaves(50, calls[1])
+    with pytest.raises(BusyError, match="149 bytes of responses are not sent yet"):
         response_budget.check_room()
     calls[1].end()
     response_budget.check_room()
@@ -51,7 +51,7 @@ def test_bytes_of_answers_count_until_their_call_has_ended() -> None:
 async def test_fetches_that_wait_are_bounded_by_their_queues() -> None:
     fetch_waiters = FetchWaiters(max_places=5)
     first, second = fetch_waiters.wait_for([(1, 0), (1, 1), (1, 2)]), fetch_waiters.wait_for([(1, 0), (2, 0)])
-    with pytest.raises(BusyError, match="wait at 5 queues"):
+    with pytest.raises(BusyError, match=r"limit of waiting fetches on this node is reached \(5 queues\)"):
         fetch_waiters.wait_for([(3, 0)])
     fetch_waiters.announce(1, 2)
     await first
@@ -74,7 +74,7 @@ async def test_acknowledgements_that_wait_are_bounded(monkeypatch: pytest.Monkey
         return proposed[-1]
 
     acknowledgements = Acknowledgements(propose)
-    offset = command_pb2.AcknowledgedOffset(topic_id=1)
+    offset = AcknowledgedOffset(topic_id=1, queue=0, epoch=0, resets=0, offset=0)
     acknowledgements.add("many", [offset, offset])
     with pytest.raises(BusyError, match="2 offsets of 'many' wait"):
         acknowledgements.add("many", [offset])
@@ -82,7 +82,7 @@ async def test_acknowledgements_that_wait_are_bounded(monkeypatch: pytest.Monkey
         acknowledgements.add("empty", [])
     with pytest.raises(BusyError, match="'empty' wait"):
         acknowledgements.add("empty", [])
-    with pytest.raises(BusyError, match="2 consumer groups acknowledge"):
+    with pytest.raises(BusyError, match="2 consumer groups acknowledge offsets"):
         acknowledgements.add("third", [offset])
     await asyncio.sleep(0)
     assert proposed, "what was there before goes on"
@@ -98,9 +98,7 @@ async def test_produce_streams_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(rim, "serve_produce", served)
     facts: Any = None
-    broker = rim.BrokerService(
-        facts, facts, beginnings={}, replicas=facts, fetch_waiters=facts, opening=facts, deletion=facts, delays=facts
-    )
+    broker = rim.BrokerService(facts, facts)
     streams = [asyncio.create_task(broker.Produce(None, Call())) for _ in range(2)]  # type: ignore[arg-type]
     await asyncio.sleep(0)
     with pytest.raises(RuntimeError, match="RESOURCE_EXHAUSTED: this node has 2 produce streams"):

@@ -38,7 +38,7 @@ def test_the_start_is_an_offset_or_an_end_of_the_queue(wanted: int, start: int) 
 
 
 def test_another_negative_number_is_no_start() -> None:
-    with pytest.raises(InvalidArgumentError, match="-9 is no offset to begin at"):
+    with pytest.raises(InvalidArgumentError, match="-9 cannot be a start offset"):
         start_offset(REPLICA, 1, 0, -9)
 
 
@@ -49,7 +49,7 @@ def test_offsets_from_the_first_to_the_end_may_be_set(offset: int) -> None:
 
 @pytest.mark.parametrize(("offset", "error"), [(FIRST - 1, OffsetTooLowError), (END + 1, OffsetBeyondEndError)])
 def test_offsets_outside_of_the_queue_are_refused_with_its_ends(offset: int, error: type[Exception]) -> None:
-    with pytest.raises(error, match="queue 0 of topic 'orders' cannot be consumed from offset") as raised:
+    with pytest.raises(error, match="cannot begin at offset") as raised:
         check_offset(REPLICA, 1, 0, offset)
     assert (cast(Any, raised.value).first_offset, cast(Any, raised.value).end_offset) == (FIRST, END)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Coroutine
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -12,7 +13,18 @@ import pytest
 from ledger.broker.consumer_groups import coordinator as module
 from ledger.broker.consumer_groups.coordinator import Coordinator, moves
 from ledger.state import ConsumerGroup, State
-from ledger.v1 import command_pb2
+from ledger.state.command_encoding import encode_command
+from ledger.state.commands import (
+    AddShard,
+    AssignQueues,
+    Command,
+    CreateTopic,
+    JoinConsumerGroup,
+    QueueEpoch,
+    QueueTarget,
+    ReleaseQueues,
+)
+from ledger.state.consumer_group_table import MemberDetails
 
 MEMBERS = 1_000
 QUEUES = 1_000
@@ -38,10 +50,10 @@ class OneReplica:
     def check_leads(self, size: int) -> None:
         """It does."""
 
-    def command(self, command: command_pb2.Command) -> asyncio.Future[object]:
+    def command(self, command: Command) -> asyncio.Future[object]:
         future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().call_soon(self._commit, command.SerializeToString(), future)
-        self.commands.append(str(command.WhichOneof("command")))
+        asyncio.get_running_loop().call_soon(self._commit, encode_command(command), future)
+        self.commands.append(type(command).__name__)
         return future
 
     def _commit(self, body: bytes, future: asyncio.Future[object]) -> None:
@@ -73,7 +85,7 @@ class Working:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def join(self, *members: str, queues: int = QUEUES) -> None:
-        await asyncio.gather(*(self.coordinator.join("billing", joining(member, queues)) for member in members))
+        await asyncio.gather(*(self.coordinator.join(joining(member, queues)) for member in members))
 
     async def attend(self, member: str, version: int = 0, wait_s: float = 30) -> ConsumerGroup:
         return await self.coordinator.attend("billing", member, version, wait_s)
@@ -92,14 +104,8 @@ def spawned(work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
     return asyncio.create_task(work, name=name)
 
 
-def joining(member: str, queues: int) -> command_pb2.JoinConsumerGroup:
-    return command_pb2.JoinConsumerGroup(
-        consumer_group="billing",
-        member=member,
-        strategy="average",
-        session_timeout_ms=10_000,
-        subscriptions=[command_pb2.QueueCount(topic_id=1, queues=queues)],
-    )
+def joining(member: str, queues: int, *, strategy: str = "average", room: str = "") -> JoinConsumerGroup:
+    return JoinConsumerGroup("billing", strategy, MemberDetails(member, "", room, 10_000, ((1, queues),)))
 
 
 def names(members: int) -> list[str]:
@@ -112,7 +118,7 @@ async def test_a_thousand_members_that_join_at_once_are_assigned_by_one_assignme
         group = await working.assigned()
         assert Counter(share.owner for share in group.shares.values()) == Counter(names(MEMBERS))
         assert working.coordinator.rebalances == 1
-        assert working.replica.commands.count("assign_queues") == 1
+        assert working.replica.commands.count("AssignQueues") == 1
 
 
 async def test_all_who_attend_are_told_of_their_queues() -> None:
@@ -160,7 +166,7 @@ async def test_a_large_assignment_goes_in_pieces_and_members_are_told_once_it_is
         version = working.replica.group().members["a"].version
         async with asyncio.timeout(30):
             group = await working.attend("a", version)
-        assert working.replica.commands.count("assign_queues") == 4
+        assert working.replica.commands.count("AssignQueues") == 4
         assert len(group.view("a")) == 50
         assert group.assigned == group.generation
 
@@ -169,29 +175,23 @@ async def test_what_a_member_changes_in_mid_assignment_makes_it_void(monkeypatch
     monkeypatch.setattr(module, "AT_ONCE", 30)
     async with Working() as working:
         await working.join("a", queues=100)
-        while working.replica.commands.count("assign_queues") < 2:  # noqa: ASYNC110 (between two pieces)
+        while working.replica.commands.count("AssignQueues") < 2:  # noqa: ASYNC110 (between two pieces)
             await asyncio.sleep(0)
         await working.join("b", queues=100)
         group = await working.assigned()
         for queue in [queue for queue, share in group.shares.items() if share.target != share.owner]:
-            released = command_pb2.ReleaseQueues(consumer_group="billing", member="a")
-            released.queues.add(topic_id=1, queue=queue.queue, epoch=group.shares[queue].epoch)
-            await working.coordinator.release("billing", released)
+            released = ReleaseQueues("billing", "a", (QueueEpoch(queue, group.shares[queue].epoch),))
+            await working.coordinator.release(released)
         assert Counter(share.owner for share in group.shares.values()) == {"a": 50, "b": 50}
 
 
 async def test_queues_are_in_the_room_of_the_raft_shard_in_which_they_are() -> None:
     async with Working() as working:
-        topic = command_pb2.CreateTopic(name="orders", queues=4, shards=[0, 1, 0, 1])
-        added = command_pb2.AddShard(shard=1, nodes=[1], incarnations=[bytes(16)])
-        await working.replica.command(command_pb2.Command(add_shard=added))
-        await working.replica.command(command_pb2.Command(create_topic=topic))
+        await working.replica.command(AddShard(1, (1,), (bytes(16),)))
+        await working.replica.command(CreateTopic("orders", 4, (0, 1, 0, 1)))
         for member, room in (("a", "north"), ("b", "south")):
-            wanted = joining(member, 4)
-            wanted.strategy, wanted.room = "machine_room", room
-            wanted.rooms.add(shard=0, room="south")
-            wanted.rooms.add(shard=1, room="north")
-            await working.coordinator.join("billing", wanted)
+            wanted = joining(member, 4, strategy="machine_room", room=room)
+            await working.coordinator.join(replace(wanted, rooms=((0, "south"), (1, "north"))))
         shares = (await working.assigned()).shares
         assert "".join(shares[queue].owner for queue in sorted(shares)) == "baba"
 
@@ -203,7 +203,7 @@ async def test_members_that_go_on_coming_do_not_put_off_the_assignment_for_ever(
     async with Working() as working, asyncio.timeout(30):
         for number in count():
             await working.join(f"m{number}", queues=8)
-            if "assign_queues" in working.replica.commands:
+            if "AssignQueues" in working.replica.commands:
                 break
             await asyncio.sleep(0.05)
 
@@ -239,22 +239,22 @@ def test_a_queue_is_said_again_for_a_member_that_left_and_came_back() -> None:
     assert [share.owner for share in group.shares.values()] == ["a", "b"]
 
 
-def steps(group: ConsumerGroup) -> list[command_pb2.QueueTarget]:
+def steps(group: ConsumerGroup) -> list[QueueTarget]:
     going = moves(group)
     while True:
         try:
             next(going)
         except StopIteration as end:
-            found: list[command_pb2.QueueTarget] = end.value
+            found: list[QueueTarget] = end.value
             return found
 
 
 def said(group: ConsumerGroup) -> dict[int, str]:
-    return {each.queue: each.member for each in steps(group)}
+    return {each.queue.queue: each.member for each in steps(group)}
 
 
 def apply(group: ConsumerGroup, index: int) -> None:
-    wanted = command_pb2.AssignQueues(consumer_group=group.name, generation=group.generation, targets=steps(group))
+    wanted = AssignQueues(group.name, group.generation, tuple(steps(group)))
     state = State()
     state.consumption.groups._groups[group.name] = group
     assert state.consumption.assign(wanted, index)

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from ledger.broker.fetch.fetch import MAX_FETCH_BATCHES, MAX_FETCH_UNITS, NEXT_UNITS, WINDOW_UNITS, collect, fetch
-from ledger.broker.rpc.fetch_wire import FetchAnswer, serialize
+from ledger.broker.fetch.fetch_result import FetchResult, QueueFetch
+from ledger.broker.rpc.fetch_wire import serialize
 from ledger.v1 import broker_pb2, error_pb2
 from store import CommitLog, ConsumeQueue, Draft, Kind, MemoryDisk
 from store.index.consume_queue import Units
@@ -64,13 +65,13 @@ class OneQueue:
         return asyncio.get_running_loop().create_future()
 
     def fetch(self, offset: int = 0, max_bytes: int = 1 << 20, tags: Iterable[int] = ()) -> broker_pb2.FetchedQueue:
-        asked = broker_pb2.QueueFetch(topic_id=1, queue=0, offset=offset, tag_hashes=list(tags))
-        return read_back(collect(self, [asked], max_bytes).answer)
+        asked = QueueFetch(topic_id=1, queue=0, offset=offset, tag_hashes=tuple(tags))
+        return read_back(collect(self, [asked], max_bytes).result)
 
 
-def read_back(answer: FetchAnswer) -> broker_pb2.FetchedQueue:
+def read_back(result: FetchResult) -> broker_pb2.FetchedQueue:
     """The first queue, as a client has it."""
-    return broker_pb2.FetchResponse.FromString(serialize(answer)).queues[0]
+    return broker_pb2.FetchResponse.FromString(serialize(result, 0)).queues[0]
 
 
 @pytest.fixture
@@ -156,9 +157,9 @@ def test_without_tags_few_units_of_each_batch_are_read(queue: OneQueue, count: i
 def test_nothing_is_read_for_queues_behind_the_end_of_the_budget(queue: OneQueue) -> None:
     for _ in range(2):
         queue.add(bytes(1000), [0])
-    everything = [broker_pb2.QueueFetch(topic_id=1, queue=number) for number in range(100)]
-    answer = collect(queue, everything, max_bytes=1000).answer
-    assert [len(given.batches) for given in answer.queues] == [1] + [0] * 99
+    everything = [QueueFetch(topic_id=1, queue=number, offset=0) for number in range(100)]
+    result = collect(queue, everything, max_bytes=1000).result
+    assert [len(given.batches) for given in result.queues] == [1] + [0] * 99
     assert queue.units.units_read <= 2 * NEXT_UNITS
 
 
@@ -225,10 +226,8 @@ async def test_at_the_end_it_waits_until_something_arrives() -> None:
             return arrivals[-1]
 
     queue = Announced.empty()
-    asked = broker_pb2.FetchRequest(
-        queues=[broker_pb2.QueueFetch(topic_id=1, queue=0)], max_wait_ms=60_000, max_bytes=1 << 20
-    )
-    waiting = asyncio.create_task(fetch(queue, asked))
+    asked = [QueueFetch(topic_id=1, queue=0, offset=0)]
+    waiting = asyncio.create_task(fetch(queue, asked, max_bytes=1 << 20, max_wait_ms=60_000))
     await asyncio.sleep(0)
     assert not waiting.done()
     queue.add(b"new", [0])

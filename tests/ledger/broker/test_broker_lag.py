@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.broker.consumer_groups.lag import Lag, lag_of
-from ledger.state.progress_table import ConsumedQueue, Progress
+from ledger.state.progress_table import ConsumedQueue, QueueProgress
 from tests.ledger.broker.test_broker_query import Node
 
 KEY = ConsumedQueue("billing", 1, 0)
@@ -36,8 +36,10 @@ def test_what_is_kept_and_neither_consumed_nor_settled(
     ahead = sorted(each for each in settled if each > offset)
     left = [each for each in range(max(first, offset), 12) if each not in ahead]
     since = 10 + left[0] // 3 * 10 if left else 0
-    assert lag_of(nodes[first].replica, KEY, Progress(5, offset, settled=ahead)) == Lag(first, 12, len(left), since)
+    assert lag_of(nodes[first].replica, KEY, QueueProgress(5, offset, settled=ahead)) == Lag(
+        first, 12, len(left), since
+    )
 
 
 def test_a_queue_without_messages(nodes: dict[int, Node]) -> None:
-    assert lag_of(nodes[0].replica, ConsumedQueue("billing", 2, 0), Progress(5, 0)) == Lag(0, 0, 0, 0)
+    assert lag_of(nodes[0].replica, ConsumedQueue("billing", 2, 0), QueueProgress(5, 0)) == Lag(0, 0, 0, 0)

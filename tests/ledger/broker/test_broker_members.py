@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from ledger.broker.members.handover import begin_transfer, successors
-from ledger.broker.members.members import CAUGHT_UP_BYTES, Introduction, Members
+from ledger.broker.members.members import CAUGHT_UP_BYTES, Introduction, MemberChanges
 from ledger.broker.members.membership import Membership
 from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.operations import OperationsService, changed
@@ -124,11 +124,11 @@ def site() -> Site:
 
 
 @pytest.fixture
-def members(leader: Leader, site: Site) -> Members:
-    return Members(leader, site.ask_introduction)  # type: ignore[arg-type]
+def members(leader: Leader, site: Site) -> MemberChanges:
+    return MemberChanges(leader, site.ask_introduction)  # type: ignore[arg-type]
 
 
-async def test_a_new_node_becomes_a_learner(leader: Leader, site: Site, members: Members) -> None:
+async def test_a_new_node_becomes_a_learner(leader: Leader, site: Site, members: MemberChanges) -> None:
     site.answer = Introduction(4, FOUR, empty=True, refusal="")
     change = await members.add(4, "n4:1")
     assert change is not None
@@ -137,7 +137,7 @@ async def test_a_new_node_becomes_a_learner(leader: Leader, site: Site, members:
     assert core == Configuration((1, 2), (3, 4))
 
 
-async def test_to_add_a_member_once_more_changes_nothing(leader: Leader, site: Site, members: Members) -> None:
+async def test_to_add_a_member_once_more_changes_nothing(leader: Leader, site: Site, members: MemberChanges) -> None:
     site.answer = Introduction(3, THREE, empty=False, refusal="it has data")
     assert await members.add(3, "n3:1") is None
     with pytest.raises(NodeExistsError, match="a member already, at n3:1"):
@@ -159,7 +159,7 @@ async def test_to_add_a_member_once_more_changes_nothing(leader: Leader, site: S
 async def test_a_node_that_cannot_be_added(
     leader: Leader,
     site: Site,
-    members: Members,
+    members: MemberChanges,
     node: int,
     address: str,
     answer: Introduction | None,
@@ -176,23 +176,23 @@ async def test_an_address_that_contradicts_the_settings_of_the_leader(leader: Le
     leader.membership = Membership(1, ONE, {4: "old:1"})
     leader.membership.applied(1, SHARD)
     site.answer = Introduction(4, FOUR, empty=True, refusal="")
-    with pytest.raises(NodeExistsError, match="say that node 4 is at old:1"):
-        await Members(leader, site.ask_introduction).add(4, "n4:1")  # type: ignore[arg-type]
+    with pytest.raises(NodeExistsError, match="says that node 4 is at old:1"):
+        await MemberChanges(leader, site.ask_introduction).add(4, "n4:1")  # type: ignore[arg-type]
 
 
-async def test_a_learner_that_keeps_up_is_promoted(leader: Leader, site: Site, members: Members) -> None:
+async def test_a_learner_that_keeps_up_is_promoted(leader: Leader, site: Site, members: MemberChanges) -> None:
     site.answer = Introduction(3, THREE, empty=False, refusal="")
     assert await members.promote(3) is not None
     assert leader.driver.changes[0][1] == Configuration((1, 2, 3))
     assert await members.promote(2) is None, "it votes already"
 
 
-async def test_a_learner_that_lags_is_not_promoted(leader: Leader, site: Site, members: Members) -> None:
+async def test_a_learner_that_lags_is_not_promoted(leader: Leader, site: Site, members: MemberChanges) -> None:
     site.answer = Introduction(3, THREE, empty=False, refusal="")
     progress = leader.driver.raft.progress[3]
     lag = (CAUGHT_UP_BYTES >> 20) + 1
     progress.match = COMMIT - lag
-    with pytest.raises(NodeBehindError, match=rf"node 3 lacks {lag} entries \({lag * 1.048576:.1f} MB\)"):
+    with pytest.raises(NodeBehindError, match=rf"node 3 lacks {lag} committed entries \({lag * 1.048576:.1f} MB\)"):
         await members.promote(3)
     progress.match = COMMIT - lag + 1
     assert await members.promote(3) is not None
@@ -200,7 +200,7 @@ async def test_a_learner_that_lags_is_not_promoted(leader: Leader, site: Site, m
 
 @pytest.mark.parametrize("trouble", ["probes", "suspect", "silent", "another"])
 async def test_a_learner_that_is_not_there_is_not_promoted(
-    leader: Leader, site: Site, members: Members, trouble: str
+    leader: Leader, site: Site, members: MemberChanges, trouble: str
 ) -> None:
     site.answer = Introduction(3, THREE, empty=False, refusal="")
     progress = leader.driver.raft.progress[3]
@@ -215,7 +215,7 @@ async def test_a_learner_that_is_not_there_is_not_promoted(
     assert leader.driver.changes == []
 
 
-async def test_removal(leader: Leader, members: Members) -> None:
+async def test_removal(leader: Leader, members: MemberChanges) -> None:
     change = members.remove(1)
     assert leader.driver.changes[0][1] == Configuration((2,), (3,))
     leader.driver.raft.commit = COMMIT + 1
@@ -223,7 +223,7 @@ async def test_removal(leader: Leader, members: Members) -> None:
     assert await change.future == COMMIT + 1
 
 
-async def test_a_change_that_was_not_committed_ends_in_an_error(leader: Leader, members: Members) -> None:
+async def test_a_change_that_was_not_committed_ends_in_an_error(leader: Leader, members: MemberChanges) -> None:
     change = members.remove(2)
     change.settled(committed=False)
     with pytest.raises(NotLeaderError):
@@ -231,7 +231,7 @@ async def test_a_change_that_was_not_committed_ends_in_an_error(leader: Leader, 
     assert (await changed(change, wait=False)).index == COMMIT + 1
 
 
-async def test_what_the_core_refuses(leader: Leader, members: Members) -> None:
+async def test_what_the_core_refuses(leader: Leader, members: MemberChanges) -> None:
     with pytest.raises(UnknownNodeError, match="its members are 1, 2, 3"):
         members.remove(9)
     leader.driver.refuses[0] = ChangeRefused("a shard needs a voter")
@@ -259,7 +259,7 @@ def test_a_successor_that_does_not_answer_is_passed_over(leader: Leader) -> None
     leader.driver.raft.configuration = Configuration((1, 2, 3))
     leader.driver.refuses[2] = TransferRefused("node 2 does not answer")
     assert begin_transfer(leader) == 3  # type: ignore[arg-type]
-    with pytest.raises(TransferRefusedError, match="node 2 does not answer; node 1 goes on leading"):
+    with pytest.raises(TransferRefusedError, match="node 2 does not answer; node 1 continues to lead"):
         begin_transfer(leader, 2)  # type: ignore[arg-type]
     leader.driver.leads = False
     with pytest.raises(NotLeaderError):

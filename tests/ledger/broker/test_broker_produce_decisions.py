@@ -35,7 +35,7 @@ from ledger.errors import (
     UnknownTopicError,
     UnsupportedBatchError,
 )
-from ledger.state import BatchRecord, Projected, State
+from ledger.state import BatchRecord, CommittedBatch, Projected, State
 from ledger.state.sequence import REMEMBERED_BATCHES
 from ledger.v1 import command_pb2
 from raft.core import Busy, Crowded, NotLeader, Stalled, Transferring
@@ -105,7 +105,7 @@ def leader() -> Leader:
         if number != PENDING:
             place = {"index": 4 + number, "term": 1, "append_time_ms": number}
             projected.appended(record, **place)
-            leader.state.apply_batch(**fields, **place, base_offset=record.base_offset)
+            leader.state.apply_batch(CommittedBatch(**fields, **place, base_offset=record.base_offset))
             projected.settle(4 + number)
     projected.admit_deletion(DELETED)
     leader.pending = {id(leader.records[PENDING])}
@@ -140,19 +140,27 @@ def test_a_repeat_of_a_batch_on_its_way_waits_for_its_commit(leader: Leader) -> 
 
 
 REFUSED: dict[str, tuple[Sent, type[LedgerError], str]] = {
-    "a gap": (Sent(first_sequence=2 * BATCHES + 1), SequenceGapError, "sequence 21 came where 20"),
+    "a gap": (
+        Sent(first_sequence=2 * BATCHES + 1),
+        SequenceGapError,
+        "sequence 21, but the next sequence of its producer is 20",
+    ),
     "an unknown producer begins late": (
         Sent(producer_id=8, first_sequence=1),
         SequenceGapError,
-        "where 0 must be next",
+        "the next sequence of its producer is 0",
     ),
-    "a newer epoch begins late": (Sent(epoch=EPOCH + 1), SequenceGapError, "where 0 must be next"),
-    "an older epoch": (Sent(epoch=EPOCH - 1), ProducerFencedError, "epoch 1 came after epoch 2"),
+    "a newer epoch begins late": (Sent(epoch=EPOCH + 1), SequenceGapError, "the next sequence of its producer is 0"),
+    "an older epoch": (Sent(epoch=EPOCH - 1), ProducerFencedError, "has epoch 1, but its producer has begun epoch 2"),
     "a forgotten repeat": (Sent(first_sequence=2 * FORGOTTEN), DuplicateForgottenError, "long ago"),
-    "a repeat of another length": (Sent(first_sequence=2 * COMMITTED, count=1), DuplicateForgottenError, "20 is next"),
+    "a repeat of another length": (
+        Sent(first_sequence=2 * COMMITTED, count=1),
+        DuplicateForgottenError,
+        "the next sequence is 20",
+    ),
     "an unknown topic": (Sent(topic_id=9), UnknownTopicError, "no topic with id 9"),
     "a topic that is being deleted": (Sent(topic_id=DELETED), UnknownTopicError, "is being deleted"),
-    "an unknown queue": (Sent(queue=2), UnknownQueueError, "no queue 2: its last one is 1"),
+    "an unknown queue": (Sent(queue=2), UnknownQueueError, "no queue 2: its last queue is 1"),
     "an internal topic": (Sent(topic_id=RETRIES), InvalidTopicNameError, "'%RETRY%billing' is internal"),
 }
 

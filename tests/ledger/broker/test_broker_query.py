@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.batch import Batch, Codec, encode
+from ledger.broker.applied_state import AppliedState
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.fetch import query
-from ledger.broker.fetch.offsets import list_offsets
-from ledger.broker.fetch.query import query_messages
+from ledger.broker.fetch.offsets import shard_offsets
+from ledger.broker.fetch.query import KeyQuery, KeyQueryResult, query_messages
 from ledger.broker.members.membership import Membership
 from ledger.errors import (
     ReplicaBehindError,
@@ -25,7 +26,7 @@ from ledger.errors import (
     UnknownQueueError,
     UnknownTopicError,
 )
-from ledger.v1 import broker_pb2, command_pb2
+from ledger.v1 import command_pb2
 from store import CommitLog, ConsumeQueues, Draft, KeyIndex, Kind, MemoryDisk
 from store.index.key_file import HEADER
 from tests.ledger.broker.test_broker_membership import ME
@@ -58,9 +59,7 @@ class Node:
         nothing: Any = None
         self.replica = BrokerReplica(
             shard=0,
-            commit_log=self.log,
-            queues=ConsumeQueues(self.disk, Path("/queues")),
-            keys=self.keys,
+            applied=AppliedState(self.log, ConsumeQueues(self.disk, Path("/queues")), self.keys),
             membership=Membership(2, ME, {}),
             max_message_bytes=1024,
             meter=nothing,
@@ -86,9 +85,8 @@ class Node:
         self.add(draft, time)
         self.sent += [Sent(topic_id, queue, offset + i, key, time) for i, key in enumerate(keys)]
 
-    def ask(self, topic_id: int, key: bytes, **asked: Any) -> broker_pb2.QueryMessagesResponse:
-        request = broker_pb2.QueryMessagesRequest(topic_id=topic_id, key=key, **asked)
-        return finished(query_messages(self.replica, request))
+    def ask(self, topic_id: int, key: bytes, **asked: Any) -> KeyQueryResult:
+        return finished(query_messages(self.replica, KeyQuery(topic_id, key, **asked)))
 
     def places(self, topic_id: int, key: bytes, **asked: Any) -> list[tuple[int, int]]:
         """(queue, offset) of all messages with the key, answer by answer, the newest first."""
@@ -97,8 +95,8 @@ class Node:
         while True:
             response = self.ask(topic_id, key, before_position=before, **asked)
             for each in response.batches:
-                keys = Batch(each.batch.body).keys()
-                offsets = [each.batch.base_offset + i for i, other in enumerate(keys) if other == key]
+                keys = Batch(each.body).keys()
+                offsets = [each.base_offset + i for i, other in enumerate(keys) if other == key]
                 found += [(each.queue, offset) for offset in reversed(offsets)]
             if not response.next_before_position:
                 return found
@@ -173,7 +171,7 @@ def test_an_answer_ends_when_it_has_enough() -> None:
     for time in range(10):
         node.send(1, 0, [b"a", b"a", b"b"], time)
     response = node.ask(1, b"a", max_messages=3)
-    assert [each.batch.base_offset for each in response.batches] == [27, 24]
+    assert [each.base_offset for each in response.batches] == [27, 24]
     assert response.next_before_position
     assert not node.ask(1, b"a").next_before_position
 
@@ -182,8 +180,8 @@ def test_bodies_go_out_as_they_lie_in_the_log() -> None:
     node = Node()
     node.send(1, 1, [b"a", None], 77, Codec.ZSTD)
     (found,) = node.ask(1, b"a").batches
-    assert (found.queue, found.batch.append_time_ms, found.batch.term) == (1, 77, 1)
-    assert found.batch.body == node.log.body(node.log.last_index)
+    assert (found.queue, found.append_time_ms, found.term) == (1, 77, 1)
+    assert found.body == node.log.body(node.log.last_index)
 
 
 def test_what_cannot_be_answered_is_told() -> None:
@@ -208,7 +206,7 @@ async def test_a_search_across_a_rebuild_is_to_be_tried_again(monkeypatch: pytes
     node = Node()
     for time in range(3):
         node.send(1, 0, [b"a"], time)
-    asked = asyncio.create_task(query_messages(node.replica, broker_pb2.QueryMessagesRequest(topic_id=1, key=b"a")))
+    asked = asyncio.create_task(query_messages(node.replica, KeyQuery(1, b"a")))
     await asyncio.sleep(0)
     node.keys.wipe()
     with pytest.raises(ReplicaBehindError):
@@ -218,11 +216,9 @@ async def test_a_search_across_a_rebuild_is_to_be_tried_again(monkeypatch: pytes
 # -- offsets
 
 
-def offsets(node: Node, topic_id: int, queues: list[int], time: int | None) -> list[tuple[int, int, int, int]]:
-    request = broker_pb2.ListOffsetsRequest(topic_id=topic_id, queues=queues, time_ms=time)
-    response = broker_pb2.ListOffsetsResponse()
-    finished(list_offsets(node.replica, request, queues, response))
-    return [(one.queue, one.first_offset, one.end_offset, one.time_offset) for one in response.queues]
+def offsets(node: Node, topic_id: int, queues: list[int], time: int | None) -> list[tuple[int, int, int, int | None]]:
+    found = finished(shard_offsets(node.replica, topic_id, queues, time))
+    return [(one.queue, one.first_offset, one.end_offset, one.time_offset) for one in found]
 
 
 @given(BATCHES, st.integers(995, 1035))
@@ -240,6 +236,6 @@ def test_the_offset_of_a_time_in_every_queue(batches: Batches, time: int) -> Non
 
 def test_without_a_time_none_is_looked_for() -> None:
     node = filled([(1, 0, [b"a"], 1, Codec.NONE)])
-    assert offsets(node, 1, [0], None) == [(0, 0, 1, 0)]
+    assert offsets(node, 1, [0], None) == [(0, 0, 1, None)]
     with pytest.raises(UnknownQueueError):
         offsets(node, 1, [5], 0)

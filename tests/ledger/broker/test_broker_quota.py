@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.broker.quotas.quota import MAX_THROTTLE_MS, Quota, Rates
+from ledger.broker.quotas.quota import MAX_THROTTLE_MS, Quota, QuotaRates
 from ledger.broker.quotas.token_bucket import TokenBucket
 from ledger.errors import ThrottledError
 
@@ -77,7 +77,7 @@ def refused_ms(quota: Quota, client: str, now: float) -> int:
 
 
 def test_a_client_over_its_quota_is_told_for_how_long_and_others_are_not_concerned() -> None:
-    quota = Quota("sends", Rates(bytes_per_s=1_000))
+    quota = Quota("sends", QuotaRates(bytes_per_s=1_000))
     quota.charge("a", 1, 1_500, now=0)
     with pytest.raises(ThrottledError, match=r"sends more than its quota .*1000 bytes/s.*wait 501 ms") as refused:
         quota.admit("a", 0)
@@ -88,7 +88,7 @@ def test_a_client_over_its_quota_is_told_for_how_long_and_others_are_not_concern
 
 
 def test_the_stricter_of_bytes_and_messages_counts() -> None:
-    quota = Quota("sends", Rates(bytes_per_s=1_000, messages_per_s=10))
+    quota = Quota("sends", QuotaRates(bytes_per_s=1_000, messages_per_s=10))
     quota.charge("small", 20, 20, now=0)
     quota.charge("large", 1, 3_000, now=0)
     assert 1_000 < refused_ms(quota, "small", 0) < 1_200
@@ -96,13 +96,13 @@ def test_the_stricter_of_bytes_and_messages_counts() -> None:
 
 
 def test_nobody_is_told_to_wait_for_longer_than_a_bound() -> None:
-    quota = Quota("fetches", Rates(bytes_per_s=1))
+    quota = Quota("fetches", QuotaRates(bytes_per_s=1))
     quota.charge("a", 1, 1 << 24, now=0)
     assert refused_ms(quota, "a", 0) == MAX_THROTTLE_MS
 
 
 def test_without_a_quota_nobody_is_known_or_refused() -> None:
-    quota = Quota("sends", Rates())
+    quota = Quota("sends", QuotaRates())
     quota.charge("a", 1_000_000, 1 << 40, now=0)
     quota.admit("a", 0)
     assert not quota.is_set
@@ -110,7 +110,7 @@ def test_without_a_quota_nobody_is_known_or_refused() -> None:
 
 
 def test_the_table_of_clients_is_bounded_and_forgets_only_who_owes_nothing() -> None:
-    quota = Quota("sends", Rates(messages_per_s=10), max_clients=20)
+    quota = Quota("sends", QuotaRates(messages_per_s=10), max_clients=20)
     quota.charge("debtor", 1_000, 1, now=0)
     for number in range(200):
         quota.charge(f"passer-by {number}", 1, 1, now=number / 10)
@@ -119,7 +119,7 @@ def test_the_table_of_clients_is_bounded_and_forgets_only_who_owes_nothing() -> 
 
 
 def test_where_all_owe_newcomers_share_one_account() -> None:
-    quota = Quota("sends", Rates(messages_per_s=10), max_clients=2)
+    quota = Quota("sends", QuotaRates(messages_per_s=10), max_clients=2)
     for client in ("a", "b", "c"):
         quota.charge(client, 1_000, 1, now=0)
     assert quota.clients == 2

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ledger.broker.applied_state import AppliedState
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.members.membership import Membership
 from ledger.errors import BusyError, ChangeInProgressError, NoLeaderError, NotLeaderError
@@ -21,9 +22,7 @@ def replica(leader: int = 0, doubt: Suspect | None = None) -> BrokerReplica:
     nothing: Any = None
     made = BrokerReplica(
         shard=0,
-        commit_log=nothing,
-        queues=nothing,
-        keys=nothing,
+        applied=AppliedState(nothing, nothing, nothing),
         membership=Membership(2, ME, {}),
         max_message_bytes=1024,
         meter=nothing,
@@ -67,4 +66,4 @@ def test_a_loss_that_was_accepted_is_told_with_its_date(caplog: pytest.LogCaptur
     assert made.losses_accepted == 1
     (told,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert "leads term 5" in told
-    assert "here since 2023-11-14T22:13:20+00:00, behind entry 41 (power loss)" in told
+    assert "on this node since 2023-11-14T22:13:20+00:00, after entry 41: power loss" in told

@@ -20,6 +20,7 @@ from ledger.errors import (
     UnknownTopicError,
 )
 from ledger.state import Topic
+from ledger.state.commands import Command
 from ledger.v1 import command_pb2
 from tests.ledger.broker.test_broker_topic_opening import Shard, cluster, made
 
@@ -35,6 +36,9 @@ class Elsewhere:
         self.asked.append((shard, topic_id))
         if self.trouble is not None:
             raise self.trouble
+
+    async def open_topic(self, shard: int, topic: Topic) -> None:
+        raise AssertionError("a deletion opens nothing")
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +62,7 @@ class Leading(Shard):
     def admit_deletion(self, topic_id: int) -> None:
         self.proposed.append(f"{topic_id} is to go")
 
-    def propose_command(self, command: command_pb2.Command) -> asyncio.Future[Any]:
+    def propose_command(self, command: Command) -> asyncio.Future[Any]:
         self.proposed.pop()
         return self.propose_checked(command)
 
@@ -82,7 +86,7 @@ async def test_it_goes_from_shard_0_and_then_from_those_that_have_queues_of_it()
     topic = made(first, 0, 1, 2)
     opened(second, topic)
     await TopicDeletion(replicas, elsewhere).delete(topic.topic_id)
-    assert first.proposed == second.proposed == ["delete_topic"]
+    assert first.proposed == second.proposed == ["DeleteTopic"]
     assert elsewhere.asked == [(2, topic.topic_id)]
     assert len(first.state.topics) == len(second.state.topics) == 0
 
@@ -91,11 +95,11 @@ async def test_to_ask_once_more_is_no_error_and_asks_all_shards() -> None:
     first, elsewhere = Leading(0), Elsewhere(NoLeaderError("nobody leads"))
     deletion = TopicDeletion(cluster(first), elsewhere)
     topic = made(first, 0, 2)
-    with pytest.raises(BusyError, match=r"not gone everywhere yet \(nobody leads\): it goes on"):
+    with pytest.raises(BusyError, match=r"not removed from every shard yet \(nobody leads\): the removal continues"):
         await deletion.delete(topic.topic_id)
     elsewhere.trouble = None
     await deletion.delete(topic.topic_id)
-    assert first.proposed == ["delete_topic"]
+    assert first.proposed == ["DeleteTopic"]
     assert sorted(elsewhere.asked[1:]) == [(shard, topic.topic_id) for shard in (1, 2, 3)]
     with pytest.raises(UnknownTopicError):
         await deletion.delete(topic.topic_id + 1)
@@ -110,10 +114,10 @@ async def test_a_leader_deletes_by_itself_what_its_node_knows_to_be_deleted() ->
     opened(second, kept)
     first.apply(delete_topic=command_pb2.DeleteTopic(topic_id=topic.topic_id))
     deletion = TopicDeletion(replicas, Elsewhere())
-    await looks(deletion, lambda: second.proposed == ["delete_topic"])
+    await looks(deletion, lambda: second.proposed == ["DeleteTopic"])
     opened(second, topic)
     second.state.topics.changed_at += 1  # these entries all have one index
-    await looks(deletion, lambda: second.proposed == ["delete_topic"] * 2)
+    await looks(deletion, lambda: second.proposed == ["DeleteTopic"] * 2)
     assert [each.name for each in second.state.topics] == ["kept"]
 
 

@@ -16,6 +16,8 @@ from ledger.broker.topics import topic_opening
 from ledger.broker.topics.topic_opening import TopicOpening
 from ledger.errors import BusyError, InvalidArgumentError, NoLeaderError, NotLeaderError, UnavailableError
 from ledger.state import State, Topic
+from ledger.state.command_encoding import encode_command
+from ledger.state.commands import Command
 from ledger.v1 import command_pb2
 
 
@@ -32,12 +34,12 @@ class Shard:
     def apply(self, **command: Any) -> Any:
         return self.state.apply_command(command_pb2.Command(**command).SerializeToString(), 7, index=1)
 
-    def propose_checked(self, command: command_pb2.Command) -> asyncio.Future[Any]:
+    def propose_checked(self, command: Command) -> asyncio.Future[Any]:
         if not self.knows_the_end:
             raise self.not_leading()
-        self.proposed.append(command.WhichOneof("command"))
+        self.proposed.append(type(command).__name__)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        answer.set_result(self.state.apply_command(command.SerializeToString(), 7, index=1))
+        answer.set_result(self.state.apply_command(encode_command(command), 7, index=1))
         return answer
 
     def not_leading(self) -> NotLeaderError:
@@ -58,6 +60,9 @@ class Elsewhere:
         self.was_asked.set()
         if not self.there.is_set():
             raise NoLeaderError(f"nobody leads shard {shard}")
+
+    async def drop_topic(self, shard: int, topic_id: int) -> None:
+        raise AssertionError("an opening deletes nothing")
 
 
 @pytest.fixture(autouse=True)
@@ -95,8 +100,8 @@ async def test_queues_are_opened_here_and_elsewhere_and_then_the_topic_is_open()
     opening = TopicOpening(cluster(first, second), elsewhere, spawn)
     opened = await opening.wait(made(first, 0, 1, 2, 1))
     assert opened.is_open
-    assert (second.proposed, elsewhere.asked) == (["open_topic"], [(2, "t")])
-    assert first.proposed == ["topic_opened"]
+    assert (second.proposed, elsewhere.asked) == (["OpenTopic"], [(2, "t")])
+    assert first.proposed == ["TopicOpened"]
     assert second.state.topics.require(opened.topic_id, 3) == opened
 
 
@@ -105,7 +110,7 @@ async def test_it_goes_on_until_every_shard_has_answered() -> None:
     elsewhere.there.clear()
     opening = TopicOpening(cluster(first), elsewhere, spawn)
     topic = made(first, 0, 2)
-    with pytest.raises(BusyError, match=r"not open yet \(nobody leads shard 2\): it goes on"):
+    with pytest.raises(BusyError, match=r"not open yet \(nobody leads shard 2\): try again shortly"):
         await opening.wait(topic)
     assert first.proposed == []
     assert len(elsewhere.asked) > 1
@@ -149,7 +154,7 @@ async def test_only_what_is_new_is_opened() -> None:
     topic = await opening.wait(made(first, 0, 1))
     altered = first.apply(alter_topic=command_pb2.AlterTopic(topic_id=topic.topic_id, shards=[0, 1, 2]))
     assert (await opening.wait(altered)).opened == 3
-    assert (second.proposed, elsewhere.asked) == (["open_topic"], [(2, "t")])
+    assert (second.proposed, elsewhere.asked) == (["OpenTopic"], [(2, "t")])
 
 
 # --- which replica

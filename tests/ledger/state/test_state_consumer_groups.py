@@ -23,7 +23,7 @@ from ledger.state import State
 from ledger.state.consumer_group_table import (
     ConsumerGroup,
     ConsumerGroupTable,
-    Membership,
+    MemberDetails,
     OwnedQueue,
     TopicQueueId,
 )
@@ -32,8 +32,8 @@ from ledger.v1 import command_pb2
 
 def told(
     member: str, *subscriptions: tuple[int, int], configured: tuple[TopicQueueId, ...] = (), room: str = ""
-) -> Membership:
-    return Membership(member, f"client of {member}", room, 10_000, subscriptions, configured)
+) -> MemberDetails:
+    return MemberDetails(member, f"client of {member}", room, 10_000, subscriptions, configured)
 
 
 class Group:
@@ -246,7 +246,7 @@ def test_a_lone_member_may_change_the_strategy_and_is_assigned_anew(group: Group
     group.join("a", strategy="circle")
     assert (group.state.strategy, group.state.generation) == ("circle", group.index)
     group.join("b", strategy="circle")
-    with pytest.raises(GroupConflictError, match="'circle': stop them first"):
+    with pytest.raises(GroupConflictError, match="the strategy 'circle', not"):
         group.join("a", strategy="average")
     with pytest.raises(GroupConflictError):
         group.join("c", strategy="average")
@@ -257,7 +257,7 @@ def test_a_lone_member_may_change_the_strategy_and_is_assigned_anew(group: Group
 # --- limits
 
 
-def refused(table: ConsumerGroupTable, name: str, membership: Membership) -> str:
+def refused(table: ConsumerGroupTable, name: str, membership: MemberDetails) -> str:
     with pytest.raises(GroupFullError) as error:
         table.join(name, "average", membership, 10**6)
     return str(error.value)
@@ -267,7 +267,7 @@ def test_there_are_only_so_many_consumer_groups() -> None:
     table = ConsumerGroupTable()
     for number in range(MAX_CONSUMER_GROUPS):
         table.join(f"group-{number}", "average", told("a"), number + 1)
-    assert "as many as may be" in refused(table, "one-more", told("a"))
+    assert "which is the limit" in refused(table, "one-more", told("a"))
     assert table.join("group-7", "average", told("b"), 10**6)
 
 

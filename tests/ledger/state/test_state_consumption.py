@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from ledger.errors import LedgerError
-from ledger.state import State
+from ledger.state import CommittedBatch, State
 from ledger.state.consumer_group_table import ConsumerGroup, OwnedQueue, TopicQueueId
-from ledger.state.progress_table import ConsumedQueue, Progress
+from ledger.state.progress_table import ConsumedQueue, QueueProgress
 from ledger.v1 import command_pb2
 
 QUEUES = [TopicQueueId(topic_id, queue) for topic_id in (1, 2) for queue in (0, 1)]
@@ -47,10 +47,10 @@ class ConsumptionOfTwoStates(RuleBasedStateMachine):
         for topic_id, name in ((1, "orders"), (2, "payments")):
             self.apply(create_topic=command_pb2.CreateTopic(name=name, queues=2))
             for state in (self.state, self.twin):
-                state.apply_batch(
+                state.apply_batch(CommittedBatch(
                     topic_id=topic_id, queue=0, base_offset=0, count=12, append_time_ms=1_000, index=self.index,
                     term=1, producer_id=1, epoch=0, first_sequence=0,
-                )  # fmt: skip
+                ))  # fmt: skip
 
     def apply(self, **command: Any) -> None:
         self.index += 1
@@ -238,7 +238,7 @@ def views(state: State) -> Views:
     }
 
 
-def assert_settled_is_ahead(progress: Progress) -> None:
+def assert_settled_is_ahead(progress: QueueProgress) -> None:
     assert progress.settled == sorted(set(progress.settled))
     assert all(offset > progress.offset for offset in progress.settled)
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ledger.errors import ConsumerFencedError, TopicExistsError, UnknownTopicError
-from ledger.state import Accept, CommandResult, DeletedTopic, Gap, Projected, State, Topic
+from ledger.state import Accept, CommandResult, CommittedBatch, DeletedTopic, Projected, SequenceGap, State, Topic
 from ledger.state.consumer_group_table import TopicQueueId
-from ledger.state.consumption import Standing
+from ledger.state.consumption import ProgressResult
 from ledger.v1 import command_pb2
 
 
@@ -36,16 +36,18 @@ class Log:
     def put(self, topic_id: int, queue: int = 0, count: int = 10) -> None:
         self.index += 1
         self.state.apply_batch(
-            topic_id=topic_id,
-            queue=queue,
-            base_offset=self.state.next_offset(topic_id, queue),
-            count=count,
-            append_time_ms=self.index,
-            index=self.index,
-            term=1,
-            producer_id=7,
-            epoch=0,
-            first_sequence=0,
+            CommittedBatch(
+                topic_id=topic_id,
+                queue=queue,
+                base_offset=self.state.next_offset(topic_id, queue),
+                count=count,
+                append_time_ms=self.index,
+                index=self.index,
+                term=1,
+                producer_id=7,
+                epoch=0,
+                first_sequence=0,
+            )
         )
 
     def claim(self, topic_id: int, *, name: str = "billing", epoch: int = 5) -> Any:
@@ -184,7 +186,7 @@ def test_a_producer_that_comes_back_to_a_topic_of_that_name_begins_anew() -> Non
     log.delete(first)
     second = log.create("t", 0).topic_id
     batch = {"topic_id": second, "queue": 0, "producer_id": 7, "epoch": 0, "count": 1}
-    assert isinstance(log.state.check(**batch, first_sequence=10), Gap)
+    assert isinstance(log.state.check(**batch, first_sequence=10), SequenceGap)
     assert isinstance(log.state.check(**batch, first_sequence=0), Accept)
 
 
@@ -195,8 +197,8 @@ def test_the_first_claim_of_a_broadcast_takes_an_epoch_that_is_later_than_all_be
     log = Log()
     topic_id = log.create("t", 0).topic_id
     first = log.claim(topic_id, name="prices@a", epoch=0)
-    assert first == Standing(0, (), epoch=log.index)
-    assert log.claim(topic_id, name="prices@a", epoch=first.epoch) == Standing(0, ()), "again, after a reset"
+    assert first == ProgressResult(0, (), epoch=log.index)
+    assert log.claim(topic_id, name="prices@a", epoch=first.epoch) == ProgressResult(0, ()), "again, after a reset"
     second = log.claim(topic_id, name="prices@a", epoch=0)
     assert second.epoch == log.index > first.epoch
     assert isinstance(log.claim(topic_id, name="prices@a", epoch=first.epoch), ConsumerFencedError)

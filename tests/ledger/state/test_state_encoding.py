@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.errors import InternalError
-from ledger.state import ProducerLimits, State
-from ledger.state.consumer_group_table import Membership
+from ledger.state import CommittedBatch, ProducerLimits, State
+from ledger.state.consumer_group_table import MemberDetails
 from ledger.state.progress_table import ConsumedQueue
 from ledger.v1 import command_pb2
 
@@ -33,15 +33,17 @@ def apply(state: State, *, index: int, now_ms: int, topic_id: int, queue: int, p
     ).__class__.__name__ in ("Duplicate", "Forgotten"):
         first += 1
     state.apply_batch(
-        topic_id=topic_id,
-        queue=queue,
-        base_offset=state.next_offset(topic_id, queue),
-        append_time_ms=now_ms,
-        index=index,
-        term=index // 5 + 1,
-        producer_id=producer_id,
-        first_sequence=first,
-        **fields,
+        CommittedBatch(
+            topic_id=topic_id,
+            queue=queue,
+            base_offset=state.next_offset(topic_id, queue),
+            append_time_ms=now_ms,
+            index=index,
+            term=index // 5 + 1,
+            producer_id=producer_id,
+            first_sequence=first,
+            **fields,
+        )
     )
 
 
@@ -105,7 +107,7 @@ def sample() -> bytes:
     create_topic(state, "orders", 900)
     lived(state, [(1, (1, 0), 7, 0), (1, (1, 1), 8, 0)])
     state.holds.take("spark", index=3, now_ms=1000, ttl_ms=10_000)
-    state.consumption.groups.join("billing", "average", Membership("m", "c", "", 10_000, ((1, 2),)), 4)
+    state.consumption.groups.join("billing", "average", MemberDetails("m", "c", "", 10_000, ((1, 2),)), 4)
     state.consumption.progress.claim(ConsumedQueue("billing", 1, 0), 5, 1)
     return state.encode()
 
@@ -125,7 +127,7 @@ def test_every_flipped_bit_and_every_shortened_one_is_refused() -> None:
 def test_another_version_is_refused() -> None:
     data = bytearray(sample())
     data[4] += 1
-    with pytest.raises(InternalError, match="version 7, this program knows 6"):
+    with pytest.raises(InternalError, match="version 7, and this program knows version 6"):
         State.decode(bytes(data))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ledger.errors import InvalidArgumentError
 from ledger.holds import MAX_HOLDS, MAX_TTL_MS, validate_hold
-from ledger.state import Hold, State
+from ledger.state import CommittedBatch, Hold, State
 from ledger.state.machine import CommandResult
 from ledger.v1 import command_pb2
 
@@ -57,10 +57,10 @@ def test_it_expires_by_the_append_times_of_any_entry() -> None:
     hold(state, "short")
 
     def write(now_ms: int, offset: int) -> None:
-        state.apply_batch(
+        state.apply_batch(CommittedBatch(
             topic_id=1, queue=0, base_offset=offset, count=1, append_time_ms=now_ms, index=10 + offset, term=1,
             producer_id=1, epoch=0, first_sequence=offset,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     write(10_999, 0)
     assert names(state) == ["long", "short"]
@@ -91,7 +91,7 @@ def test_there_are_only_so_many() -> None:
     assert isinstance(hold(state, "reader-3"), Hold)  # it is there: it only lasts longer
     refused = hold(state, "one-more")
     assert isinstance(refused, InvalidArgumentError)
-    assert "release one" in str(refused)
+    assert "release a hold first" in str(refused)
 
 
 def test_they_are_in_the_bytes_of_the_state_in_one_order() -> None:

@@ -18,7 +18,7 @@ from ledger.errors import (
     UnknownQueueError,
     UnknownTopicError,
 )
-from ledger.state import Accept, Duplicate, Gap, ProducerLimits, State, Topic
+from ledger.state import Accept, CommittedBatch, Duplicate, ProducerLimits, SequenceGap, State, Topic
 from ledger.v1 import command_pb2
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -41,7 +41,7 @@ def apply(state: State, *, index: int, producer_id: int = 1, **fields: Any) -> N
     batch = {"topic_id": 1, "queue": 0, "count": 1, "append_time_ms": 10, "term": 1, "epoch": 0, "first_sequence": 0}
     batch |= fields
     batch.setdefault("base_offset", state.next_offset(batch["topic_id"], batch["queue"]))
-    state.apply_batch(index=index, producer_id=producer_id, **batch)
+    state.apply_batch(CommittedBatch(index=index, producer_id=producer_id, **batch))
 
 
 def check(state: State, *, producer_id: int = 1, **fields: Any) -> Any:
@@ -87,7 +87,7 @@ def test_queues_are_asked_for_by_topic() -> None:
     with pytest.raises(UnknownTopicError, match="id 2"):
         topics.require(2, 0)
     for queue in (-1, 2):
-        with pytest.raises(UnknownQueueError, match=f"'orders' has no queue {queue}: its last one is 1"):
+        with pytest.raises(UnknownQueueError, match=f"'orders' has no queue {queue}: its last queue is 1"):
             topics.require(1, queue)
 
 
@@ -125,7 +125,7 @@ def test_sequences_are_of_a_producer_and_a_queue() -> None:
     assert check(state, first_sequence=3) == Accept()
     assert check(state, queue=1) == Accept()
     assert check(state, producer_id=2) == Accept()
-    assert check(state, producer_id=2, first_sequence=3) == Gap(0, 3)
+    assert check(state, producer_id=2, first_sequence=3) == SequenceGap(0, 3)
 
 
 # --- expiry
@@ -138,7 +138,7 @@ def test_a_producer_expires_by_the_append_time_of_entries() -> None:
     assert isinstance(check(state), Duplicate)
     apply(state, index=4, producer_id=3, append_time_ms=1000 + DAY_MS)
     assert check(state) == Accept()
-    assert check(state, first_sequence=1) == Gap(0, 1)
+    assert check(state, first_sequence=1) == SequenceGap(0, 1)
     assert isinstance(check(state, producer_id=2), Duplicate)
 
 
@@ -206,7 +206,7 @@ def test_the_digest_shows_every_difference() -> None:
 
 WORKLOAD = """
 import random
-from ledger.state import ProducerLimits, State
+from ledger.state import CommittedBatch, ProducerLimits, State
 from ledger.v1 import command_pb2
 
 state, rng, index = State(ProducerLimits(expiry_ms=500, most=20)), random.Random(7), 0
@@ -221,11 +221,11 @@ for index in range(1, 2000):
     count = rng.randrange(1, 9)
     before = len(state.producers)
     known = state.check(topic_id=topic_id, queue=queue, producer_id=producer_id, epoch=0, first_sequence=first, count=1)
-    evicted += bool(first) and type(known).__name__ == "Gap"
-    state.apply_batch(
+    evicted += bool(first) and type(known).__name__ == "SequenceGap"
+    state.apply_batch(CommittedBatch(
         topic_id=topic_id, queue=queue, base_offset=state.next_offset(topic_id, queue), count=count,
         append_time_ms=index * 3, index=index, term=1, producer_id=producer_id, epoch=0, first_sequence=first,
-    )
+    ))
     sequences[key] = first + count
 assert evicted > 100, evicted
 print(state.digest(), [tuple(key) for key, _ in state.producers])

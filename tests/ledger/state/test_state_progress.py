@@ -1,4 +1,4 @@
-"""Progress with queues: claims and fences, offsets that never fall nor pass the end, what is settled, and bounds."""
+"""Progress in queues: claims and fences, offsets that never decrease or pass the end, settled messages, limits."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ledger.errors import (
     UnknownQueueError,
     UnknownTopicError,
 )
-from ledger.state import State
-from ledger.state.consumption import Standing
-from ledger.state.progress_table import MAX_CONSUMED_QUEUES, MAX_SETTLED, ConsumedQueue, Progress, ProgressTable
+from ledger.state import CommittedBatch, State
+from ledger.state.consumption import ProgressResult
+from ledger.state.progress_table import MAX_CONSUMED_QUEUES, MAX_SETTLED, ConsumedQueue, ProgressTable, QueueProgress
 from ledger.v1 import command_pb2
 
 KEY = ConsumedQueue("billing", 1, 0)
@@ -31,13 +31,13 @@ def claimed(epoch: int = 5, offset: int = 10) -> ProgressTable:
     return table
 
 
-def progress(table: ProgressTable) -> Progress:
+def progress(table: ProgressTable) -> QueueProgress:
     found = table.get(KEY)
     assert found is not None
     return found
 
 
-def settle(table: ProgressTable, epoch: int, offset: int, *, resets: int = 0) -> Progress:
+def settle(table: ProgressTable, epoch: int, offset: int, *, resets: int = 0) -> QueueProgress:
     """As a leader does, and then the entry."""
     if table.may_settle(KEY, epoch, resets, offset):
         table.settle(KEY, offset)
@@ -49,22 +49,22 @@ def settle(table: ProgressTable, epoch: int, offset: int, *, resets: int = 0) ->
 
 def test_the_first_claim_decides_where_to_begin() -> None:
     table = claimed(offset=10)
-    assert progress(table) == Progress(5, 10)
+    assert progress(table) == QueueProgress(5, 10)
     table.claim(KEY, 6, 70)
-    assert progress(table) == Progress(6, 10)
+    assert progress(table) == QueueProgress(6, 10)
 
 
 def test_a_claim_fences_all_earlier_ones() -> None:
     table = claimed(epoch=5)
     table.claim(KEY, 8, 0)
     for late in (5, 7):
-        with pytest.raises(ConsumerFencedError, match="another member of consumer group 'billing' has it"):
+        with pytest.raises(ConsumerFencedError, match="another member of consumer group 'billing' owns it"):
             table.claim(KEY, late, 0)
         with pytest.raises(ConsumerFencedError):
             table.acknowledge(KEY, late, 0, 20, end=END)
         with pytest.raises(ConsumerFencedError):
             settle(table, late, 20)
-    assert progress(table) == Progress(8, 10)
+    assert progress(table) == QueueProgress(8, 10)
     assert table.acknowledge(KEY, 8, 0, 20, end=END).offset == 20
 
 
@@ -80,7 +80,7 @@ def test_nobody_acknowledges_by_an_epoch_that_was_not_claimed() -> None:
 def test_the_same_claim_once_more_changes_nothing() -> None:
     table = claimed(epoch=5)
     table.acknowledge(KEY, 5, 0, 30, end=END)
-    assert table.claim(KEY, 5, 10) == Progress(5, 30)
+    assert table.claim(KEY, 5, 10) == QueueProgress(5, 30)
 
 
 def test_consumer_groups_do_not_see_each_other() -> None:
@@ -88,7 +88,7 @@ def test_consumer_groups_do_not_see_each_other() -> None:
     other = ConsumedQueue("audit", 1, 0)
     table.claim(other, 2, 0)
     table.acknowledge(other, 2, 0, 50, end=END)
-    assert progress(table) == Progress(5, 10)
+    assert progress(table) == QueueProgress(5, 10)
     assert [key for key, _ in table] == [other, KEY]
 
 
@@ -109,7 +109,7 @@ def test_nothing_is_acknowledged_or_set_beyond_the_end() -> None:
     assert error.value.end_offset == END
     with pytest.raises(OffsetBeyondEndError):
         table.reset(KEY, END + 1, end=END)
-    assert progress(table) == Progress(5, 10)
+    assert progress(table) == QueueProgress(5, 10)
     assert table.acknowledge(KEY, 5, 0, END, end=END).offset == END
 
 
@@ -120,16 +120,16 @@ def test_what_is_settled_is_passed_over() -> None:
     table = claimed(offset=10)
     for offset in (13, 11, 12, 15):
         settle(table, 5, offset)
-    assert progress(table) == Progress(5, 10, settled=[11, 12, 13, 15])
-    assert table.acknowledge(KEY, 5, 0, 11, end=END) == Progress(5, 14, settled=[15])
-    assert settle(table, 5, 14) == Progress(5, 16)
+    assert progress(table) == QueueProgress(5, 10, settled=[11, 12, 13, 15])
+    assert table.acknowledge(KEY, 5, 0, 11, end=END) == QueueProgress(5, 14, settled=[15])
+    assert settle(table, 5, 14) == QueueProgress(5, 16)
 
 
 def test_settling_twice_or_what_is_consumed_changes_nothing() -> None:
     table = claimed(offset=10)
     for offset in (12, 12, 9):
         settle(table, 5, offset)
-    assert progress(table) == Progress(5, 10, settled=[12])
+    assert progress(table) == QueueProgress(5, 10, settled=[12])
     assert [progress(table).has_settled(offset) for offset in (9, 10, 11, 12, 13)] == [
         True, False, False, True, False,
     ]  # fmt: skip
@@ -138,7 +138,7 @@ def test_settling_twice_or_what_is_consumed_changes_nothing() -> None:
 def test_who_claims_a_queue_finds_what_was_settled() -> None:
     table = claimed(offset=10)
     settle(table, 5, 12)
-    assert table.claim(KEY, 6, 0) == Progress(6, 10, settled=[12])
+    assert table.claim(KEY, 6, 0) == QueueProgress(6, 10, settled=[12])
 
 
 ACTIONS = st.lists(st.tuples(st.sampled_from(["acknowledge", "settle"]), st.integers(0, 25)), max_size=40)
@@ -173,7 +173,7 @@ def test_after_a_reset_even_the_owner_claims_again() -> None:
         settle(table, 5, 20)
     with pytest.raises(ConsumerFencedError):
         table.claim(KEY, 4, 0)
-    assert table.claim(KEY, 5, 99) == Progress(5, 3, resets=1)
+    assert table.claim(KEY, 5, 99) == QueueProgress(5, 3, resets=1)
     assert table.acknowledge(KEY, 5, 1, 20, end=END).offset == 20
 
 
@@ -185,13 +185,13 @@ def test_what_was_sent_before_a_reset_counts_no_more_though_the_owner_has_claime
         table.acknowledge(KEY, 5, 0, 20, end=END)
     with pytest.raises(ConsumerFencedError):
         settle(table, 5, 12)
-    assert settle(table, 5, 12, resets=1) == Progress(5, 3, resets=1, settled=[12])
+    assert settle(table, 5, 12, resets=1) == QueueProgress(5, 3, resets=1, settled=[12])
 
 
 def test_a_reset_decides_where_a_consumer_group_begins_that_has_not() -> None:
     table = ProgressTable()
     table.reset(KEY, 40, end=END)
-    assert table.claim(KEY, 5, 0) == Progress(5, 40, resets=1)
+    assert table.claim(KEY, 5, 0) == QueueProgress(5, 40, resets=1)
 
 
 def test_a_queue_that_nobody_has_claimed_is_nobodys_behind_a_reset_too() -> None:
@@ -209,7 +209,7 @@ def test_a_consumer_group_is_forgotten_with_all_its_queues() -> None:
     assert table.forget("billing") == 2
     assert [key for key, _ in table] == [other]
     assert table.forget("billing") == 0
-    assert table.claim(KEY, 1, 7) == Progress(1, 7)
+    assert table.claim(KEY, 1, 7) == QueueProgress(1, 7)
 
 
 # --- bounds
@@ -219,10 +219,10 @@ def test_only_so_many_are_settled_behind_one_that_is_not_consumed() -> None:
     table, end = claimed(offset=0), 3 * MAX_SETTLED
     for offset in range(1, MAX_SETTLED + 1):
         settle(table, 5, offset)
-    with pytest.raises(BusyError, match="consume it"):
+    with pytest.raises(BusyError, match="finish that message first"):
         settle(table, 5, MAX_SETTLED + 5)
     assert settle(table, 5, 7).offset == 0  # it is settled already
-    assert table.acknowledge(KEY, 5, 0, 1, end=end) == Progress(5, MAX_SETTLED + 1)
+    assert table.acknowledge(KEY, 5, 0, 1, end=end) == QueueProgress(5, MAX_SETTLED + 1)
     settle(table, 5, MAX_SETTLED + 5)
 
 
@@ -231,11 +231,11 @@ def test_even_at_the_bound_the_first_one_can_be_settled() -> None:
     table = claimed(offset=0)
     for offset in range(1, MAX_SETTLED + 1):
         settle(table, 5, offset)
-    assert settle(table, 5, 0) == Progress(5, MAX_SETTLED + 1)
+    assert settle(table, 5, 0) == QueueProgress(5, MAX_SETTLED + 1)
 
 
 def test_only_so_many_queues_are_known() -> None:
-    known = ((ConsumedQueue("many", 1, queue), Progress(1, 0)) for queue in range(MAX_CONSUMED_QUEUES))
+    known = ((ConsumedQueue("many", 1, queue), QueueProgress(1, 0)) for queue in range(MAX_CONSUMED_QUEUES))
     table = ProgressTable(known)
     with pytest.raises(GroupFullError, match="delete consumer groups"):
         table.claim(KEY, 5, 0)
@@ -254,10 +254,10 @@ def made() -> State:
     state = State()
     create = command_pb2.Command(create_topic=command_pb2.CreateTopic(name="orders", queues=2))
     state.apply_command(create.SerializeToString(), 10, index=1)
-    state.apply_batch(
+    state.apply_batch(CommittedBatch(
         topic_id=1, queue=0, base_offset=0, count=20, append_time_ms=10, index=2, term=1,
         producer_id=1, epoch=0, first_sequence=0,
-    )  # fmt: skip
+    ))  # fmt: skip
     return state
 
 
@@ -271,13 +271,13 @@ def claim_command(*queues: tuple[int, int, int, int], consumer_group: str = "bil
     return command_pb2.Command(claim_queues=of).SerializeToString()
 
 
-def claim(state: State, *queues: tuple[int, int, int, int]) -> list[Standing | LedgerError]:
+def claim(state: State, *queues: tuple[int, int, int, int]) -> list[ProgressResult | LedgerError]:
     results = state.apply_command(claim_command(*queues), 10, index=3)
     assert isinstance(results, list)
     return results
 
 
-def acknowledge(state: State, *offsets: tuple[int, int, int, int]) -> list[Standing | LedgerError]:
+def acknowledge(state: State, *offsets: tuple[int, int, int, int]) -> list[ProgressResult | LedgerError]:
     """(topic id, queue, epoch, offset) each."""
     wanted = [
         command_pb2.AcknowledgedOffset(topic_id=topic_id, queue=queue, epoch=epoch, offset=offset)
@@ -291,7 +291,7 @@ def acknowledge(state: State, *offsets: tuple[int, int, int, int]) -> list[Stand
 
 @pytest.mark.parametrize(("start", "offset"), [(-5, 0), (0, 0), (7, 7), (20, 20), (21, 20), (2**62, 20)])
 def test_a_consumer_group_begins_within_the_queue(start: int, offset: int) -> None:
-    assert claim(made(), (1, 0, 5, start)) == [Standing(offset, ())]
+    assert claim(made(), (1, 0, 5, start)) == [ProgressResult(offset, ())]
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 64])
@@ -305,11 +305,11 @@ def test_only_what_may_be_a_consumer_group_has_progress(name: str) -> None:
 def test_each_queue_of_a_command_has_its_own_answer() -> None:
     state = made()
     answers = claim(state, (1, 0, 5, 3), (1, 1, 5, 3), (1, 2, 5, 0), (9, 0, 5, 0), (1, 0, 4, 0))
-    assert answers[:2] == [Standing(3, ()), Standing(0, ())]
+    assert answers[:2] == [ProgressResult(3, ()), ProgressResult(0, ())]
     assert [type(each) for each in answers[2:]] == [UnknownQueueError, UnknownTopicError, ConsumerFencedError]
     answers = acknowledge(state, (1, 0, 5, 8), (1, 1, 5, 1), (1, 0, 4, 20), (9, 0, 5, 0), (1, 0, 5, 20))
     assert [type(each) for each in answers] == [
-        Standing, OffsetBeyondEndError, ConsumerFencedError, UnknownTopicError, Standing,
+        ProgressResult, OffsetBeyondEndError, ConsumerFencedError, UnknownTopicError, ProgressResult,
     ]  # fmt: skip
-    assert answers[-1] == Standing(20, ())
+    assert answers[-1] == ProgressResult(20, ())
     assert len(state.consumption.progress) == 2

@@ -15,7 +15,7 @@ from ledger.errors import (
     UnknownQueueError,
     UnknownTopicError,
 )
-from ledger.state import Accept, BatchRecord, Duplicate, Gap, ProducerLimits, Projected, State
+from ledger.state import Accept, BatchRecord, CommittedBatch, Duplicate, ProducerLimits, Projected, SequenceGap, State
 from ledger.v1 import command_pb2
 
 
@@ -43,7 +43,7 @@ class Leader:
 
     def apply(self, count: int) -> None:
         for entry in self.log[self.applied : self.applied + count]:
-            self.state.apply_batch(**entry)
+            self.state.apply_batch(CommittedBatch(**entry))
         self.applied = min(self.applied + count, len(self.log))
         self.projected.settle(self.applied)
 
@@ -58,9 +58,9 @@ def test_offsets_and_sequences_go_on_ahead_of_commit() -> None:
     assert leader.projected.check(**batch(first_sequence=3)) == Accept()
     second = leader.admit(**batch(first_sequence=3, count=2))
     assert (first.base_offset, second.base_offset, leader.projected.next_offset(1, 0)) == (0, 3, 5)
-    assert leader.projected.check(**batch(first_sequence=6)) == Gap(5, 6)
+    assert leader.projected.check(**batch(first_sequence=6)) == SequenceGap(5, 6)
     assert leader.state.next_offset(1, 0) == 0
-    assert leader.state.check(**batch(first_sequence=3)) == Gap(0, 3)
+    assert leader.state.check(**batch(first_sequence=3)) == SequenceGap(0, 3)
 
 
 def test_checking_changes_nothing() -> None:
@@ -206,6 +206,6 @@ def test_replicas_come_to_the_same_though_producers_are_forgotten(events: list[d
             leader.admit(**event)
     leader.apply(len(leader.log))
     for entry in leader.log:
-        follower.apply_batch(**entry)
+        follower.apply_batch(CommittedBatch(**entry))
     assert follower.digest() == leader.state.digest()
     assert len(follower.producers) <= 2

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.errors import DuplicateForgottenError, ProducerFencedError, SequenceGapError
-from ledger.state import Accept, BatchRecord, Duplicate, Fenced, Forgotten, Gap
+from ledger.state import Accept, BatchRecord, Duplicate, Fenced, Forgotten, SequenceGap
 from ledger.state.sequence import REMEMBERED_BATCHES, Sequence
 
 
@@ -35,10 +35,10 @@ def test_a_repeat_is_answered_with_the_first_ones_record() -> None:
 
 def test_a_batch_behind_a_missing_one_is_a_gap() -> None:
     decision = after(3, 2).check(5, 6, 1)
-    assert decision == Gap(expected=5, first_sequence=6)
-    assert isinstance(decision, Gap)
+    assert decision == SequenceGap(expected=5, first_sequence=6)
+    assert isinstance(decision, SequenceGap)
     assert isinstance(decision.error(), SequenceGapError)
-    assert "sequence 6 came where 5" in decision.error().message
+    assert "sequence 6, but the next sequence of its producer is 5" in decision.error().message
 
 
 def test_only_the_last_batches_are_remembered() -> None:
@@ -67,7 +67,7 @@ def test_an_older_epoch_is_fenced_whatever_it_brings() -> None:
 
 def test_a_new_epoch_begins_at_zero_and_forgets_the_old_one() -> None:
     sequence = after(3)
-    assert sequence.check(6, 3, 1) == Gap(0, 3)
+    assert sequence.check(6, 3, 1) == SequenceGap(0, 3)
     assert sequence.check(6, 0, 3) == Accept()
     sequence.add(6, BatchRecord(0, 2, base_offset=103))
     assert (sequence.epoch, sequence.next_sequence, len(sequence.records)) == (6, 2, 1)

@@ -21,7 +21,7 @@ import google_crc32c
 from ledger.batch import BatchHeader, encode, key_hashes, tag_hashes
 from ledger.batch.header import seal
 from ledger.history import HistoryWriter, Open, Outcome, Send
-from ledger.state import State
+from ledger.state import CommittedBatch, State
 from ledger.v1 import command_pb2
 from raft.configuration_entry import ConfiguredMember, ShardConfiguration, encode_configuration
 from store import (
@@ -149,11 +149,11 @@ class Writer:
             header.base_offset, header.position, header.size, tag_hashes(body), header.count
         )
         said = BatchHeader.parse(body)
-        self.state.apply_batch(
+        self.state.apply_batch(CommittedBatch(
             topic_id=header.topic_id, queue=header.queue, base_offset=header.base_offset, count=header.count,
             append_time_ms=header.append_time_ms, index=header.index, term=header.term,
             producer_id=said.producer_id, epoch=said.epoch, first_sequence=said.first_sequence,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def keep_base(self) -> None:
         """Where the log may begin some day: behind its last entry."""

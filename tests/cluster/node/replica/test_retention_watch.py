@@ -206,14 +206,14 @@ async def test_a_disk_that_does_not_tell_refuses_nothing(hand: Hand, caplog: pyt
 @pytest.mark.real
 async def test_a_hold_that_is_being_taken_counts_already(hand: Hand) -> None:
     await hand.fill(2)
-    future = hand.replica.hold_log("spark", 60_000)
+    future = hand.replica.log_holds.take("spark", 60_000)
     assert not future.done()
     await hand.watch(retention_bytes=1).look()
     assert hand.first == 1
     await future
     await hand.watch(retention_bytes=1).look()
     assert hand.first == 1
-    await hand.replica.release_log("spark")
+    await hand.replica.log_holds.release("spark")
     await hand.watch(retention_bytes=1).look()
     assert hand.first > 1
 
@@ -283,7 +283,7 @@ async def test_a_place_whose_base_is_damaged_is_not_proposed(hand: Hand, caplog:
     last = hand.replica.log.last_index
     await hand.watch(retention_bytes=1).look()
     assert (hand.first, hand.replica.log.last_index) == (1, last)
-    assert "the base that was kept there is damaged" in caplog.text
+    assert "the snapshot for that place is damaged" in caplog.text
     async with AsyncAdmin(hand.fleet.bootstrap) as admin:
         with pytest.raises(StorageFailedError, match="is damaged"):
             await admin.trim_log(keep_bytes=0)

@@ -1,0 +1,96 @@
+"""The replicated state and the indexes of one replica, as committed entries change them.
+
+Only committed entries change them, in the order of the log. So they never have to be rolled back.
+"""
+
+from __future__ import annotations
+
+from ledger.batch import Batch, BatchHeader, key_hashes, tag_hashes
+from ledger.broker.fetch.fetch_waiters import FetchWaiters
+from ledger.retries import consumer_group_of, place_before
+from ledger.state import CommandResult, CommittedBatch, DeletedTopic, State, Topic
+from store import CommitLog, ConsumeQueues, Header, KeyIndex, Snapshot
+
+
+class AppliedState:
+    """The state, the ConsumeQueues and the key index of a replica at its applied index."""
+
+    def __init__(
+        self, commit_log: CommitLog, queues: ConsumeQueues, keys: KeyIndex, fetch_waiters: FetchWaiters | None = None
+    ) -> None:
+        """`fetch_waiters` are woken by applied batches. All shards of a node may share them, because topic ids are
+        equal in all shards."""
+        self.log = commit_log
+        self.queues = queues
+        self.keys = keys
+        self.fetch_waiters = fetch_waiters or FetchWaiters()
+        self.state = State()
+
+    def apply_batch(self, header: Header, body: memoryview) -> None:
+        """Apply a committed batch to the indexes and the state, and wake the fetches that wait for it."""
+        batch = BatchHeader.parse(body)
+        # The key index first: if a later step fails, the entry is applied again, and the key index allows that.
+        if (hashes := key_hashes(body, batch)) is not None:
+            self.keys.put(header.topic_id, header.position, header.size, header.append_time_ms, hashes)
+        self.queues.get(header.topic_id, header.queue).put(
+            header.base_offset, header.position, header.size, tag_hashes(body, batch), header.count
+        )
+        topic = self.state.topics.get(header.topic_id)
+        if topic is not None and (consumer_group := consumer_group_of(topic.name)) is not None:
+            self._apply_move(consumer_group, body)
+        self.state.apply_batch(
+            CommittedBatch(
+                topic_id=header.topic_id,
+                queue=header.queue,
+                base_offset=header.base_offset,
+                count=header.count,
+                append_time_ms=header.append_time_ms,
+                index=header.index,
+                term=header.term,
+                producer_id=batch.producer_id,
+                epoch=batch.epoch,
+                first_sequence=batch.first_sequence,
+            )
+        )
+        self.fetch_waiters.announce(header.topic_id, header.queue)
+
+    def apply_command(self, header: Header, body: memoryview) -> CommandResult:
+        """Apply a committed command. Returns its result."""
+        result = self.state.apply_command(body, header.append_time_ms, index=header.index)
+        if isinstance(result, DeletedTopic):
+            self._drop(result.topic)
+        return result
+
+    def resume(self, snapshot: Snapshot) -> None:
+        """Continue with the state of a checkpoint. The indexes on disk belong to it."""
+        self.state = State.decode(snapshot.state)
+
+    def restore(self, state: State, position: int) -> None:
+        """Replace the state by that of a received snapshot, and empty the indexes. The log begins at `position`."""
+        self.state = state
+        self.queues.wipe()
+        self.keys.wipe()
+        self._drop_before(position, state)
+
+    def log_starts(self, snapshot: Snapshot) -> None:
+        """Drop the index records of the entries before a new log start. `snapshot` is the state at that place."""
+        self._drop_before(snapshot.end, State.decode(snapshot.state))
+
+    def _apply_move(self, consumer_group: str, body: memoryview) -> None:
+        """Settle the message that this batch of a retry or dead-letter topic was moved from."""
+        place = place_before(Batch(bytes(body), check_crc=False).headers()[0])
+        if place is not None:
+            self.state.apply_move(consumer_group, *place)
+
+    def _drop(self, topic: Topic) -> None:
+        """Remove the ConsumeQueues of a deleted topic, and wake its fetches, which are then refused."""
+        self.queues.drop(topic.topic_id)
+        for queue in range(topic.queues):
+            self.fetch_waiters.announce(topic.topic_id, queue)
+
+    def _drop_before(self, position: int, state: State) -> None:
+        """Drop index records before `position`, where the state was `state`. Topics deleted since then are skipped."""
+        self.keys.drop_before(position)
+        for topic_id, queue, offset in state.ends():
+            if self.state.topics.get(topic_id) is not None:
+                self.queues.get(topic_id, queue).begin_at(offset)

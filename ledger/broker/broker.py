@@ -1,0 +1,51 @@
+"""The broker of one node, without gRPC and protobuf: the parts that the services of rpc/ call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from ledger.broker.consumer_groups.delays import Delays
+from ledger.broker.consumer_groups.shard_consumption import ConsumedShard, ShardConsumptions
+from ledger.broker.fetch.fetch_waiters import FetchWaiters
+from ledger.broker.fetch.fetchable_queues import FetchableQueues
+from ledger.broker.node_view import LocalShard, NodeFacts, NodeView
+from ledger.broker.replicas import Replicas
+from ledger.broker.topics.retry_topics import RetryTopics
+from ledger.broker.topics.topic_deletion import TopicDeletion
+from ledger.broker.topics.topic_opening import TopicOpening
+from ledger.broker.topics.topics import Topics
+
+
+class ServedShard(LocalShard, ConsumedShard, Protocol):
+    """A shard of this node."""
+
+
+class ServedShards(Protocol):
+    """The shards of this node, and what they share. Shards may be added while the node runs."""
+
+    @property
+    def local(self) -> Mapping[int, ServedShard]: ...
+    @property
+    def replicas(self) -> Replicas: ...
+    @property
+    def fetch_waiters(self) -> FetchWaiters: ...
+    @property
+    def opening(self) -> TopicOpening: ...
+    @property
+    def deletion(self) -> TopicDeletion: ...
+
+
+class Broker:
+    """The parts of a broker. Until shard 0 has started on this node, most of their methods raise UnavailableError."""
+
+    def __init__(
+        self, facts: NodeFacts, shards: ServedShards, *, retry_delays_s: Sequence[float], now_ms: Callable[[], int]
+    ) -> None:
+        """`now_ms()` returns the time in ms since 1970."""
+        self.replicas = shards.replicas
+        self.view = NodeView(facts, shards.local, shards.replicas)
+        self.topics = Topics(shards.replicas, shards.opening, shards.deletion, facts.shards)
+        self.retry_topics = RetryTopics(shards.replicas, self.topics, len(retry_delays_s))
+        self.queues = FetchableQueues(shards.replicas, shards.fetch_waiters, Delays(retry_delays_s, now_ms))
+        self.consumptions = ShardConsumptions(shards.local, shards.replicas)

@@ -1,0 +1,81 @@
+"""The parts of each local shard that serve consumer groups, and the shard that coordinates a consumer group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.consumer_groups.acknowledgements import Acknowledgements
+from ledger.broker.consumer_groups.claims import QueueClaims
+from ledger.broker.consumer_groups.coordinator import Coordinator
+from ledger.broker.replicas import Replicas
+from ledger.consumer_groups import coordinator_shard, validate_group_name
+from ledger.errors import InvalidArgumentError, UnavailableError
+
+# Consumer groups are coordinated in the shards 0 .. COORDINATORS - 1.
+COORDINATORS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ShardConsumption:
+    """The parts of one shard that serve consumers."""
+
+    replica: BrokerReplica
+    coordinator: Coordinator
+    acknowledgements: Acknowledgements
+    claims: QueueClaims
+
+
+class ConsumedShard(Protocol):
+    """A shard on this node."""
+
+    @property
+    def shard_consumption(self) -> ShardConsumption | None:
+        """None until the shard has started on this node."""
+
+
+class ShardConsumptions:
+    """The shards of this node, as consumers use them."""
+
+    def __init__(
+        self, shards: Mapping[int, ConsumedShard], replicas: Replicas, coordinators: int = COORDINATORS
+    ) -> None:
+        """`shards`: the shards of this node by number; shards may be added later."""
+        self._shards = shards
+        self._replicas = replicas
+        self._coordinators = coordinators
+
+    def started(self) -> dict[int, ShardConsumption]:
+        """Return the shards that have started on this node, by number."""
+        return {
+            number: shard.shard_consumption
+            for number, shard in sorted(self._shards.items())
+            if shard.shard_consumption is not None
+        }
+
+    def require(self, shard: int) -> ShardConsumption:
+        """Return the shard. Raises LedgerError if it has not started on this node."""
+        self._replicas.require(shard)
+        shard_consumption = self._shards[shard].shard_consumption
+        if shard_consumption is None:
+            raise UnavailableError(f"shard {shard} has not started on this node yet: try again shortly")
+        return shard_consumption
+
+    async def leading(self, shard: int) -> ShardConsumption:
+        """Return the shard after a read index. Raises LedgerError if this node does not lead it."""
+        shard_consumption = self.require(shard)
+        await shard_consumption.replica.confirm_still_leading()
+        return shard_consumption
+
+    def coordinator(self, shard: int, consumer_group: str) -> Coordinator:
+        """Return the coordinator of a consumer group. Raises InvalidArgumentError if another shard coordinates it, or
+        another LedgerError if the shard has not started on this node."""
+        validate_group_name(consumer_group)
+        right = coordinator_shard(consumer_group, self._coordinators)
+        if shard != right:
+            raise InvalidArgumentError(
+                f"consumer group {consumer_group!r} is coordinated in shard {right}, not in shard {shard}"
+            )
+        return self.require(shard).coordinator

@@ -1,0 +1,96 @@
+"""Summaries of the consumer groups of one shard, for operators. A client adds up those of all shards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass
+
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.consumer_groups.lag import Lag, lag_of
+from ledger.retries import DEAD_LETTERS, RETRY, resending_group
+from ledger.state import Topic
+from ledger.state.progress_table import ConsumedQueue, QueueProgress
+
+# Queues that are looked at before other tasks run.
+QUEUES_AT_ONCE = 100
+
+
+@dataclass(slots=True)
+class ShardGroupSummary:
+    """A consumer group in one shard. Its fields are added up while the shard is read.
+
+    Members and strategy are known in the shard of the coordinator only. `waiting_since_ms` is the append time of the
+    oldest message that is not consumed, in ms since 1970; 0 if there is none.
+    """
+
+    members: int = 0
+    strategy: str = ""
+    queues: int = 0
+    lag_messages: int = 0
+    waiting_since_ms: int = 0
+    retry_messages: int = 0
+    dead_letters: int = 0
+
+    def add(self, topic: Topic, lag: Lag) -> None:
+        """Add the lag in one queue of a topic."""
+        if topic.name.startswith(RETRY):
+            self.retry_messages += lag.messages
+            return
+        self.queues += 1
+        self.lag_messages += lag.messages
+        if lag.messages:
+            self.waiting_since_ms = min(self.waiting_since_ms or lag.waiting_since_ms, lag.waiting_since_ms)
+
+
+async def summaries(replica: BrokerReplica) -> dict[str, ShardGroupSummary]:
+    """Return the summary of every consumer group that has members, progress or dead letters in this shard, by name."""
+    found: defaultdict[str, ShardGroupSummary] = defaultdict(ShardGroupSummary)
+    for group in replica.state.consumption.groups:
+        found[group.name].members, found[group.name].strategy = len(group.members), group.strategy
+    for number, (key, progress) in enumerate(replica.state.consumption.progress.in_any_order(), 1):
+        topic = replica.state.topics.get(key.topic_id)
+        if topic is None or topic.name.startswith(DEAD_LETTERS):
+            continue
+        found[key.consumer_group].add(topic, lag_of(replica, key, progress))
+        if number % QUEUES_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    for topic in replica.state.topics:
+        if topic.name.startswith(DEAD_LETTERS):
+            name = topic.name.removeprefix(DEAD_LETTERS)
+            found[name].dead_letters = _not_sent_again(replica, topic, resending_group(name))
+    return dict(sorted(found.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumedQueueLag:
+    """Progress and lag of a consumer group in one queue. `settled` is a number of messages."""
+
+    topic_id: int
+    queue: int
+    offset: int
+    settled: int
+    epoch: int
+    lag: Lag
+
+
+async def lags(replica: BrokerReplica, consumer_group: str) -> list[ConsumedQueueLag]:
+    """Return progress and lag of a consumer group in each queue of this shard, sorted by topic and queue."""
+    found = []
+    for number, (key, progress) in enumerate(replica.state.consumption.progress.of(consumer_group), 1):
+        lag = lag_of(replica, key, progress)
+        settled = len(progress.settled)
+        found.append(ConsumedQueueLag(key.topic_id, key.queue, progress.offset, settled, progress.epoch, lag))
+        if number % QUEUES_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    return found
+
+
+def _not_sent_again(replica: BrokerReplica, topic: Topic, resending: str) -> int:
+    """Return how many dead letters of the topic the consumer group `resending` has not sent again."""
+    count = 0
+    for queue in [queue for queue, shard in enumerate(topic.shards) if shard == replica.shard]:
+        key = ConsumedQueue(resending, topic.topic_id, queue)
+        progress = replica.state.consumption.progress.get(key) or QueueProgress(epoch=0, offset=0)
+        count += lag_of(replica, key, progress).messages
+    return count

@@ -1,0 +1,76 @@
+"""The queues of this node, as a fetch reads them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ledger.broker.consumer_groups.delays import Delays
+from ledger.broker.fetch.fetch_result import FetchResult
+from ledger.broker.fetch.fetch_waiters import FetchWaiters
+from ledger.broker.fetch.response_budget import ResponseBudget
+from ledger.broker.meter import Meter
+from ledger.broker.replicas import Replicas
+from ledger.errors import ReplicaBehindError, UnknownQueueError, UnknownTopicError
+from store import CommitLog, ConsumeQueue
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReader:
+    """One queue on this node (`ledger.broker.fetch.fetch.ReadableQueue`)."""
+
+    log: CommitLog
+    units: ConsumeQueue
+    end_offset: int
+    is_at_the_end: bool
+    due_in_s: float | None = None
+
+
+class FetchableQueues:
+    """The queues of all replicas of this node (`ledger.broker.fetch.fetch.ReadableQueues`)."""
+
+    def __init__(self, replicas: Replicas, fetch_waiters: FetchWaiters, delays: Delays) -> None:
+        """`fetch_waiters` are those that all these replicas wake."""
+        self.response_budget = ResponseBudget()
+        self._replicas = replicas
+        self._fetch_waiters = fetch_waiters
+        self._delays = delays
+
+    def readable(self, topic_id: int, queue: int) -> QueueReader:
+        """Return the queue, up to the end of its messages that are due. Raises UnknownTopicError, UnknownQueueError,
+        ReplicaBehindError if this replica may only lack them, or BusyError if too many responses are not sent yet."""
+        self.response_budget.check_room()
+        replica = self._replicas.of_queue(topic_id, queue)
+        try:
+            replica.state.topics.require(topic_id, queue)
+        except (UnknownTopicError, UnknownQueueError) as error:
+            if replica.knows_the_end:
+                raise
+            raise ReplicaBehindError(
+                f"this node has not applied the creation of queue {queue} of topic {topic_id} yet: try again"
+            ) from error
+        due = self._delays.due(replica, topic_id, queue)
+        return QueueReader(
+            replica.log,
+            replica.queues.get(topic_id, queue),
+            replica.state.next_offset(topic_id, queue) if due is None else due.end_offset,
+            # By the clock of another node more messages may have been due, and may have been fetched there.
+            replica.knows_the_end and due is None,
+            None if due is None else due.next_in_s,
+        )
+
+    def waiter(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
+        """Return a future that ends when an entry of one of these queues is applied."""
+        return self._fetch_waiters.wait_for(queues)
+
+    def count(self, result: FetchResult, meter: Meter) -> tuple[int, int]:
+        """Return the number of messages and of bytes in a result, and count them by topic."""
+        all_messages = all_bytes = 0
+        for given in result.queues:
+            if given.batches and (topic := self._replicas.topic(given.topic_id)) is not None:
+                messages = given.next_offset - given.batches[0].base_offset
+                size = sum(len(batch.body) for batch in given.batches)
+                meter.fetched(topic.name, messages, size)
+                all_messages, all_bytes = all_messages + messages, all_bytes + size
+        return all_messages, all_bytes

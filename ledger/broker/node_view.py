@@ -1,0 +1,198 @@
+"""What a node tells clients about the cluster and about itself: routes and status.
+
+The routes are those that this node knows. They may be out of date, unless the caller makes a read index first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.consumer_groups.shard_consumption import COORDINATORS
+from ledger.broker.members.membership import Standing
+from ledger.broker.replicas import Replicas
+from ledger.state import Topic
+from ledger.topics import TOPICS_SHARD
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What a node knows about itself from its settings."""
+
+    node: int
+    cluster: str
+    addresses: Mapping[int, str]
+    http_address: str
+    data_directory: str
+    version: str
+    # The node waits to be added to a cluster, unless it is a member already.
+    joins: bool = False
+    # The machine room of the node.
+    room: str = ""
+    # How many shards the cluster is configured to have.
+    shards: int = 1
+    # The outside addresses of nodes, as far as they are in the settings of this node.
+    outside: Mapping[int, str] = field(default_factory=dict)
+
+
+class LocalShard(Protocol):
+    """A shard of this node, which may not have started."""
+
+    @property
+    def max_message_bytes(self) -> int: ...
+    @property
+    def is_closed(self) -> bool:
+        """Whether its log is closed while startup repair replaces damaged bytes."""
+
+    def not_ready(self) -> str:
+        """What the shard waits for; empty if it has started."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRoute:
+    """The addresses of a node. `room` is None if this node does not know the machine room."""
+
+    node: int
+    address: str
+    room: str | None
+    outside_address: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRoutes:
+    """The nodes of the cluster, and its limits. `configuration_index` is the index of shard 0's configuration."""
+
+    cluster: str
+    max_message_bytes: int
+    coordinators: int
+    nodes: tuple[NodeRoute, ...]
+    configuration_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShardLeader:
+    """The leader of a shard and its term; 0 if this node does not know them."""
+
+    shard: int
+    term: int = 0
+    leader: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRoutes:
+    """The leader of each shard, and topics with at least one open queue. `topics_index` is the index of the last change
+    of topics."""
+
+    shards: tuple[ShardLeader, ...] = ()
+    topics_index: int = 0
+    topics: tuple[Topic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStatus:
+    """The state of one replica of this node. Before its shard has started here, only shard and role are known."""
+
+    shard: int
+    role: str
+    term: int = 0
+    leader: int = 0
+    last_index: int = 0
+    commit: int = 0
+    applied: int = 0
+    end_position: int = 0
+    chain: int = 0
+    suspect: bool = False
+
+
+class NodeView:
+    """Routes and status of one node."""
+
+    def __init__(self, facts: NodeFacts, shards: Mapping[int, LocalShard], replicas: Replicas) -> None:
+        """`shards`: the shards of this node by number; shards may be added later."""
+        self.facts = facts
+        self._shards = shards
+        self._replicas = replicas
+
+    @property
+    def configuration_index(self) -> int:
+        """The index of the configuration of shard 0, whose members are the nodes of the cluster; 0 before it has
+        started."""
+        return self._replicas.first.membership.index if self._replicas.first else 0
+
+    @property
+    def address(self) -> str:
+        """The address of this node."""
+        first, facts = self._replicas.first, self.facts
+        own = first.membership.address(facts.node) if first else ""
+        return own or facts.addresses.get(facts.node, "")
+
+    def nodes(self) -> NodeRoutes:
+        """Return the nodes of the cluster. Before shard 0 has started here, they come from the settings."""
+        facts, first = self.facts, self._replicas.first
+        addresses = first.membership.addresses() if first else dict(sorted(facts.addresses.items()))
+        nodes = tuple(
+            NodeRoute(node, address, facts.room if node == facts.node else None, facts.outside.get(node, ""))
+            for node, address in addresses.items()
+        )
+        limit = self._shards[TOPICS_SHARD].max_message_bytes
+        return NodeRoutes(facts.cluster, limit, COORDINATORS, nodes, self.configuration_index)
+
+    def topics(self, names: Collection[str] = ()) -> TopicRoutes:
+        """Return the leaders, and these topics or by default all topics. Empty before shard 0 has started here."""
+        if (replica := self._replicas.first) is None:
+            return TopicRoutes()
+        table = replica.state.topics
+        named = (table.named(name) for name in names) if names else table
+        return TopicRoutes(
+            tuple(self._leader(shard) for shard in replica.state.shards.numbers),
+            table.changed_at,
+            tuple(topic for topic in named if topic is not None and topic.opened),
+        )
+
+    def status(self) -> list[ReplicaStatus]:
+        """Return the status of each replica of this node, by number of the shard."""
+        found = []
+        for shard, local in sorted(self._shards.items()):
+            if (replica := self._replicas.get(shard)) is not None:
+                found.append(self._status(replica))
+            else:
+                found.append(ReplicaStatus(shard, "damaged" if local.is_closed else self._outside))
+        return found
+
+    def _leader(self, shard: int) -> ShardLeader:
+        replica = self._replicas.get(shard)
+        if replica is None or replica.membership.is_removed:
+            return ShardLeader(shard)
+        return ShardLeader(shard, replica.driver.raft.term, replica.driver.raft.leader)
+
+    def _status(self, replica: BrokerReplica) -> ReplicaStatus:
+        raft, log = replica.driver.raft, replica.log
+        return ReplicaStatus(
+            shard=replica.shard,
+            role=self._role(replica),
+            term=raft.term,
+            leader=raft.leader,
+            last_index=log.last_index,
+            commit=raft.commit,
+            applied=replica.driver.applied,
+            end_position=log.end,
+            chain=log.chain,
+            suspect=raft.is_suspect,
+        )
+
+    def _role(self, replica: BrokerReplica) -> str:
+        """Return the role of the core if this node is a voter, and otherwise why it has none."""
+        raft, standing = replica.driver.raft, replica.membership.standing
+        if standing is Standing.REMOVED:
+            return "removed"
+        if self.facts.node in raft.configuration.voters:
+            return raft.role.value
+        if self.facts.node in raft.configuration.learners:
+            return "learner"
+        return self._outside
+
+    @property
+    def _outside(self) -> str:
+        return "joining" if self.facts.joins else "waiting"

@@ -1,0 +1,63 @@
+"""Takes and releases the holds of a shard's log, on the leader."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+from ledger.holds import validate_hold
+from ledger.state import Hold, State
+from ledger.state.command_encoding import encode_command
+from ledger.state.commands import Command, ForgetHolds, HoldLog, ReleaseLog
+
+
+class HoldProposer(Protocol):
+    """The replica of the shard, as far as holds need it."""
+
+    @property
+    def state(self) -> State: ...
+    def check_leads(self, size: int) -> object:
+        """Raises LedgerError if this node cannot propose a body of this size."""
+
+    def propose_command(self, command: Command) -> asyncio.Future[Any]:
+        """Propose a command after `check_leads`."""
+
+    def propose_checked(self, command: Command) -> asyncio.Future[Any]:
+        """Check and propose a command."""
+
+
+class LogHolds:
+    """The holds of one shard. Every method raises LedgerError if this node does not lead the shard."""
+
+    def __init__(self, replica: HoldProposer) -> None:
+        self._replica = replica
+        # Holds that were proposed here and are not applied yet.
+        self._proposed = 0
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the log start must not move. On the leader a proposed hold counts before it is committed, so the log
+        start cannot move in between."""
+        return len(self._replica.state.holds) > 0 or self._proposed > 0
+
+    def take(self, name: str, ttl_ms: int) -> asyncio.Future[Hold]:
+        """Propose a hold, or a new expiry of the hold of this name."""
+        validate_hold(name, ttl_ms)
+        command = HoldLog(name, ttl_ms)
+        self._replica.check_leads(len(encode_command(command)))
+        self._replica.state.holds.check_room(name)
+        self._proposed += 1
+        future: asyncio.Future[Hold] = self._replica.propose_command(command)
+        future.add_done_callback(self._settled)
+        return future
+
+    def release(self, name: str) -> asyncio.Future[bool]:
+        """Propose to release a hold. The future has whether there was a hold of this name."""
+        return self._replica.propose_checked(ReleaseLog(name))
+
+    def expire(self) -> asyncio.Future[None]:
+        """Propose an entry whose append time expires holds. Needed while nothing else is appended."""
+        return self._replica.propose_checked(ForgetHolds())
+
+    def _settled(self, _: asyncio.Future[Hold]) -> None:
+        self._proposed -= 1

@@ -1,0 +1,61 @@
+"""Routes and status in protobuf."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ledger.broker.node_view import NodeRoutes, NodeView, ReplicaStatus, TopicRoutes
+from ledger.state import Topic
+from ledger.v1 import broker_pb2
+
+
+def route_response(view: NodeView, names: Collection[str] = ()) -> broker_pb2.GetRouteResponse:
+    """Return the routes that a node knows: of these topics, or by default of all topics."""
+    response = broker_pb2.GetRouteResponse()
+    put_nodes(view.nodes(), response)
+    put_topics(view.topics(names), response)
+    return response
+
+
+def put_nodes(routes: NodeRoutes, response: broker_pb2.GetRouteResponse) -> None:
+    """Put the nodes of the cluster into the response."""
+    response.cluster = routes.cluster
+    response.max_message_bytes = routes.max_message_bytes
+    response.coordinators = routes.coordinators
+    for each in routes.nodes:
+        response.nodes.add(node=each.node, address=each.address, room=each.room, outside_address=each.outside_address)
+    response.configuration_index = routes.configuration_index
+
+
+def put_topics(routes: TopicRoutes, response: broker_pb2.GetRouteResponse) -> None:
+    """Put leaders and topics into the response."""
+    for each in routes.shards:
+        response.shards.add(shard=each.shard, term=each.term, leader=each.leader)
+    response.topics_index = routes.topics_index
+    response.topics.extend(map(topic_route, routes.topics))
+
+
+def topic_route(topic: Topic) -> broker_pb2.TopicRoute:
+    """Return a topic as clients see it. Queues that are not open yet are left out."""
+    return broker_pb2.TopicRoute(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        shards=topic.shards[: topic.opened],
+        created_ms=topic.created_ms,
+    )
+
+
+def shard_status(status: ReplicaStatus) -> broker_pb2.ShardStatus:
+    """Return the status of a replica in protobuf."""
+    return broker_pb2.ShardStatus(
+        shard=status.shard,
+        role=status.role,
+        term=status.term,
+        leader=status.leader,
+        last_index=status.last_index,
+        commit=status.commit,
+        applied=status.applied,
+        end_position=status.end_position,
+        chain=status.chain,
+        suspect=status.suspect,
+    )

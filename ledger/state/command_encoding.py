@@ -1,0 +1,257 @@
+"""Commands as the bodies of entries: protobuf, `ledger.v1.Command`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from google.protobuf.message import DecodeError, Message
+
+from ledger.errors import InternalError
+from ledger.state.commands import (
+    AcknowledgedOffset,
+    AcknowledgeOffsets,
+    AddShard,
+    AlterTopic,
+    AssignQueues,
+    ClaimedQueue,
+    ClaimQueues,
+    Command,
+    CreateTopic,
+    DeleteTopic,
+    ForgetConsumerGroup,
+    ForgetHolds,
+    HoldLog,
+    JoinConsumerGroup,
+    LeaveConsumerGroup,
+    OpenTopic,
+    QueueEpoch,
+    QueueTarget,
+    ReleaseLog,
+    ReleaseQueues,
+    RenewQueues,
+    ResetOffset,
+    ResetOffsets,
+    TopicOpened,
+)
+from ledger.state.consumer_group_table import MemberDetails, TopicQueueId
+from ledger.v1 import command_pb2
+
+
+def encode_command(command: Command) -> bytes:
+    """Return the body of an entry. Equal commands have equal bytes."""
+    kind = _BY_TYPE[type(command)]
+    field: dict[str, Any] = {kind.field: kind.to_wire(command)}
+    return command_pb2.Command(**field).SerializeToString(deterministic=True)
+
+
+def decode_command(body: bytes | memoryview) -> Command:
+    """Return the command of an entry. Raises InternalError if this program cannot read it."""
+    try:
+        wire = command_pb2.Command.FromString(bytes(body))
+    except DecodeError as error:
+        raise InternalError("A committed command cannot be read: validate this replica's log.") from error
+    kind = _BY_FIELD.get(wire.WhichOneof("command") or "")
+    if kind is None:
+        raise InternalError("A committed command is unknown to this program: upgrade this node.")
+    command: Command = kind.from_wire(getattr(wire, kind.field))
+    return command
+
+
+class _Kind(NamedTuple):
+    """How one kind of command is written: its type here, its field of `Command`, and both conversions."""
+
+    type: type[Any]
+    field: str
+    to_wire: Callable[[Any], Message]
+    from_wire: Callable[[Any], Any]
+
+
+def _joining_to_wire(command: JoinConsumerGroup) -> command_pb2.JoinConsumerGroup:
+    member = command.member
+    return command_pb2.JoinConsumerGroup(
+        consumer_group=command.consumer_group,
+        member=member.member,
+        client_id=member.client_id,
+        strategy=command.strategy,
+        room=member.room,
+        session_timeout_ms=member.session_timeout_ms,
+        subscriptions=[
+            command_pb2.QueueCount(topic_id=topic_id, queues=queues) for topic_id, queues in member.subscriptions
+        ],
+        configured=_refs_to_wire(member.configured),
+        rooms=[command_pb2.ShardRoom(shard=shard, room=room) for shard, room in command.rooms],
+    )
+
+
+def _joining_from_wire(wire: command_pb2.JoinConsumerGroup) -> JoinConsumerGroup:
+    member = MemberDetails(
+        wire.member,
+        wire.client_id,
+        wire.room,
+        wire.session_timeout_ms,
+        tuple((each.topic_id, each.queues) for each in wire.subscriptions),
+        _refs_from_wire(wire.configured),
+    )
+    rooms = tuple((each.shard, each.room) for each in wire.rooms)
+    return JoinConsumerGroup(wire.consumer_group, wire.strategy, member, rooms)
+
+
+def _assignment_to_wire(command: AssignQueues) -> command_pb2.AssignQueues:
+    return command_pb2.AssignQueues(
+        consumer_group=command.consumer_group,
+        generation=command.generation,
+        targets=[
+            command_pb2.QueueTarget(topic_id=queue.topic_id, queue=queue.queue, member=member)
+            for queue, member in command.targets
+        ],
+        goes_on=command.goes_on,
+    )
+
+
+def _assignment_from_wire(wire: command_pb2.AssignQueues) -> AssignQueues:
+    targets = tuple(QueueTarget(TopicQueueId(each.topic_id, each.queue), each.member) for each in wire.targets)
+    return AssignQueues(wire.consumer_group, wire.generation, targets, wire.goes_on)
+
+
+def _release_to_wire(command: ReleaseQueues) -> command_pb2.ReleaseQueues:
+    return command_pb2.ReleaseQueues(
+        consumer_group=command.consumer_group,
+        member=command.member,
+        queues=[
+            command_pb2.OwnedEpoch(topic_id=queue.topic_id, queue=queue.queue, epoch=epoch)
+            for queue, epoch in command.queues
+        ],
+    )
+
+
+def _release_from_wire(wire: command_pb2.ReleaseQueues) -> ReleaseQueues:
+    queues = tuple(QueueEpoch(TopicQueueId(each.topic_id, each.queue), each.epoch) for each in wire.queues)
+    return ReleaseQueues(wire.consumer_group, wire.member, queues)
+
+
+def _refs_to_wire(queues: tuple[TopicQueueId, ...]) -> list[command_pb2.QueueRef]:
+    return [command_pb2.QueueRef(topic_id=topic_id, queue=queue) for topic_id, queue in queues]
+
+
+def _refs_from_wire(wire: Any) -> tuple[TopicQueueId, ...]:
+    return tuple(TopicQueueId(each.topic_id, each.queue) for each in wire)
+
+
+_KINDS = (
+    _Kind(
+        CreateTopic,
+        "create_topic",
+        lambda it: command_pb2.CreateTopic(name=it.name, queues=it.queues, shards=it.shards),
+        lambda wire: CreateTopic(wire.name, wire.queues, tuple(wire.shards)),
+    ),
+    _Kind(
+        AlterTopic,
+        "alter_topic",
+        lambda it: command_pb2.AlterTopic(topic_id=it.topic_id, shards=it.shards),
+        lambda wire: AlterTopic(wire.topic_id, tuple(wire.shards)),
+    ),
+    _Kind(
+        OpenTopic,
+        "open_topic",
+        lambda it: command_pb2.OpenTopic(
+            topic_id=it.topic_id, name=it.name, shards=it.shards, created_ms=it.created_ms
+        ),
+        lambda wire: OpenTopic(wire.topic_id, wire.name, tuple(wire.shards), wire.created_ms),
+    ),
+    _Kind(
+        TopicOpened,
+        "topic_opened",
+        lambda it: command_pb2.TopicOpened(topic_id=it.topic_id, queues=it.queues),
+        lambda wire: TopicOpened(wire.topic_id, wire.queues),
+    ),
+    _Kind(
+        DeleteTopic,
+        "delete_topic",
+        lambda it: command_pb2.DeleteTopic(topic_id=it.topic_id),
+        lambda wire: DeleteTopic(wire.topic_id),
+    ),
+    _Kind(
+        AddShard,
+        "add_shard",
+        lambda it: command_pb2.AddShard(shard=it.shard, nodes=it.nodes, incarnations=it.incarnations),
+        lambda wire: AddShard(wire.shard, tuple(wire.nodes), tuple(wire.incarnations)),
+    ),
+    _Kind(
+        HoldLog,
+        "hold_log",
+        lambda it: command_pb2.HoldLog(name=it.name, ttl_ms=it.ttl_ms),
+        lambda wire: HoldLog(wire.name, wire.ttl_ms),
+    ),
+    _Kind(
+        ReleaseLog,
+        "release_log",
+        lambda it: command_pb2.ReleaseLog(name=it.name),
+        lambda wire: ReleaseLog(wire.name),
+    ),
+    _Kind(ForgetHolds, "forget_holds", lambda it: command_pb2.ForgetHolds(), lambda wire: ForgetHolds()),
+    _Kind(JoinConsumerGroup, "join_consumer_group", _joining_to_wire, _joining_from_wire),
+    _Kind(
+        LeaveConsumerGroup,
+        "leave_consumer_group",
+        lambda it: command_pb2.LeaveConsumerGroup(consumer_group=it.consumer_group, members=it.members),
+        lambda wire: LeaveConsumerGroup(wire.consumer_group, tuple(wire.members)),
+    ),
+    _Kind(AssignQueues, "assign_queues", _assignment_to_wire, _assignment_from_wire),
+    _Kind(ReleaseQueues, "release_queues", _release_to_wire, _release_from_wire),
+    _Kind(
+        RenewQueues,
+        "renew_queues",
+        lambda it: command_pb2.RenewQueues(consumer_group=it.consumer_group, queues=_refs_to_wire(it.queues)),
+        lambda wire: RenewQueues(wire.consumer_group, _refs_from_wire(wire.queues)),
+    ),
+    _Kind(
+        ClaimQueues,
+        "claim_queues",
+        lambda it: command_pb2.ClaimQueues(
+            consumer_group=it.consumer_group, queues=[command_pb2.ClaimedQueue(**each._asdict()) for each in it.queues]
+        ),
+        lambda wire: ClaimQueues(
+            wire.consumer_group,
+            tuple(ClaimedQueue(each.topic_id, each.queue, each.epoch, each.start_offset) for each in wire.queues),
+        ),
+    ),
+    _Kind(
+        AcknowledgeOffsets,
+        "acknowledge_offsets",
+        lambda it: command_pb2.AcknowledgeOffsets(
+            consumer_group=it.consumer_group,
+            offsets=[
+                command_pb2.AcknowledgedOffset(
+                    topic_id=topic_id, queue=queue, epoch=epoch, resets=resets, offset=offset
+                )
+                for topic_id, queue, epoch, resets, offset in it.offsets
+            ],
+        ),
+        lambda wire: AcknowledgeOffsets(
+            wire.consumer_group,
+            tuple(
+                AcknowledgedOffset(each.topic_id, each.queue, each.epoch, each.resets, each.offset)
+                for each in wire.offsets
+            ),
+        ),
+    ),
+    _Kind(
+        ResetOffsets,
+        "reset_offsets",
+        lambda it: command_pb2.ResetOffsets(
+            consumer_group=it.consumer_group, offsets=[command_pb2.ResetOffset(**each._asdict()) for each in it.offsets]
+        ),
+        lambda wire: ResetOffsets(
+            wire.consumer_group, tuple(ResetOffset(each.topic_id, each.queue, each.offset) for each in wire.offsets)
+        ),
+    ),
+    _Kind(
+        ForgetConsumerGroup,
+        "forget_consumer_group",
+        lambda it: command_pb2.ForgetConsumerGroup(consumer_group=it.consumer_group),
+        lambda wire: ForgetConsumerGroup(wire.consumer_group),
+    ),
+)
+_BY_TYPE = {kind.type: kind for kind in _KINDS}
+_BY_FIELD = {kind.field: kind for kind in _KINDS}
