@@ -71,8 +71,8 @@ class Share:
 
 
 class OneQueue:
-    """What the broker's fetch asks for: a log with one queue (`ledger.broker.fetch.fetch`'s `Queues` and
-    `Readable`)."""
+    """What the broker's fetch asks for: a log with one queue (`ledger.broker.fetch.fetch`'s `ReadableQueues` and
+    `ReadableQueue`)."""
 
     def __init__(self, log: CommitLog, units: ConsumeQueue) -> None:
         self.log = log

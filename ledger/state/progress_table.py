@@ -181,6 +181,6 @@ def _check_end(key: ConsumedQueue, offset: int, end: int) -> None:
 
 def _fenced(key: ConsumedQueue, epoch: int) -> ConsumerFencedError:
     return ConsumerFencedError(
-        f"Queue {key.queue} of topic {key.topic_id} is not this member's any more (epoch {epoch}): another member of "
+        f"This member no longer owns queue {key.queue} of topic {key.topic_id} (epoch {epoch}): another member of "
         f"consumer group {key.consumer_group!r} owns it, or its offset was reset. If you still own it, claim it again."
     )

@@ -322,7 +322,7 @@ def test_the_log_is_held_trimmed_and_released(cluster: DevCluster, directory: Pa
     cut = asked("trim", "--before", f"{topic}:0:0")
     assert (cut["entries"], cut["held_by"]) == (0, ["spark/job-1"])
     beyond = run("cluster", "trim", "--before", f"{topic}:0:7", cwd=directory, status=1).stderr
-    assert b"offset 7 lies beyond the end" in beyond
+    assert b"offset 7 is after the end" in beyond
 
     assert asked("release", "spark/job-1") == {"name": "spark/job-1", "released": True}
     assert b"There is no hold of spark/job-1." in run("cluster", "release", "spark/job-1", cwd=directory).stderr

@@ -73,7 +73,7 @@ class TestWithALeader:
         error = error_of(fetched)
         assert type(error) is ReplicaBehindError
         assert fetched.error.code == error_pb2.REPLICA_BEHIND
-        assert f"it has {end}" in error.message
+        assert f"only up to offset {end}," in error.message
         assert error.retriable
 
     async def test_a_topic_that_a_follower_does_not_know_may_only_not_have_come_yet(self, fleet: Fleet) -> None:

@@ -191,6 +191,9 @@ def test_an_offset_outside_has_the_valid_range_in_its_error(queue: OneQueue) -> 
     beyond = queue.fetch(offset=2).error
     assert (beyond.code, beyond.first_offset, beyond.end_offset) == (error_pb2.OFFSET_BEYOND_END, 0, 1)
     below = queue.fetch(offset=-1).error
+    (kept,) = collect(queue, [QueueFetch(1, 0, -1)], 1).result.queues
+    assert kept.error is not None
+    assert kept.error.__traceback__ is None, "its frames hold the result, and with it views of the log"
     assert (below.code, below.first_offset, below.end_offset) == (error_pb2.OFFSET_TOO_LOW, 0, 1)
     queue.is_at_the_end = False
     assert queue.fetch(offset=2).error.code == error_pb2.REPLICA_BEHIND

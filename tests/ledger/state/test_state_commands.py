@@ -1,0 +1,89 @@
+"""Commands come back from their bytes as they were, and other bytes are refused."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from ledger.errors import InternalError
+from ledger.state import TopicQueueId
+from ledger.state.command_encoding import decode_command, encode_command
+from ledger.state.commands import (
+    AcknowledgedOffset,
+    AcknowledgeOffsets,
+    AddShard,
+    AlterTopic,
+    AssignQueues,
+    ClaimedQueue,
+    ClaimQueues,
+    Command,
+    CreateTopic,
+    DeleteTopic,
+    ForgetConsumerGroup,
+    ForgetHolds,
+    HoldLog,
+    JoinConsumerGroup,
+    LeaveConsumerGroup,
+    OpenTopic,
+    QueueEpoch,
+    QueueTarget,
+    ReleaseLog,
+    ReleaseQueues,
+    RenewQueues,
+    ResetOffset,
+    ResetOffsets,
+    TopicOpened,
+)
+from ledger.state.consumer_group_table import MemberDetails
+from ledger.v1 import command_pb2
+
+QUEUE = TopicQueueId(7, 2)
+MEMBER = MemberDetails("a", "billing", "north", 10_000, ((7, 4), (9, 1)), (QUEUE,))
+COMMANDS: list[Command] = [
+    CreateTopic("orders", 3, (0, 1, 0)),
+    CreateTopic("orders", 3),
+    AlterTopic(7, (0, 1, 0, 2)),
+    OpenTopic(7, "orders", (0, 1), 1_700_000_000_000),
+    TopicOpened(7, 4),
+    DeleteTopic(7),
+    AddShard(2, (3, 1), (b"3" * 16, b"1" * 16)),
+    HoldLog("backup", 60_000),
+    ReleaseLog("backup"),
+    ForgetHolds(),
+    JoinConsumerGroup("billing", "average", MEMBER, ((0, "north"), (1, "south"))),
+    LeaveConsumerGroup("billing", ("a", "b")),
+    AssignQueues("billing", 41, (QueueTarget(QUEUE, "a"), QueueTarget(TopicQueueId(7, 3), "")), goes_on=True),
+    ReleaseQueues("billing", "a", (QueueEpoch(QUEUE, 41),)),
+    RenewQueues("billing", (QUEUE,)),
+    ClaimQueues("billing", (ClaimedQueue(7, 2, 41, -1),)),
+    AcknowledgeOffsets("billing", (AcknowledgedOffset(7, 2, 41, 1, 1 << 40), AcknowledgedOffset(7, 3, 41, 0, 0))),
+    ResetOffsets("billing", (ResetOffset(7, 2, 12),)),
+    ForgetConsumerGroup("billing"),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: type(command).__name__)
+def test_a_command_comes_back_from_its_bytes(command: Command) -> None:
+    assert decode_command(encode_command(command)) == command
+    assert decode_command(memoryview(encode_command(command))) == command
+
+
+def test_every_kind_of_command_is_covered() -> None:
+    assert {type(command) for command in COMMANDS} == set(get_args(Command))
+    fields = {field.name for field in command_pb2.Command.DESCRIPTOR.fields}
+    written = {command_pb2.Command.FromString(encode_command(command)).WhichOneof("command") for command in COMMANDS}
+    assert written == fields
+
+
+def test_the_bytes_are_those_of_protobuf() -> None:
+    offsets = [command_pb2.AcknowledgedOffset(topic_id=7, queue=2, epoch=41, resets=1, offset=5)]
+    by_hand = command_pb2.AcknowledgeOffsets(consumer_group="billing", offsets=offsets)
+    command = AcknowledgeOffsets("billing", (AcknowledgedOffset(7, 2, 41, 1, 5),))
+    assert encode_command(command) == command_pb2.Command(acknowledge_offsets=by_hand).SerializeToString()
+
+
+@pytest.mark.parametrize(("body", "sentence"), [(b"\xff", "cannot be read"), (b"", "unknown to this program")])
+def test_other_bytes_are_refused(body: bytes, sentence: str) -> None:
+    with pytest.raises(InternalError, match=sentence):
+        decode_command(body)
