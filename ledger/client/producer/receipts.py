@@ -1,6 +1,6 @@
-"""What users await: a future for one message, or for a whole `send_many`.
+"""The receipts of sends: a future for one message, or for a whole `send_many`.
 
-A receipt turns the base offset of a batch into the result that its caller expects.
+A receipt makes the result of a send from the base offset of the batch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ledger.errors import DeliveryTimeoutError, LedgerError
 
 
 class SingleReceipt:
-    """For one message; its future may have been cancelled by then, which does not recall the message."""
+    """The receipt of one message. A cancelled future gets no result; the message is sent all the same."""
 
     __slots__ = ("_future", "_topic")
 
@@ -34,7 +34,7 @@ class SingleReceipt:
 
 
 class ManyReceipt:
-    """For all slices of one `send_many`, in their order."""
+    """The receipt of one `send_many`, with a receipt for each of its slices."""
 
     def __init__(self, topic: str) -> None:
         self.error: LedgerError | None = None
