@@ -324,7 +324,7 @@ class AssignedQueues:
 
 
 def _is_same(owned: Assignment, assigned: AssignedQueue) -> bool:
-    """Return whether the assignment is that of the claimed queue: the same topic id, and the same epoch if it has one."""
+    """Return whether the assignment is that of the claimed queue: the same topic id, and the same epoch or epoch 0."""
     return owned.topic_id == assigned.cursor.topic_id and owned.epoch in (0, assigned.epoch)
 
 

@@ -264,7 +264,7 @@ class ProducerBatch:
         self.keys = self.tags = self.headers = self.timestamps_ms = None
 
     def renumber(self, queue: int, epoch: int, first_sequence: int) -> None:
-        """Give the batch another number. It must not be in a log: under a second number its messages would be copies."""
+        """Give the batch another number. It must not be in a log, where a second number would make copies."""
         assert not self.in_flight
         self.data = batch_format.readdress(self.encoded, queue=queue, epoch=epoch, first_sequence=first_sequence)
         self.epoch, self.first_sequence = epoch, first_sequence
