@@ -13,7 +13,7 @@
 are for asyncio. All errors are subclasses of `LedgerError` and are defined in `ledgermq.errors`. The clients log below
 the logger `ledgermq`.
 
-A name is loaded when a program first uses it, so `import ledgermq` is quick. The packages `store`, `raft`, `ledger`,
+Python loads a name when a program first uses it, so `import ledgermq` is quick. The packages `store`, `raft`, `ledger`,
 `cluster` and `chaos` beside this one contain the implementation; their names may change in any version.
 """
 
