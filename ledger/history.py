@@ -38,7 +38,7 @@ class HistoryError(LedgerError):
     """A history file cannot be read or written. The message names the file, and the line if one is wrong."""
 
 
-class Outcome(StrEnum):
+class OperationOutcome(StrEnum):
     """How a send or a request of the administrator ended."""
 
     OK = "ok"
@@ -68,7 +68,7 @@ class Send:
 
     op: ClassVar[str] = "send"
     process: int
-    outcome: Outcome
+    outcome: OperationOutcome
     topic: str
     queue: int
     bound: bool
@@ -119,7 +119,7 @@ class Assign:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ProgressReport:
     """The offset of a consumer group in a queue, as the cluster reported it."""
 
     op: ClassVar[str] = "progress"
@@ -133,13 +133,13 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Admin:
+class AdminRequest:
     """Any other request to the cluster; `what` describes it in words."""
 
     op: ClassVar[str] = "admin"
     process: int
     what: str
-    outcome: Outcome
+    outcome: OperationOutcome
     error: str | None
     start: int
     end: int
@@ -155,10 +155,12 @@ class Close:
     start: int
 
 
-Operation = Open | Send | Poll | Assign | Progress | Admin | Close
-_KINDS: Mapping[str, type[Any]] = {kind.op: kind for kind in (Open, Send, Poll, Assign, Progress, Admin, Close)}
+Operation = Open | Send | Poll | Assign | ProgressReport | AdminRequest | Close
+_KINDS: Mapping[str, type[Any]] = {
+    kind.op: kind for kind in (Open, Send, Poll, Assign, ProgressReport, AdminRequest, Close)
+}
 _NAMES = {kind: dict.fromkeys(field.name for field in fields(kind)) for kind in _KINDS.values()}
-_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
+_OUTCOMES = {outcome.value: outcome for outcome in OperationOutcome}
 
 
 def now_ns() -> int:

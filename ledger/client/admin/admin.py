@@ -22,7 +22,7 @@ from ledger.client.connection.channels import failure
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.environment import PROCESS, Environment
 from ledger.client.connection.lifetime import AsyncLifetime
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.connection.routes import topic_of
 from ledger.client.producer.arguments import checked_key
 from ledger.client.producer.producer_batch import leaves_doubt
@@ -491,7 +491,7 @@ class _Creation:
         return response
 
 
-def _description(topic: Topic) -> TopicDescription:
+def _description(topic: RoutedTopic) -> TopicDescription:
     return TopicDescription(topic.name, topic.topic_id, topic.shards, topic.created_ms)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from ledger.client.connection.cluster_client import ClusterClient
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.records import QueueOffsets, TopicQueue
 from ledger.errors import InvalidArgumentError, UnknownQueueError
 from ledger.v1 import broker_pb2
@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def list_offsets(
-    client: ClusterClient, topic: Topic, queues: Sequence[int], *, node: int | None = None
+    client: ClusterClient, topic: RoutedTopic, queues: Sequence[int], *, node: int | None = None
 ) -> dict[int, QueueOffsets]:
     """Return the offsets of these queues, by queue number. `node`: ask this node instead of the shards' leaders."""
     found: dict[int, QueueOffsets] = {}

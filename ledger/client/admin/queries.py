@@ -11,7 +11,7 @@ from operator import attrgetter
 from ledger.client.admin.offsets import list_offsets
 from ledger.client.connection.channels import NodeStub
 from ledger.client.connection.cluster_client import ClusterClient
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.consumer.messages import decoded, messages_of
 from ledger.client.records import Message
 from ledger.errors import (
@@ -29,7 +29,7 @@ _FETCH_BYTES = 1  # a fetch returns at least one batch, whatever its size
 
 async def query_messages(
     client: ClusterClient,
-    topic: Topic,
+    topic: RoutedTopic,
     key: bytes,
     *,
     begin_ms: int | None,
@@ -60,7 +60,7 @@ async def query_messages(
 
 
 async def _of_shard(
-    client: ClusterClient, topic: Topic, request: broker_pb2.QueryMessagesRequest, node: int | None
+    client: ClusterClient, topic: RoutedTopic, request: broker_pb2.QueryMessagesRequest, node: int | None
 ) -> list[Message]:
     """Repeat the request until there are `max_messages` messages or the shard has no more."""
     found: list[Message] = []
@@ -76,7 +76,7 @@ async def _of_shard(
             return found
 
 
-async def get_message(client: ClusterClient, topic: Topic, queue: int, offset: int) -> Message:
+async def get_message(client: ClusterClient, topic: RoutedTopic, queue: int, offset: int) -> Message:
     """Return the message at this offset of this queue.
 
     Raises UnknownQueueError, InvalidArgumentError (a negative offset), OffsetTooLowError or OffsetBeyondEndError.
@@ -114,7 +114,7 @@ async def get_message(client: ClusterClient, topic: Topic, queue: int, offset: i
     return _messages(topic, queue, batch)[offset - batch.base_offset]
 
 
-def _messages(topic: Topic, queue: int, batch: broker_pb2.FetchedBatch) -> list[Message]:
+def _messages(topic: RoutedTopic, queue: int, batch: broker_pb2.FetchedBatch) -> list[Message]:
     return messages_of(
         decoded(batch.body, topic.name, queue, batch.base_offset),
         topic=topic.name,

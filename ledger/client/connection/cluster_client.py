@@ -16,7 +16,7 @@ import grpc.aio
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.channels import Connections, NodeStub, failure, parse_addresses
 from ledger.client.connection.environment import Environment
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.connection.routes import Routes
 from ledger.errors import (
     ClosedError,
@@ -162,7 +162,7 @@ class ClusterClient:
         task = asyncio.current_task()
         return self.closed and not (task is not None and task.cancelling())
 
-    async def topic(self, name: str, *, newest: bool = False) -> Topic:
+    async def topic(self, name: str, *, newest: bool = False) -> RoutedTopic:
         """Return the topic of this name. Raises UnknownTopicError.
 
         The leader of shard 0 is asked if the route table does not have the topic, and always with `newest`, because the

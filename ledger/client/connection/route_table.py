@@ -21,7 +21,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class RoutedTopic:
     """A topic. Queue i of the topic is in shard `shards[i]`."""
 
     name: str
@@ -31,7 +31,7 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
-class Leader:
+class KnownLeader:
     """The leader of a shard in `term`. `node` is 0 if no leader is known; `term` is then the last term with a leader.
 
     `doubted` means that the node did not answer as leader when a client asked it last.
@@ -48,8 +48,8 @@ class Said:
 
     cluster: str
     nodes: Mapping[int, str]
-    leaders: Mapping[int, Leader]
-    topics: Collection[Topic]
+    leaders: Mapping[int, KnownLeader]
+    topics: Collection[RoutedTopic]
     max_message_bytes: int
     # Index of the committed configuration that names these nodes; 0: the nodes come from the settings of the node.
     configuration: int = 0
@@ -88,10 +88,10 @@ class RouteTable:
         self.coordinators = 1  # number of shards that coordinate consumer groups
         self.nodes: dict[int, str] = {}  # the addresses at which this client reaches the nodes
         self.rooms: dict[int, str] = {}  # machine rooms, by node
-        self.leaders: dict[int, Leader] = {}
+        self.leaders: dict[int, KnownLeader] = {}
         # The newest reported term of each shard, with a leader or without.
         self._newest_terms: dict[int, int] = {}
-        self.topics: dict[str, Topic] = {}
+        self.topics: dict[str, RoutedTopic] = {}
         # `topics_index` of the newest report about all topics, and of newer reports about single topics.
         self._all_as_of = 0
         self._as_of: dict[str, int] = {}
@@ -126,7 +126,7 @@ class RouteTable:
 
         Returns `unknown` if no leader is known or the leader has not reported its machine room.
         """
-        leader = self.leaders.get(shard, Leader(0, 0))
+        leader = self.leaders.get(shard, KnownLeader(0, 0))
         return self.rooms.get(leader.node, unknown)
 
     def learn(self, said: Said) -> News:
@@ -170,22 +170,22 @@ class RouteTable:
         self._is_outside = self._is_outside or any(_same(address) in given for address in self._outside.values())
         self.nodes = {node: self.reached(node, address) for node, address in self._inside.items()}
 
-    def _learn_leader(self, shard: int, said: Leader) -> bool:
-        known, newest = self.leaders.setdefault(shard, Leader(0, 0)), self._newest_terms.get(shard, 0)
+    def _learn_leader(self, shard: int, said: KnownLeader) -> bool:
+        known, newest = self.leaders.setdefault(shard, KnownLeader(0, 0)), self._newest_terms.get(shard, 0)
         self._newest_terms[shard] = max(newest, said.term)
         if said.node and said.term >= known.term:
             self.leaders[shard] = said
             return said.node != known.node
         if not said.node and said.term > newest:
-            self.leaders[shard] = Leader(0, known.term)
+            self.leaders[shard] = KnownLeader(0, known.term)
         return False
 
     def hint(self, shard: int, node: int, address: str) -> bool:
         """Take the leader that a node named when it refused a request. Return whether the leader has changed."""
-        known = self.leaders.get(shard, Leader(0, 0))
+        known = self.leaders.get(shard, KnownLeader(0, 0))
         self._inside[node] = address
         self.nodes[node] = self.reached(node, address)
-        self.leaders[shard] = Leader(node, known.term)
+        self.leaders[shard] = KnownLeader(node, known.term)
         return node != known.node
 
     def doubt(self, shard: int, address: str) -> None:

@@ -15,7 +15,7 @@ import grpc.aio
 
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.channels import Connections
-from ledger.client.connection.route_table import Leader, RouteTable, Said, Topic
+from ledger.client.connection.route_table import KnownLeader, RoutedTopic, RouteTable, Said
 from ledger.errors import (
     LedgerError,
     NoLeaderError,
@@ -152,7 +152,7 @@ def _said(response: broker_pb2.GetRouteResponse, asked: Collection[str]) -> Said
     return Said(
         cluster=response.cluster,
         nodes={node.node: node.address for node in response.nodes},
-        leaders={shard.shard: Leader(shard.leader, shard.term) for shard in response.shards},
+        leaders={shard.shard: KnownLeader(shard.leader, shard.term) for shard in response.shards},
         topics=[topic_of(topic) for topic in response.topics],
         max_message_bytes=response.max_message_bytes,
         coordinators=response.coordinators,
@@ -164,5 +164,5 @@ def _said(response: broker_pb2.GetRouteResponse, asked: Collection[str]) -> Said
     )
 
 
-def topic_of(route: broker_pb2.TopicRoute) -> Topic:
-    return Topic(route.name, route.topic_id, tuple(route.shards), route.created_ms)
+def topic_of(route: broker_pb2.TopicRoute) -> RoutedTopic:
+    return RoutedTopic(route.name, route.topic_id, tuple(route.shards), route.created_ms)

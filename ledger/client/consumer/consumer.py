@@ -17,7 +17,7 @@ from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, list_of
 from ledger.client.connection.cluster_client import ClusterClient, no_topic
 from ledger.client.connection.environment import PROCESS, Environment
 from ledger.client.connection.lifetime import AsyncLifetime
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.consumer.cursor import Cursor, QueueBatch
 from ledger.client.consumer.fetcher import FetchSettings
 from ledger.client.consumer.queue_readers import QueueReaders
@@ -113,7 +113,7 @@ class AsyncConsumer(AsyncLifetime):
             rng=rng or random.Random(),
             environment=_environment,
         )
-        self._topics: dict[str, Topic] = {}
+        self._topics: dict[str, RoutedTopic] = {}
         self._current: Cursor | None = None
 
     async def start(self) -> None:
@@ -294,7 +294,7 @@ class AsyncConsumer(AsyncLifetime):
             cursors += [self._cursor_at(topic, queue, starts[queue]) for queue in queues]
         return cursors
 
-    def _cursor_at(self, topic: Topic, queue: int, offset: int) -> tuple[Cursor, int]:
+    def _cursor_at(self, topic: RoutedTopic, queue: int, offset: int) -> tuple[Cursor, int]:
         """Return a new cursor and the shard of its queue."""
         cursor = Cursor(topic.name, topic.topic_id, queue, offset=offset, tags=self._tags, check_crcs=self._check_crcs)
         return cursor, topic.shards[queue]
@@ -316,7 +316,7 @@ class AsyncConsumer(AsyncLifetime):
             self._readers.add(self._cursor_at(topic, queue, 0) for queue in wanted)
         self._news.set()
 
-    def _queues_of(self, topic: Topic) -> list[int]:
+    def _queues_of(self, topic: RoutedTopic) -> list[int]:
         everything = range(len(topic.shards))
         if self._only_queues is None:
             return list(everything)

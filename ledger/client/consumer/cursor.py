@@ -30,7 +30,7 @@ class QueueBatch(NamedTuple):
     batch: Batch
 
 
-class Block:
+class FetchedBlock:
     """One fetched batch. It is decoded when its first message is taken."""
 
     __slots__ = ("_messages", "_taken", "append_time_ms", "base_offset", "body", "first_offset", "term")
@@ -105,7 +105,7 @@ class Cursor:
         self.buffered_bytes = 0
         # Messages that were skipped because they were no longer kept.
         self.skipped = 0
-        self._blocks: deque[Block] = deque()
+        self._blocks: deque[FetchedBlock] = deque()
         self._tags = tags
         self._check_crcs = check_crcs
 
@@ -131,7 +131,7 @@ class Cursor:
 
     def fetched(self, base_offset: int, term: int, body: bytes, append_time_ms: int = 0) -> None:
         """Add a batch that was fetched at `fetch_offset`. The caller then calls `passed` with the next fetch offset."""
-        self._blocks.append(Block(base_offset, max(base_offset, self.fetch_offset), term, append_time_ms, body))
+        self._blocks.append(FetchedBlock(base_offset, max(base_offset, self.fetch_offset), term, append_time_ms, body))
         self.buffered_bytes += len(body)
 
     def passed(self, next_offset: int) -> None:
@@ -168,7 +168,7 @@ class Cursor:
             batches.append(QueueBatch(self.queue, block.base_offset, batch))
         return batches
 
-    def _front(self) -> Block | None:
+    def _front(self) -> FetchedBlock | None:
         """Return the first block that has messages, opened; None if there is none or the next batch is damaged."""
         self._drop_exhausted()
         while self._blocks and not self._blocks[0].opened:
@@ -183,7 +183,7 @@ class Cursor:
         while self._blocks and self._blocks[0].exhausted:
             self.buffered_bytes -= len(self._blocks.popleft().body)
 
-    def _decoded(self, block: Block) -> Batch | None:
+    def _decoded(self, block: FetchedBlock) -> Batch | None:
         """Return the block's batch. If the batch is damaged, set `error` and return None.
 
         All blocks are then dropped: handing out later messages would hide that messages are missing.

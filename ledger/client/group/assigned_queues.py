@@ -20,7 +20,7 @@ from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.consumer.fetcher import FetchSettings
 from ledger.client.consumer.fetchers import Fetchers
 from ledger.client.group.assigned_queue import AssignedQueue
-from ledger.client.group.claiming import AssignmentSettings, Claims
+from ledger.client.group.claiming import AssignmentSettings, MemberClaims
 from ledger.client.group.group_membership import Assignment, AssignmentSource, View
 from ledger.client.records import Message, TopicQueue
 from ledger.errors import ClosedError, ConsumerFencedError, LedgerError, OffsetTooLowError, UnknownTopicError, from_wire
@@ -51,7 +51,7 @@ class AssignedQueues:
         self._client = client
         self._member = member
         self._settings = settings
-        self._claims = Claims(client, settings)
+        self._claims = MemberClaims(client, settings)
         self._on_news = on_news
         self._view: View = {}
         self._by_place: dict[TopicQueue, AssignedQueue] = {}

@@ -45,7 +45,7 @@ class AssignmentSettings:
     release_s: float
 
 
-class Claims:
+class MemberClaims:
     """Claims queues for one consumer."""
 
     def __init__(self, client: ClusterClient, settings: AssignmentSettings) -> None:

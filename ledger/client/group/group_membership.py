@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ledger.client.connection.cluster_client import ClusterClient, no_topic
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.records import TopicQueue
 from ledger.consumer_groups import BY_ROOM, coordinator_shard
 from ledger.errors import ClosedError, LedgerError, UnknownMemberError, UnknownQueueError, UnknownTopicError
@@ -84,7 +84,7 @@ class GroupMember:
         self._names = topics
         self._coordinator = coordinator_shard(settings.consumer_group, client.routes.table.coordinators)
         # The topics of the last join.
-        self._joined: list[Topic] = []
+        self._joined: list[RoutedTopic] = []
         # The machine rooms of shards at the last join.
         self._rooms: Mapping[int, str] = {}
         self._version = 0
@@ -105,7 +105,7 @@ class GroupMember:
             await self._client.routes.refresh_all()
         await self._join(topics)
 
-    async def _join(self, topics: list[Topic]) -> None:
+    async def _join(self, topics: list[RoutedTopic]) -> None:
         """Join, or join again with changed topics or machine rooms. Raises LedgerError."""
         settings, rooms = self._settings, self._known_rooms()
         request = consumer_group_pb2.JoinRequest(
@@ -125,7 +125,7 @@ class GroupMember:
         await self._client.call(self._coordinator, lambda stub, seconds: stub.Join(request, timeout=seconds))
         self._joined, self._rooms, self._version = topics, rooms, 0
 
-    def _configured(self, topics: list[Topic]) -> list[consumer_group_pb2.QueueEpoch]:
+    def _configured(self, topics: list[RoutedTopic]) -> list[consumer_group_pb2.QueueEpoch]:
         """Return the configured queues, without those of topics that do not exist.
 
         Raises UnknownTopicError if a queue's topic is not subscribed, and UnknownQueueError if a topic has no such
@@ -263,7 +263,7 @@ class GroupMember:
             await self._join(topics)
         self._is_stale = topics != self._topics_there()
 
-    def _topics_there(self) -> list[Topic]:
+    def _topics_there(self) -> list[RoutedTopic]:
         known = self._client.routes.table.topics
         return [known[name] for name in self._names if name in known]
 

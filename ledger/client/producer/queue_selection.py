@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ledger.client.connection.cluster_client import ClusterClient
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.producer.producer_batch import Piece
 from ledger.client.producer.queue_selector import QueueSelector, UnplacedMessage, selected
 from ledger.client.producer.queue_sequencer import QueueSequencer
@@ -152,7 +152,7 @@ class QueueSelection:
         elif sequencers.queues < len(route.shards):
             sequencers.extend(self._sequencers_of(route, sequencers.queues))
 
-    def _sequencers_of(self, route: Topic, first: int = 0) -> list[QueueSequencer]:
+    def _sequencers_of(self, route: RoutedTopic, first: int = 0) -> list[QueueSequencer]:
         """Return new sequencers for the topic's queues from number `first` on."""
         return [
             self._make_sequencer(route.topic_id, queue, route.shards[queue])

@@ -12,7 +12,7 @@ import google_crc32c
 
 from ledger.client.producer.producer_batch import NONE, Acknowledged, BatchResult, Piece, ProducerBatch, Receipt
 from ledger.errors import DeliveryTimeoutError, LedgerError
-from ledger.history import Close, HistoryWriter, Open, Outcome, Send, now_ns
+from ledger.history import Close, HistoryWriter, Open, OperationOutcome, Send, now_ns
 
 
 class Recorder:
@@ -35,7 +35,7 @@ class Recorder:
             receipt.learn(results.queue, results.batch, sequence)
             sequence += count if sequence != NONE else 0
 
-    def write(self, recorded: _Recorded, outcome: Outcome, offset: int | None, error: str | None) -> None:
+    def write(self, recorded: _Recorded, outcome: OperationOutcome, offset: int | None, error: str | None) -> None:
         self._writer.write(
             Send(
                 self._process,
@@ -95,10 +95,12 @@ class _Recorded:
         self.doubtful = batch.doubtful or batch.in_flight
 
     def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None:
-        self._recorder.write(self, Outcome.OK, first_offset, None)
+        self._recorder.write(self, OperationOutcome.OK, first_offset, None)
         self._inner.acknowledged(queue, first_offset, count, answer)
 
     def failed(self, error: LedgerError) -> None:
         doubtful = self.doubtful or (isinstance(error, DeliveryTimeoutError) and error.maybe_committed)
-        self._recorder.write(self, Outcome.UNKNOWN if doubtful else Outcome.FAIL, None, type(error).__name__)
+        self._recorder.write(
+            self, OperationOutcome.UNKNOWN if doubtful else OperationOutcome.FAIL, None, type(error).__name__
+        )
         self._inner.failed(error)

@@ -17,7 +17,7 @@ from ledger.errors import ClosedError
 T = TypeVar("T")
 
 
-class Client(Protocol):
+class AsyncClient(Protocol):
     """An interface: an asyncio client, which is started once and stopped once."""
 
     async def start(self) -> None: ...
@@ -95,7 +95,7 @@ async def made(make: Callable[[], T]) -> T:
     return make()
 
 
-def started(client: Client, name: str) -> LoopThread:
+def started(client: AsyncClient, name: str) -> LoopThread:
     """Start the client on a new thread, and return the thread. Raises the error of the client's start."""
     thread = LoopThread(name)
     try:
@@ -106,7 +106,7 @@ def started(client: Client, name: str) -> LoopThread:
     return thread
 
 
-def stopped(client: Client, thread: LoopThread) -> None:
+def stopped(client: AsyncClient, thread: LoopThread) -> None:
     """Stop the client and end its thread. The call is idempotent."""
     try:
         with contextlib.suppress(ClosedError):  # the client was closed, or another thread is closing it

@@ -46,7 +46,7 @@ _ANSWER_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class TaskIdentity:
     """The producer id and epoch of a task's rows. They are the same in every attempt of the task."""
 
     producer_id: int
@@ -54,7 +54,7 @@ class Identity:
 
 
 @dataclass(slots=True)
-class Sent:
+class SentRows:
     """The number of committed rows; `known` of them were committed by an earlier attempt."""
 
     rows: int = 0
@@ -81,8 +81,8 @@ class _Numbered:
 class NumberedSender:
     """Sends the rows of one task."""
 
-    def __init__(self, client: ClusterClient, identity: Identity, codec: Codec) -> None:
-        self.sent = Sent()
+    def __init__(self, client: ClusterClient, identity: TaskIdentity, codec: Codec) -> None:
+        self.sent = SentRows()
         self._client = client
         self._identity = identity
         self._codec = codec

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ledger.batch import Headers
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.producer.arguments import checked_headers, checked_tag
 from ledger.client.producer.slices import cuts
 from ledger.errors import InvalidArgumentError, MessageTooLargeError
@@ -55,7 +55,7 @@ class Content:
 class Slice:
     """The rows of one batch. Their content is copied from the table only when it is needed, to save memory."""
 
-    topic: Topic
+    topic: RoutedTopic
     queue: int
     table: Table
     rows: Rows
@@ -136,7 +136,7 @@ def _by_content(table: Table) -> Table:
 # -- queues and batches
 
 
-def slices(table: Table, topic_of: Callable[[str], Topic], first_queue: int) -> Iterator[Slice]:
+def slices(table: Table, topic_of: Callable[[str], RoutedTopic], first_queue: int) -> Iterator[Slice]:
     """Yield the rows of each batch in the order in which the batches are sent.
 
     Rows without a key go to the queues of their topic in turn, beginning with `first_queue`.
@@ -147,7 +147,7 @@ def slices(table: Table, topic_of: Callable[[str], Topic], first_queue: int) -> 
         yield from _of_topic(table.take(rows), topic_of(name), first_queue)
 
 
-def _of_topic(table: Table, topic: Topic, first_queue: int) -> Iterator[Slice]:
+def _of_topic(table: Table, topic: RoutedTopic, first_queue: int) -> Iterator[Slice]:
     queues = len(topic.shards)
     of_key = _queues(table["key"], queues)
     sizes = _sizes(table)

@@ -27,7 +27,7 @@ from ledger.spark.source.schema import COLUMNS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ledger.spark.sink.numbered_sender import Identity
+    from ledger.spark.sink.numbered_sender import TaskIdentity
 
 _BYTES = ("binary", "string")
 _TYPES = {
@@ -95,11 +95,11 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, query: 
     return Written(sender.sent.rows, sender.sent.known)
 
 
-def identity(query: str, partition: int, epoch: int) -> Identity:
+def identity(query: str, partition: int, epoch: int) -> TaskIdentity:
     """Return the producer id and epoch of a task: the same in all attempts, and different from those of other tasks."""
-    from ledger.spark.sink.numbered_sender import Identity
+    from ledger.spark.sink.numbered_sender import TaskIdentity
 
-    return Identity(xxhash.xxh3_64_intdigest(f"{query}/{partition}".encode()), epoch)
+    return TaskIdentity(xxhash.xxh3_64_intdigest(f"{query}/{partition}".encode()), epoch)
 
 
 def check_columns(schema: StructType, options: WriteOptions) -> None:

@@ -19,7 +19,7 @@ from ledger.client.admin.offsets import list_offsets, offsets_for_times
 from ledger.client.connection.channels import NodeStub
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.environment import PROCESS
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.connection.routes import topic_of
 from ledger.client.records import QueueOffsets, TopicQueue
 from ledger.client.sync.loop_thread import LoopThread
@@ -31,7 +31,7 @@ from ledger.errors import (
     StorageFailedError,
     UnavailableError,
 )
-from ledger.spark.source.ranges import Range
+from ledger.spark.source.ranges import OffsetRange
 from ledger.topics import TOPICS_SHARD, is_system_topic
 from ledger.v1 import broker_pb2
 
@@ -43,10 +43,10 @@ FETCH_BYTES = 4 << 20
 # How long a replica that lags may wait for the wanted messages.
 _WAIT_MS = 500
 
-_open: dict[tuple[int, tuple[str, ...]], Connection] = {}
+_open: dict[tuple[int, tuple[str, ...]], SparkConnection] = {}
 
 
-def connection_to(servers: tuple[str, ...]) -> Connection:
+def connection_to(servers: tuple[str, ...]) -> SparkConnection:
     """Return this process's connection to these servers, which is opened at first use.
 
     Raises UnavailableError if no node answers.
@@ -55,7 +55,7 @@ def connection_to(servers: tuple[str, ...]) -> Connection:
     for stale in [key for key in _open if key[0] != here[0]]:
         del _open[stale]  # a connection of the parent process, whose thread does not exist after the fork
     if here not in _open:
-        _open[here] = Connection(servers)
+        _open[here] = SparkConnection(servers)
     return _open[here]
 
 
@@ -67,7 +67,7 @@ class Fetched:
     queue: broker_pb2.FetchedQueue
 
 
-class Connection:
+class SparkConnection:
     """A connection to a cluster, made by `connection_to`."""
 
     def __init__(self, servers: tuple[str, ...]) -> None:
@@ -101,15 +101,15 @@ class Connection:
 
     # -- topics, offsets and members
 
-    def topics(self, names: Iterable[str]) -> list[Topic]:
+    def topics(self, names: Iterable[str]) -> list[RoutedTopic]:
         """Return these topics as shard 0's leader knows them now. Raises UnknownTopicError."""
 
-        async def ask() -> list[Topic]:
+        async def ask() -> list[RoutedTopic]:
             return [await self.client.topic(name, newest=True) for name in names]
 
         return self.run(ask())
 
-    def topics_like(self, pattern: str) -> list[Topic]:
+    def topics_like(self, pattern: str) -> list[RoutedTopic]:
         """Return the topics whose whole name matches the regular expression, sorted by name, without system topics."""
         request = broker_pb2.GetRouteRequest(linearizable=True)
         response = self.run(self.client.call(TOPICS_SHARD, lambda stub, s: stub.GetRoute(request, timeout=s)))
@@ -117,7 +117,7 @@ class Connection:
         names = [topic for topic in response.topics if fits(topic.name) and not is_system_topic(topic.name)]
         return sorted(map(topic_of, names), key=lambda topic: topic.name)
 
-    def offsets(self, topic: Topic, queues: Sequence[int]) -> dict[int, QueueOffsets]:
+    def offsets(self, topic: RoutedTopic, queues: Sequence[int]) -> dict[int, QueueOffsets]:
         """Return the first and end offsets of these queues; the end offset counts committed messages only."""
         return self.run(list_offsets(self.client, topic, queues)) if queues else {}
 
@@ -135,7 +135,7 @@ class Connection:
     # -- messages
 
     def fetch(
-        self, wanted: Range, offset: int, node: int | None, tag_hashes: Sequence[int], timeout_ms: float
+        self, wanted: OffsetRange, offset: int, node: int | None, tag_hashes: Sequence[int], timeout_ms: float
     ) -> Future[Fetched]:
         """Fetch batches of the range from `offset` on, from this node or, if `node` is None, from the shard's leader.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ledger.client.consumer.tags import wanted_tags
 from ledger.errors import InvalidArgumentError
-from ledger.spark.source.options import Options, boolean, regular_expression, topic_list
+from ledger.spark.source.options import GivenOptions, boolean, regular_expression, topic_list
 
 LOG_OPTIONS = (
     *("path", "paths", "subscribe", "subscribePattern", "replica", "committed"),
@@ -41,7 +41,7 @@ class LogOptions:
 
 def log_options(given: Mapping[str, str]) -> LogOptions:
     """Return the checked options. Raises InvalidArgumentError."""
-    options = Options(given, LOG_OPTIONS)
+    options = GivenOptions(given, LOG_OPTIONS)
     if options.first_of("subscribe") and options.first_of("subscribePattern"):
         raise InvalidArgumentError(
             'Give only one of the options "subscribe" and "subscribePattern"; without both, all topics are read.'
@@ -58,7 +58,7 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
     )
 
 
-def _paths(options: Options) -> tuple[str, ...]:
+def _paths(options: GivenOptions) -> tuple[str, ...]:
     """Return the paths of .load(path), .load([path, ...]) or the option `path`, with wildcards expanded.
 
     A text may name several paths, separated by commas.

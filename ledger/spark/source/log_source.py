@@ -41,10 +41,10 @@ class DefaultSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         check_schema(schema)
-        return LogReader(log_options(self.options), schema)
+        return LogTableReader(log_options(self.options), schema)
 
 
-class LogReader(DataSourceReader):
+class LogTableReader(DataSourceReader):
     """Reads logs as a table. Spark calls its methods."""
 
     def __init__(self, options: LogOptions, schema: StructType) -> None:

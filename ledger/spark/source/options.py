@@ -93,7 +93,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = None) -> 
 
     `streaming`: True for a stream, False for a batch, None if it is not known yet.
     """
-    options = Options(given, READ_OPTIONS)
+    options = GivenOptions(given, READ_OPTIONS)
     starting = _starting(options, LATEST if streaming else EARLIEST)
     ending = _ending(options)
     if streaming is False and starting == LATEST:
@@ -119,7 +119,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = None) -> 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
     """Return the checked options of a sink. Raises InvalidArgumentError."""
-    options = Options(given, WRITE_OPTIONS)
+    options = GivenOptions(given, WRITE_OPTIONS)
     return WriteOptions(
         servers=_servers(options),
         topic=options.optional("topic", _topic),
@@ -130,7 +130,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     )
 
 
-class Options:
+class GivenOptions:
     """The given options as strings, by name; upper and lower case are equal.
 
     The constructor raises InvalidArgumentError if a name is not in `known`.
@@ -172,7 +172,7 @@ class Options:
         return InvalidArgumentError(f'The option "{name}" is "{self._values.get(name)}": {reason}.')
 
 
-def _servers(options: Options) -> tuple[str, ...]:
+def _servers(options: GivenOptions) -> tuple[str, ...]:
     from ledger.client.connection.channels import (
         parse_addresses,  # here, because Spark imports this module to learn a name
     )
@@ -185,7 +185,7 @@ def _servers(options: Options) -> tuple[str, ...]:
     return options.get(name, parse_addresses, ())
 
 
-def _selection(options: Options) -> Selection:
+def _selection(options: GivenOptions) -> Selection:
     given = [name for name in SELECTIONS if options.first_of(name)]
     if len(given) != 1:
         told = f"{' and '.join(given)} are" if given else "none is"
@@ -199,7 +199,7 @@ def _selection(options: Options) -> Selection:
             return Selection(assigned=options.optional("assign", queues_from))
 
 
-def _starting(options: Options, default: Position) -> Position:
+def _starting(options: GivenOptions, default: Position) -> Position:
     """Return the start of reading. The precedence is Kafka's: one time, times by queue, offsets."""
     strict = options.get("startingOffsetsByTimestampStrategy", _one_of(("error", "latest")), "error") == "error"
     if options.first_of("startingTimestamp"):
@@ -209,7 +209,7 @@ def _starting(options: Options, default: Position) -> Position:
     return options.get("startingOffsets", positions_from, default)
 
 
-def _ending(options: Options) -> Position:
+def _ending(options: GivenOptions) -> Position:
     if options.first_of("endingTimestamp"):
         return options.get("endingTimestamp", lambda text: Position(time_ms=_time(text)), LATEST)
     if options.first_of("endingOffsetsByTimestamp"):
@@ -217,7 +217,7 @@ def _ending(options: Options) -> Position:
     return options.get("endingOffsets", lambda text: positions_from(text, ending=True), LATEST)
 
 
-def _name(options: Options) -> tuple[str, int] | None:
+def _name(options: GivenOptions) -> tuple[str, int] | None:
     producer, epoch = options.optional("producer", _not_empty), options.optional("epoch", _epoch)
     if (producer is None) != (epoch is None):
         raise InvalidArgumentError(

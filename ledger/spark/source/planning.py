@@ -11,13 +11,13 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.records import QueueOffsets, TopicQueue
 from ledger.errors import InvalidArgumentError, OffsetOutOfRangeError, UnknownQueueError, UnknownTopicError
-from ledger.spark.source.connection import Connection, connection_to
+from ledger.spark.source.connection import SparkConnection, connection_to
 from ledger.spark.source.options import ReadOptions
 from ledger.spark.source.positions import EARLIEST_OFFSET, LATEST_OFFSET, Offsets, Position
-from ledger.spark.source.ranges import Range, split
+from ledger.spark.source.ranges import OffsetRange, split
 
 log = logging.getLogger("ledgermq.spark")
 
@@ -32,7 +32,7 @@ class DataLossError(OffsetOutOfRangeError):
 class Contents:
     """The selected topics, and the present offsets of each selected queue."""
 
-    topics: Mapping[str, Topic]
+    topics: Mapping[str, RoutedTopic]
     offsets: Mapping[TopicQueue, QueueOffsets]
 
     @property
@@ -47,7 +47,7 @@ class Planner:
         self._options = options
 
     @property
-    def _connection(self) -> Connection:
+    def _connection(self) -> SparkConnection:
         return connection_to(self._options.servers)
 
     def contents(self) -> Contents:
@@ -67,7 +67,7 @@ class Planner:
                 offsets[TopicQueue(topic.name, queue)] = found
         return Contents({topic.name: topic for topic in topics}, offsets)
 
-    def _queues(self, topic: Topic) -> list[int]:
+    def _queues(self, topic: RoutedTopic) -> list[int]:
         if self._options.selection.assigned is None:
             return list(range(len(topic.shards)))
         queues = self._options.selection.assigned[topic.name]
@@ -127,7 +127,7 @@ class Planner:
 
     # -- ranges
 
-    def ranges(self, starts: QueueMap, ends: QueueMap, contents: Contents) -> list[Range]:
+    def ranges(self, starts: QueueMap, ends: QueueMap, contents: Contents) -> list[OffsetRange]:
         """Return the ranges to read, at least `minPartitions` if possible. A queue without messages has no range."""
         ranges = []
         for place, end in ends.items():
@@ -137,7 +137,9 @@ class Planner:
                 continue
             start = self._still_there(place, starts.get(place, 0), end, offsets)
             if start < end <= offsets.end_offset:
-                ranges.append(Range(topic.name, topic.topic_id, place.queue, topic.shards[place.queue], start, end))
+                ranges.append(
+                    OffsetRange(topic.name, topic.topic_id, place.queue, topic.shards[place.queue], start, end)
+                )
         return self._with_replicas(split(ranges, self._options.min_partitions))
 
     def _still_there(self, place: TopicQueue, start: int, end: int, offsets: QueueOffsets) -> int:
@@ -164,7 +166,7 @@ class Planner:
             )
         log.warning("%s; reading the remaining messages, because failOnDataLoss is false.", sentence)
 
-    def _with_replicas(self, ranges: list[Range]) -> list[Range]:
+    def _with_replicas(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
         """Return the ranges with the nodes to ask. If all replicas are read, there is one range for each replica."""
         replica = self._options.replica
         if replica == "leader" or not ranges:

@@ -19,7 +19,7 @@ from ledger.errors import LedgerError, OffsetTooLowError, UnknownTopicError
 from ledger.hashing import tag_hash
 from ledger.spark.source.connection import REQUEST_TIMEOUT_MS, Fetched, connection_to, retries_elsewhere
 from ledger.spark.source.options import ReadOptions
-from ledger.spark.source.ranges import Range
+from ledger.spark.source.ranges import OffsetRange
 from ledger.spark.source.row_gatherer import Origin, RowGatherer
 from ledger.v1 import broker_pb2
 
@@ -29,7 +29,7 @@ log = logging.getLogger("ledgermq.spark")
 _ELSEWHERE_AFTER_MS = 2_000
 
 
-def read_range(wanted: Range, options: ReadOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_range(wanted: OffsetRange, options: ReadOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield all messages of the range in order, with the columns of `schema`. Raises LedgerError."""
     gatherer = RowGatherer(schema, wanted.topic, wanted.queue, options.tags)
     for answer in _Reader(wanted, options).answers():
@@ -47,7 +47,7 @@ class _Answer:
 
 
 class _Reader:
-    def __init__(self, wanted: Range, options: ReadOptions) -> None:
+    def __init__(self, wanted: OffsetRange, options: ReadOptions) -> None:
         self._wanted = wanted
         self._options = options
         self._connection = connection_to(options.servers)

@@ -14,7 +14,7 @@ from ledger.client.records import TopicQueue
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class OffsetRange:
     """The messages [start, end) of a queue.
 
     `nodes` are the nodes to ask, each if the previous one fails; empty: the leader of the shard.
@@ -33,7 +33,7 @@ class Range:
         return self.end - self.start
 
 
-def split(ranges: Sequence[Range], least: int | None) -> list[Range]:
+def split(ranges: Sequence[OffsetRange], least: int | None) -> list[OffsetRange]:
     """Return the same messages in at least `least` ranges, if there are enough messages; None: unchanged."""
     total = sum(each.size for each in ranges)
     if least is None or len(ranges) >= least or total == 0:
@@ -41,7 +41,7 @@ def split(ranges: Sequence[Range], least: int | None) -> list[Range]:
     return [part for each in ranges for part in cut(each, max(1, math.ceil(each.size / total * least)))]
 
 
-def cut(whole: Range, parts: int) -> Iterable[Range]:
+def cut(whole: OffsetRange, parts: int) -> Iterable[OffsetRange]:
     """Yield up to `parts` ranges of about equal size. None of them is empty."""
     edges = [whole.start + whole.size * part // parts for part in range(parts + 1)]
     for start, end in zip(edges, edges[1:], strict=False):  # noqa: RUF007
