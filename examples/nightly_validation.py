@@ -1,7 +1,7 @@
 """An operator's nightly validation: it checks every replica of a running cluster, and its exit status suits cron.
 
 The script asks the cluster for its nodes, reads their logs over HTTP, and prints a report. The exit status is 0 if all
-replicas agree, 1 if something is wrong, and 2 if a replica could not be checked.
+replicas agree, 1 if something is wrong, and 2 if something could not be judged.
 
 The command line does the same: `ledgermq validate http://HOST:PORT ...`.
 """

@@ -122,9 +122,9 @@ class QueueSelection:
         error: LedgerError | None = None
         try:
             route = await self._client.topic(topic)
-            if self._asks_for_more(topic, len(route.shards)):  # it may have them by now
+            if self._asks_for_more(topic, len(route.shards)):  # the topic may have more queues by now
                 route = await self._client.topic(topic, newest=True)
-            if topic not in self._topics:  # or it grew by what was learned just now
+            if topic not in self._topics:  # otherwise `_changed` has extended its sequencers already
                 sequencers = self._sequencers_of(route)
                 self._topics[topic] = TopicQueueSelector(
                     topic, route.topic_id, sequencers, self._first_queue, self._is_available

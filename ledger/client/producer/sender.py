@@ -169,9 +169,9 @@ class Sender:
             self._stream(address, sequencer.shard).submit(sequencer, dispatch.batches)
             return
         self._client.routes.refresh_soon()
-        nobody = no_leader(sequencer.shard)
+        error = no_leader(sequencer.shard)
         self._accumulator.faults.failed(sequencer.shard, self._now())
-        self._take_back([AttemptResult(sequencer, batch, nobody, sent=False) for batch in dispatch.batches])
+        self._take_back([AttemptResult(sequencer, batch, error, sent=False) for batch in dispatch.batches])
 
     def _stream(self, address: str, shard: int) -> ProduceStream:
         stream = self._streams.get((address, shard))

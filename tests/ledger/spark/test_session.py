@@ -56,7 +56,7 @@ def test_a_local_worker_that_waits_while_the_session_ends_says_nothing(monkeypat
 @pytest.mark.parametrize(
     ("script", "told"),
     [
-        ("echo 'openjdk version \"11.0.2\" 2019-01-15' >&2", "JAVA is Java 11, which is too old: install Java 17 or newer"),
+        ("echo 'openjdk version \"11.0.2\" 2019-01-15' >&2", "JAVA is Java 11, which is too old: install Java 17"),
         ("echo 'java version \"1.8.0_392\"' >&2", "JAVA is Java 8, which is too old: install Java 17 or newer"),
         ("echo 'no such runtime' >&2; exit 3", "JAVA does not run"),
         (None, "Spark needs Java, and Java was not found: install Java 17 or newer"),
