@@ -19,7 +19,7 @@ from pathlib import Path
 from bench.tables import options, show
 from chaos.live.checker.columns import columns_of
 from chaos.live.checker.verdict import judge
-from ledger.history import HistoryWriter, Open, Operation, Outcome, Poll, Send, read_history
+from ledger.history import HistoryWriter, Open, Operation, OperationOutcome, Poll, Send, read_history
 
 TOPIC, QUEUES, NODES = "orders", 8, (1, 2, 3)
 PRODUCERS = 96
@@ -52,8 +52,8 @@ def history(rounds: int) -> Iterator[Operation]:
             offset, queue = sequence * SHARE + producer // QUEUES, producer % QUEUES
             crcs, sizes, now = [_crc(producer, sequence)], [MESSAGE_BYTES], now + 2
             yield Send(
-                producer, Outcome.OK, TOPIC, queue, True, offset, _name(producer), 0, sequence, crcs, sizes, None,
-                now, now + 1,
+                producer, OperationOutcome.OK, TOPIC, queue, True, offset, _name(producer), 0, sequence, crcs, sizes,
+                None, now, now + 1,
             )  # fmt: skip
     for node in NODES:
         for queue in range(QUEUES):

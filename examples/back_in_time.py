@@ -1,6 +1,7 @@
-"""A consumer group goes back in time: what was sent since a moment is consumed once more, while its member goes on.
+"""A consumer group goes back in time: it consumes again all messages sent since a point in time, while its member runs.
 
-As after a bug in the consumer: it was fixed, and what came since it appeared has to be done again.
+This is useful after a bug in a consumer: the bug was fixed, and the messages since its deployment must be processed
+again.
 """
 
 import os
@@ -29,14 +30,14 @@ def main() -> None:
                 producer.send(TOPIC, b"%d" % value)
             assert read(consumer, 10) == list(range(10))
 
-            deployed = datetime.now(UTC)  # the bug
-            time.sleep(0.01)  # append times are in whole milliseconds
+            deployed = datetime.now(UTC)  # the time at which the bug was deployed
+            time.sleep(0.01)  # append times are whole milliseconds
             for value in range(10, 16):
                 producer.send(TOPIC, b"%d" % value)
             assert read(consumer, 6) == list(range(10, 16))
 
             for one in admin.reset_offsets(GROUP, deployed, dry_run=True):
-                print(f"would go from {one.before} to {one.after} in queue {one.queue}")
+                print(f"queue {one.queue}: the offset would be reset from {one.before} to {one.after}")
             admin.reset_offsets(GROUP, deployed)
             again = read(consumer, 6)
             print(f"consumed again: {again}")

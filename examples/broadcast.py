@@ -1,7 +1,7 @@
-"""A broadcast: every instance of a service keeps all prices in memory, and after a restart goes on where it was.
+"""A broadcast: every instance of a service keeps all prices in memory, and continues at its offset after a restart.
 
-Two instances get every message. One of them is stopped, misses some, and comes back under its name: the cluster has
-kept how far it had come, so it gets what it has missed, and nothing else.
+Two instances receive every message. One instance is stopped, misses some messages, and starts again under the same
+name. The cluster has stored its offset, so the instance receives exactly the messages that it has missed.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ GROUP = f"caches-{RUN}"
 
 
 class Cache:
-    """One instance of the service. What it is called must be the same after a restart, and no other one's."""
+    """One instance of the service. Its name must be unique, and the same after a restart."""
 
     def __init__(self, instance: str) -> None:
         self.prices: dict[bytes, bytes] = {}
@@ -53,13 +53,13 @@ async def main() -> None:
             async with west.consumer:
                 await publish(producer, range(40))
                 await asyncio.gather(east.has_seen(40), west.has_seen(40))
-                print(f"both have seen 40 updates, and know {len(east.prices)} prices")
+                print(f"both instances have received 40 updates and know {len(east.prices)} prices")
             await publish(producer, range(40, 50))
             await east.has_seen(50)
             again = Cache("west")
             async with again.consumer:
                 await again.has_seen(10)
-                print(f"west is back and has seen the {again.updates} updates that it had missed")
+                print(f"west is running again and has received the {again.updates} updates that it had missed")
         for one in await admin.list_consumer_groups():
             if one.name.startswith(f"{GROUP}@"):
                 print(f"{one.name}: {one.strategy}, {one.queues} queues, {one.lag} messages behind")

@@ -1,6 +1,6 @@
-"""One topic, three consumer groups: each gets everything, and the members of each share the work.
+"""One topic and three consumer groups: each group receives every message, and the members of a group share the work.
 
-Billing has two members, shipping has one, and analytics reads only what is tagged "paid".
+The group "billing" has two members and "shipping" has one. The group "analytics" reads only messages tagged "paid".
 """
 
 import asyncio

@@ -1,7 +1,9 @@
-"""An operator's nightly validation: every replica of a cluster, judged while it runs, with a status for cron.
+"""An operator's nightly validation: it checks every replica of a running cluster, and its exit status suits cron.
 
-Asks the cluster for its nodes, reads their logs over HTTP, and says what it found; ends with 1 where replicas do not
-agree, and with 2 where it cannot be known. `python nightly_validation.py` at 03:00, and mail what it writes.
+The script asks the cluster for its nodes, reads their logs over HTTP, and prints a report. The exit status is 0 if all
+replicas agree, 1 if something is wrong, and 2 if something could not be judged.
+
+The command line does the same: `ledgermq validate http://HOST:PORT ...`.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ BOOTSTRAP = os.environ.get("LEDGERMQ_BOOTSTRAP", "127.0.0.1:9871")
 
 
 async def http_addresses() -> list[str]:
-    """Of all nodes, as the nodes themselves say."""
+    """Return the HTTP addresses that the nodes report."""
     async with AsyncAdmin(BOOTSTRAP) as admin:
         return [f"http://{node.http_address}" for node in await admin.cluster()]
 

@@ -1,7 +1,7 @@
-"""Order processing: what fails comes again after a while, and lies with the dead letters in the end.
+"""Order processing: a failed order is delivered again after a delay, and goes to the dead letters in the end.
 
-Of ten orders one fails once, because a service is away for a moment, and one cannot be processed at all. Both wait
-elsewhere: no other order waits for them. With the delays that a cluster has by itself this takes 10 seconds.
+One of ten orders fails once, because a service is not available for a moment. Another order can never be processed.
+Both wait in the retry topic, so the other orders do not wait for them. With the default delays this takes 10 seconds.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ ORDERS, BILLING = f"orders-{RUN}", f"billing-{RUN}"
 
 
 class PaymentServiceAwayError(Exception):
-    """Try again later."""
+    """The payment service is not available at the moment."""
 
 
 processed: list[str] = []
@@ -45,7 +45,7 @@ async def main() -> None:
             async with AsyncConsumer(f"%DLQ%{BILLING}", bootstrap_servers=BOOTSTRAP) as dead_letters:
                 dead = await anext(dead_letters)
             await all_processed.wait()
-        print(f"given up: {dead.value.decode()}, which came from {dead.origin}")
+        print(f"in the dead letters: {dead.value.decode()}, which was sent as message {dead.origin}")
         print(f"9 of 10 orders are billed; see also: ledgermq dlq list {BILLING}")
     assert sorted(processed) == [f"order {number}" for number in range(10) if number != 7]
     assert dead.value == b"order 7"

@@ -1,7 +1,7 @@
-"""The events of each customer in order, although two consumers share the work and an event fails now and then.
+"""The events of each customer are processed in order, although two consumers share the work and some events fail.
 
-A key puts all events of a customer into one queue. An orderly listener gets the messages of a queue one after the
-other; one that fails is tried again before the next one comes. Other queues go on meanwhile.
+The key puts all events of a customer into one queue. An orderly listener receives the messages of a queue one after the
+other. A failed message is delivered again before the next message of its queue; other queues continue meanwhile.
 """
 
 import os
@@ -27,7 +27,7 @@ def listener(message: Message) -> None:
     customer = message.key.decode()
     if random.random() < 0.1:
         failures += 1
-        raise RuntimeError(f"{customer}: not now")
+        raise RuntimeError(f"{customer}: this attempt fails")
     seen[customer].append(int(message.value))
     if sum(map(len, seen.values())) >= CUSTOMERS * EVENTS:
         all_seen.set()

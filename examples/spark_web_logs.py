@@ -1,11 +1,11 @@
-"""A data engineer's pipeline: web-server log lines as a stream, counted by minute and status, to topic and Parquet.
+"""A data engineer's pipeline: it counts web-server log lines by minute and status, and writes to a topic and Parquet.
 
     topic of lines ──> parsed ──> count by minute and status, with a watermark ──┬──> topic of counts
                                                                                  └──> Parquet
 
-Lines come late and out of order, as they do: a minute is over, and its counts are written, when a line has come that is
-two minutes younger. Each output is made by a query that can be killed at any moment and goes on from its checkpoint;
-here they read what there is, and end. Needs `pip install 'ledgermq[spark]'` and Java 17.
+Lines arrive late and out of order. The counts of a minute are written when a line arrives that is two minutes younger
+(the watermark). Each output has a query of its own. A query can be killed at any moment and continues from its
+checkpoint; here each query reads the present messages and ends. Needs `pip install 'ledgermq[spark]'` and Java 17.
 """
 
 import os
@@ -30,12 +30,12 @@ COMBINED = r'^\S+ \S+ \S+ \[([^\]]+)\] "[^"]*" (\d{3}) '
 
 
 def line(moment: datetime, status: int) -> bytes:
-    """As Apache and nginx write it."""
+    """Return a log line in the format of Apache and nginx."""
     return f'203.0.113.7 - - [{moment:%d/%b/%Y:%H:%M:%S %z}] "GET /shop HTTP/1.1" {status} 5120 "-" "-"'.encode()
 
 
 def send_lines() -> Counter[tuple[str, str]]:
-    """A line each second, every third of them 20 s late; gives how many there are by minute and status."""
+    """Send a line for each second, every third line 20 s late. Return the number of lines by minute and status."""
     expected: Counter[tuple[str, str]] = Counter()
     lines = []
     for second in range(60 * MINUTES):
@@ -51,7 +51,7 @@ def send_lines() -> Counter[tuple[str, str]]:
 
 
 def counted(spark: SparkSession) -> DataFrame:
-    """The stream of counts."""
+    """Return the stream of counts."""
     messages = (
         spark.readStream.format("ledgermq")
         .option("bootstrap.servers", BOOTSTRAP)
@@ -70,7 +70,7 @@ def counted(spark: SparkSession) -> DataFrame:
 
 
 def write(counts: DataFrame, path: Path) -> None:
-    """Both outputs, one after the other."""
+    """Write both outputs, one after the other."""
     columns: list[Column | str] = [f.date_format("minute.start", "HH:mm").alias("minute"), "status", "count"]
     messages = counts.select(
         f.to_json(f.struct(columns)).alias("value"),

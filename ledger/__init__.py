@@ -1,6 +1,7 @@
-"""Messages and their meaning: batches, the replicated state, the broker, the clients, name servers, validation, Spark.
+"""The message queue on top of Raft: batches, replicated state, broker, clients, name servers, validation and Spark.
 
-Programs import the clients from `ledgermq`. The names that 0.1 exported here still work, with a DeprecationWarning.
+Programs import the clients from `ledgermq`. The names that version 0.1 exported from `ledger` still work and give a
+DeprecationWarning.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 # If gRPC is busy during the fork, the handlers end a child that only wanted to execute another program, such as Java.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
-# What `from ledger import ...` gave in 0.1, by the modules that define the names. New names appear in `ledgermq` alone.
+# The names that version 0.1 exported from `ledger`, grouped by the modules that define them. Newer names are exported
+# from `ledgermq` only.
 _NAMES_OF_0_1 = {
     "ledger.batch": ("Batch",),
     "ledger.client.admin.admin": ("AsyncAdmin",),
@@ -62,7 +64,7 @@ _NAMES_OF_0_1 = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "errors":  # `import ledger` alone made `ledger.errors` available
+    if name == "errors":  # in version 0.1, `import ledger` made `ledger.errors` available
         return importlib.import_module("ledger.errors")
     home = next((module for module, names in _NAMES_OF_0_1.items() if name in names), None)
     if home is None:

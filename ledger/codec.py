@@ -1,7 +1,7 @@
-"""Compression of a batch's payload, and decompression within a bound.
+"""Compression of a batch's payload, and decompression with a limit on the size of the result.
 
-The caller states the size of the result, and gets exactly that size or CorruptBatchError. So a few bytes that claim to
-be gigabytes cannot allocate gigabytes.
+The caller of `decompress` states the size of the result. `decompress` returns exactly that many bytes or raises
+CorruptBatchError. Therefore a small payload that claims to decompress to gigabytes cannot allocate gigabytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Codec(IntEnum):
 
     @classmethod
     def named(cls, name: str | None) -> Codec:
-        """The codec that a user calls None, "lz4" or "zstd"."""
+        """Return the codec for the setting None, "lz4" or "zstd". Raises InvalidArgumentError for any other name."""
         if name is None:
             return cls.NONE
         try:
@@ -35,7 +35,7 @@ class Codec(IntEnum):
 
 
 def compress(codec: Codec, plain: bytes) -> bytes:
-    """The compressed form of `plain`."""
+    """Return `plain` compressed with `codec`; Codec.NONE returns `plain` unchanged."""
     match codec:
         case Codec.NONE:
             return plain
@@ -46,7 +46,10 @@ def compress(codec: Codec, plain: bytes) -> bytes:
 
 
 def decompress(codec: Codec, data: bytes | memoryview, size: int) -> bytes:
-    """Exactly `size` bytes, or CorruptBatchError; allocates no more than that, whatever the data claims."""
+    """Return exactly `size` decompressed bytes, or raise CorruptBatchError.
+
+    The function allocates at most `size` bytes for the result, even if `data` claims a larger size.
+    """
     try:
         plain = _decompress(codec, data, size)
     except (lz4.block.LZ4BlockError, zstandard.ZstdError) as error:
@@ -65,7 +68,7 @@ def _decompress(codec: Codec, data: bytes | memoryview, size: int) -> bytes:
         case Codec.LZ4:
             return bytes(lz4.block.decompress(data, uncompressed_size=size))
         case Codec.ZSTD:
-            # zstandard allocates what the frame claims and ignores max_output_size when it claims something.
+            # If a frame states its content size, zstandard allocates that size and ignores max_output_size.
             claimed = zstandard.frame_content_size(data)
             if claimed != size:
                 raise CorruptBatchError(f"A ZSTD payload claims {claimed} bytes; the batch's header says {size}.")

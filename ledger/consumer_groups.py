@@ -1,6 +1,7 @@
-"""The names of consumer groups and members, and the limits on their numbers.
+"""The rules for names of consumer groups and members, and the limits on their numbers.
 
-Clients check these rules before they send, brokers before they propose, and the state machine when it applies.
+Clients check these rules before they send a request, leaders before they propose an entry, and the state machine when
+it applies an entry.
 """
 
 from __future__ import annotations
@@ -14,21 +15,22 @@ from ledger.errors import InvalidArgumentError, InvalidGroupNameError
 MAX_NAME_LENGTH = 63
 MAX_MEMBER_LENGTH = 127
 MAX_CONSUMER_GROUPS = 10_000
-# Of one consumer group.
+# Members and subscribed topics of one consumer group.
 MAX_MEMBERS = 10_000
 MAX_SUBSCRIPTIONS = 256
-# Of all topics of one consumer group together.
+# Queues of all topics of one consumer group together.
 MAX_QUEUES = 20_000
-# Queues that one member may be configured with.
+# Queues in the configuration of one member (strategy by_configuration).
 MAX_CONFIGURED = 1024
-# shards of which a member may tell the rooms.
+# Shards whose machine rooms one member may report.
 MAX_ROOMS = 1024
 MIN_SESSION_MS, MAX_SESSION_MS = 1_000, 300_000
-# Offsets at which a consumer group may begin with a queue: the leader knows which ones they are.
+# A consumer group may start a queue at its first message or after its last one. These two numbers stand for the
+# offsets, which the leader of the queue's shard knows.
 AT_THE_FIRST, BEHIND_THE_LAST = -1, -2
 STRATEGIES = ("average", "circle", "consistent_hash", "machine_room", "nearest_machine_room", "by_configuration")
 
-# Those strategies for which it matters where queues are.
+# The strategies that use the machine rooms of queues and consumers.
 BY_ROOM = frozenset({"machine_room", "nearest_machine_room"})
 
 _OF = "@"
@@ -38,66 +40,74 @@ _FREE_TEXT = 127
 
 
 def coordinator_shard(name: str, shards: int) -> int:
-    """The shard whose leader coordinates this consumer group, in a cluster that began with so many."""
+    """Return the shard whose leader is the consumer group's coordinator. `shards` is the cluster's first number of
+    shards; shards that were added later do not count.
+    """
     return xxhash.xxh3_64_intdigest(name.encode()) % shards
 
 
 def validate_group_name(name: str) -> None:
-    """Raise InvalidGroupNameError unless users may name a consumer group so."""
+    """Raise InvalidGroupNameError if `name` is not a valid consumer group name."""
     if len(name) > MAX_NAME_LENGTH:
         raise InvalidGroupNameError(
-            f"The consumer group's name {name[: MAX_NAME_LENGTH + 1]!r}... has {len(name)} characters and may have "
-            f"{MAX_NAME_LENGTH}: choose a shorter one."
+            f"The consumer group name {name[: MAX_NAME_LENGTH + 1]!r}... has {len(name)} characters; the limit is "
+            f"{MAX_NAME_LENGTH}. Choose a shorter name."
         )
     if name in (".", "..") or not _NAME.fullmatch(name):
         raise InvalidGroupNameError(
-            f"{name[: MAX_NAME_LENGTH + 1]!r} cannot be a consumer group's name: use 1 to {MAX_NAME_LENGTH} of the "
-            "characters A-Z a-z 0-9 _ . - and neither '.' nor '..' alone."
+            f"{name[: MAX_NAME_LENGTH + 1]!r} is not a valid consumer group name: use 1 to {MAX_NAME_LENGTH} of the "
+            "characters A-Z a-z 0-9 _ . - but not '.' or '..' alone."
         )
 
 
 def broadcast_name(consumer_group: str, instance: str) -> str:
-    """Under which the progress of that consumer of a broadcast is kept. Raises InvalidGroupNameError unless both may be
-    named so."""
+    """Return the name under which the cluster stores the progress of one consumer of a broadcast.
+
+    Raises InvalidGroupNameError if the consumer group or the instance has an invalid name.
+    """
     validate_group_name(consumer_group)
     validate_group_name(instance)
     return f"{consumer_group}{_OF}{instance}"
 
 
 def is_broadcast(name: str) -> bool:
-    """Whether that is the name of one consumer of a broadcast."""
+    """Return whether `name` is the name of one consumer of a broadcast, as `broadcast_name` returns it."""
     return _OF in name
 
 
 def validate_consumed_name(name: str) -> None:
-    """Raise InvalidGroupNameError unless progress may be kept under that name: of a consumer group, or of one consumer
-    of a broadcast."""
+    """Raise InvalidGroupNameError if `name` is neither a consumer group's name nor that of a broadcast's consumer."""
     for part in name.split(_OF, 1):
         validate_group_name(part)
 
 
 def validate_member(member: str, *, client_id: str, strategy: str, room: str, session_timeout_ms: int) -> None:
-    """Raise InvalidArgumentError unless there may be such a member."""
+    """Raise InvalidArgumentError if a field of a consumer group's member is invalid."""
     if not _MEMBER.fullmatch(member):
         raise InvalidArgumentError(
-            f"{member[:MAX_MEMBER_LENGTH]!r} cannot be a member's name: use 1 to {MAX_MEMBER_LENGTH} printable ASCII "
+            f"{member[:MAX_MEMBER_LENGTH]!r} is not a valid member name: use 1 to {MAX_MEMBER_LENGTH} printable ASCII "
             "characters without spaces."
         )
     _check_length("client id", client_id)
     validate_room(room)
     if strategy not in STRATEGIES:
-        raise InvalidArgumentError(f"{strategy!r} is no way to assign queues: choose one of {', '.join(STRATEGIES)}.")
+        raise InvalidArgumentError(
+            f"{strategy!r} is not a strategy for assigning queues: choose one of {', '.join(STRATEGIES)}."
+        )
     if not MIN_SESSION_MS <= session_timeout_ms <= MAX_SESSION_MS:
         raise InvalidArgumentError(
-            f"A session cannot last {session_timeout_ms} ms: choose {MIN_SESSION_MS} to {MAX_SESSION_MS} ms."
+            f"A session timeout of {session_timeout_ms} ms is not allowed: choose {MIN_SESSION_MS} to "
+            f"{MAX_SESSION_MS} ms."
         )
 
 
 def validate_room(room: str) -> None:
-    """Raise InvalidArgumentError unless a machine room may be called so; the empty name is that of none."""
+    """Raise InvalidArgumentError if the name of a machine room is too long. An empty name means "no machine room"."""
     _check_length("machine room", room)
 
 
 def _check_length(what: str, text: str) -> None:
     if len(text.encode()) > _FREE_TEXT:
-        raise InvalidArgumentError(f"The {what} {text[:_FREE_TEXT]!r}... is longer than {_FREE_TEXT} bytes.")
+        raise InvalidArgumentError(
+            f"The {what} {text[:_FREE_TEXT]!r}... is longer than {_FREE_TEXT} bytes: choose a shorter one."
+        )

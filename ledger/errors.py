@@ -1,7 +1,7 @@
-"""The errors that a client or a broker can raise: each has a type, a stable code and a sentence.
+"""The errors that a client or a broker can raise. Each error has a type, a stable code and a message for people.
 
-On the wire an error is a code, a sentence and a few facts (``ledger.v1.Error``). In Python it is an exception that a
-caller can catch. `to_wire` and `from_wire` convert between the two.
+On the wire an error is a code, a message and a few facts (``ledger.v1.Error``). In Python an error is an exception that
+a caller can catch. `to_wire` and `from_wire` convert between the two forms.
 """
 
 from __future__ import annotations
@@ -15,13 +15,23 @@ from ledger.v1 import error_pb2
 class LedgerError(Exception):
     """Base class of all errors of this product.
 
-    `code` is the name of the code on the wire; it is empty for errors that only clients raise. `retriable` says that
-    the same request may succeed later or on another node. An attribute that does not apply is None.
+    code            the name of the code on the wire; empty for errors that only clients raise
+    retriable       True: the same request may succeed later or on another node. The clients repeat such a request until
+                    its timeout; a program that receives the error may try again later
+    message         the message for people
+    leader, leader_address
+                    the number and address of the shard's leader
+    first_offset, end_offset
+                    the valid offsets of the queue: from `first_offset` to `end_offset`
+    throttle_ms     how long the client should wait, in milliseconds
+    next_sequence   the next sequence number of this producer in this queue
+    acknowledged    if a `send_many` failed in part: the `RecordRange`s of the messages that were acknowledged, in order
+
+    A fact that does not apply to an error is None.
     """
 
     code: str = ""
     retriable: bool = False
-    # Of a `send_many` that failed in part: the `RecordRange`s that were acknowledged all the same, in order.
     acknowledged: Sequence[Any] = ()
 
     def __init__(
@@ -49,19 +59,19 @@ class LedgerError(Exception):
 
 
 class InvalidArgumentError(LedgerError, ValueError):
-    """A field of the request has a value that no broker accepts."""
+    """An argument or a field of a request has a value that is not allowed. Correct the value that the message names."""
 
     code = "INVALID_ARGUMENT"
 
 
 class InvalidTopicNameError(LedgerError, ValueError):
-    """The name is not a valid topic name."""
+    """The name is not a valid topic name, or is reserved for the broker. Choose another name."""
 
     code = "INVALID_TOPIC_NAME"
 
 
 class UnknownTopicError(LedgerError):
-    """No topic has this name or id."""
+    """No topic has this name or id. The topic was never created, or it was deleted."""
 
     code = "UNKNOWN_TOPIC"
 
@@ -73,110 +83,117 @@ class UnknownQueueError(LedgerError):
 
 
 class TopicExistsError(LedgerError):
-    """A topic with this name exists already."""
+    """A topic with this name exists already. Use it, or choose another name."""
 
     code = "TOPIC_EXISTS"
 
 
 class MessageTooLargeError(LedgerError):
-    """A message is larger than the cluster's limit."""
+    """A message is larger than the cluster's limit (`max_message_bytes`). Send smaller messages or raise the limit."""
 
     code = "MESSAGE_TOO_LARGE"
 
 
 class TooManyHeadersError(LedgerError):
-    """A message has more headers than the limit allows."""
+    """A message has more than 128 headers. Combine headers, or put the data into the message's value."""
 
     code = "TOO_MANY_HEADERS"
 
 
 class HeadersTooLargeError(LedgerError):
-    """The names and values of a message's headers take more bytes than the limit allows."""
+    """The names and values of a message's headers take more than 16 KiB. Put large data into the message's value."""
 
     code = "HEADERS_TOO_LARGE"
 
 
 class CorruptBatchError(LedgerError):
-    """The bytes of a batch contradict each other or the batch's CRC."""
+    """The bytes of a batch contradict each other or the batch's CRC. A consumer may read the batch from another node or
+    seek past it.
+    """
 
     code = "CORRUPT_BATCH"
 
 
 class UnsupportedBatchError(LedgerError):
-    """The batch has a version, codec or column that this program does not know. A newer program can read it."""
+    """The batch has a version, codec or column that this program does not know. Read it with a newer version of
+    ledgermq.
+    """
 
     code = "UNSUPPORTED_BATCH"
 
 
 class OffsetOutOfRangeError(LedgerError):
-    """The offset lies outside of [first_offset, end_offset]. The error carries both limits."""
+    """The offset lies outside the queue's valid offsets, `first_offset` to `end_offset`. Seek to a valid offset."""
 
 
 class OffsetTooLowError(OffsetOutOfRangeError):
-    """The offset lies before the first message that is still kept."""
+    """The offset is lower than `first_offset`: retention or a trim has removed these messages."""
 
     code = "OFFSET_TOO_LOW"
 
 
 class OffsetBeyondEndError(OffsetOutOfRangeError):
-    """The offset lies after the end of the queue."""
+    """The offset is higher than `end_offset`, the offset that the queue's next message will get."""
 
     code = "OFFSET_BEYOND_END"
 
 
 def out_of_range(sentence: str, offset: int, first: int, end: int) -> OffsetOutOfRangeError:
-    """Return the error for an offset before `first` or after `end`: the sentence, followed by the valid offsets."""
+    """Return the error for an offset below `first` or above `end`. Its message is `sentence` and the valid offsets."""
     kind = OffsetTooLowError if offset < first else OffsetBeyondEndError
     return kind(f"{sentence}: valid are {first} to {end}", first_offset=first, end_offset=end)
 
 
 class ProducerFencedError(LedgerError):
-    """A producer with the same id and a newer epoch has written to this queue. The older producer cannot write any
-    more.
+    """A producer with the same id and a newer epoch has written to this queue. The older producer can no longer write
+    to the queue.
     """
 
     code = "PRODUCER_FENCED"
 
 
 class DuplicateForgottenError(LedgerError):
-    """The batch repeats an old committed batch whose offsets the broker no longer remembers.
+    """The batch repeats an old committed batch whose offsets the broker no longer remembers. Do not send it again: the
+    messages are in the queue.
 
-    The error carries `next_sequence`, the next number of this producer in this queue.
+    The error carries `next_sequence`, the next sequence number of this producer in this queue.
     """
 
     code = "DUPLICATE_FORGOTTEN"
 
 
 class InvalidGroupNameError(LedgerError, ValueError):
-    """The name is not a valid consumer group name."""
+    """The name is not a valid consumer group name. Choose another name."""
 
     code = "INVALID_GROUP_NAME"
 
 
 class UnknownMemberError(LedgerError):
-    """The consumer group does not know this member, for example because the member was silent for longer than its
-    session timeout. The member may join again.
+    """The consumer group has no member of this name, for example because the member was silent for longer than its
+    session timeout. A group consumer joins again by itself.
     """
 
     code = "UNKNOWN_MEMBER"
 
 
 class ConsumerFencedError(LedgerError):
-    """The queue was given to another member, or its offset was reset. The acknowledgement of the earlier owner is
-    rejected.
+    """The queue was given to another member, or its offset was reset, so the request of the earlier owner is rejected.
+    The next owner receives the messages that were not acknowledged.
     """
 
     code = "CONSUMER_FENCED"
 
 
 class GroupConflictError(LedgerError):
-    """The other members of the consumer group use a different assignment strategy."""
+    """The other members of the consumer group use a different assignment strategy. Use the same `strategy` for all
+    members.
+    """
 
     code = "GROUP_CONFLICT"
 
 
 class GroupFullError(LedgerError):
-    """The limit on consumer groups, members or subscriptions is reached."""
+    """A limit on consumer groups, members or subscribed topics is reached. The message names the limit."""
 
     code = "GROUP_FULL"
 
@@ -185,28 +202,30 @@ class GroupFullError(LedgerError):
 
 
 class NotLeaderError(LedgerError):
-    """The node that was asked is not the leader. `leader` and `leader_address` name the leader if the node knows it."""
+    """The node is not the shard's leader. `leader` and `leader_address` name the leader if the node knows it. Clients
+    repeat the request at the leader.
+    """
 
     code = "NOT_LEADER"
     retriable = True
 
 
 class NoLeaderError(LedgerError):
-    """The shard has no leader at this moment."""
+    """The shard has no leader at this moment. Clients wait for an election and repeat the request."""
 
     code = "NO_LEADER"
     retriable = True
 
 
 class BusyError(LedgerError):
-    """The node has reached its limit of unfinished work and refused the request."""
+    """The node has reached its limit of unfinished requests and refused this one. Try again later."""
 
     code = "BUSY"
     retriable = True
 
 
 class ThrottledError(LedgerError):
-    """This client has used up its quota on the node. Nothing was done; the client should wait `throttle_ms`
+    """This client has used up its quota on the node. The node did nothing; the client should wait `throttle_ms`
     milliseconds.
     """
 
@@ -215,14 +234,14 @@ class ThrottledError(LedgerError):
 
 
 class SequenceGapError(LedgerError):
-    """Earlier batches of this producer for this queue have not arrived. Send them again, in order."""
+    """Earlier batches of this producer for this queue have not arrived. The producer sends them again, in order."""
 
     code = "SEQUENCE_GAP"
     retriable = True
 
 
 class ReplicaBehindError(LedgerError):
-    """The node that was asked has not yet applied the entries that the request needs."""
+    """The node has not yet applied the entries that the request needs. Try again, or ask the leader."""
 
     code = "REPLICA_BEHIND"
     retriable = True
@@ -236,14 +255,18 @@ class RequestTimeoutError(LedgerError, TimeoutError):
 
 
 class UnavailableError(LedgerError):
-    """The node cannot be reached, or it is starting or stopping."""
+    """The node cannot be reached, or it is starting or stopping. Check that the node runs and that its address is
+    right.
+    """
 
     code = "UNAVAILABLE"
     retriable = True
 
 
 class ChangeInProgressError(LedgerError):
-    """An earlier change of the members, or the first entry of the leader's term, is not committed yet."""
+    """An earlier change of the shard's members, or the first entry of the leader's term, is not committed yet. Try
+    again later.
+    """
 
     code = "CHANGE_IN_PROGRESS"
     retriable = True
@@ -267,16 +290,16 @@ class DiskFullError(LedgerError):
 
 
 class InternalError(LedgerError):
-    """The node met an internal fault. The log of the node has the details."""
+    """The node or the client failed in a way that is a defect of ledgermq. The log output has the details."""
 
     code = "INTERNAL"
 
 
-# --- What an operator asked for cannot be done as things are. --------------------------------------------------------
+# --- The state of the cluster does not allow an operator's request. --------------------------------------------------
 
 
 class OperationError(LedgerError):
-    """Base class of errors of an operator's request. The sentence says what prevents the operation, and what to do
+    """Base class of errors of an operator's request. The message says what prevents the operation and what to do
     first.
     """
 
@@ -288,31 +311,33 @@ class UnknownNodeError(OperationError):
 
 
 class NodeExistsError(OperationError):
-    """A different member has this node number or this address already."""
+    """Another member has this node number or this address already. Choose another number or address."""
 
     code = "NODE_EXISTS"
 
 
 class NodeRefusedError(OperationError):
-    """The node to be added does not answer, has data already, or is configured for a different cluster."""
+    """The node to be added does not answer, has data already, or is configured for a different cluster. Start it with
+    `join = true` and an empty data directory, then add it again.
+    """
 
     code = "NODE_REFUSED"
 
 
 class NodeBehindError(OperationError):
-    """The learner lacks too many entries of the log to become a voter."""
+    """The learner lacks too many entries of the log to become a voter. Wait until it has caught up, then promote it."""
 
     code = "NODE_BEHIND"
 
 
 class LastVoterError(OperationError):
-    """The last voter of a shard cannot be removed."""
+    """The node is the last voter of the shard, so it cannot be removed. Promote another node first."""
 
     code = "LAST_VOTER"
 
 
 class TransferRefusedError(OperationError):
-    """The named node cannot lead now. The present leader continues."""
+    """The named node cannot lead now. The present leader continues. The message says why."""
 
     code = "TRANSFER_REFUSED"
 
@@ -324,37 +349,37 @@ class NotSuspectError(OperationError):
 
 
 class RecoveryRefusedError(OperationError):
-    """The entries that this node lost are being restored from other nodes, so the loss need not be accepted."""
+    """The leader is restoring the entries that this node lost, so the operator does not have to accept the loss."""
 
     code = "RECOVERY_REFUSED"
 
 
 class LogHeldError(OperationError):
-    """A hold keeps the log, so nothing can be removed from it now."""
+    """A hold keeps the log, so nothing can be removed from it now. Wait until the hold expires, or release it."""
 
     code = "LOG_HELD"
 
 
 class GroupNotEmptyError(OperationError):
-    """The consumer group still has members."""
+    """The consumer group still has members. Stop them before you delete the group."""
 
     code = "GROUP_NOT_EMPTY"
 
 
 class UnknownGroupError(OperationError):
-    """No consumer group of this name has members or has consumed a queue."""
+    """No consumer group has this name: no member has joined it, and it has no offset in any queue."""
 
     code = "UNKNOWN_GROUP"
 
 
-# --- Met by clients only: these have no code on the wire. ------------------------------------------------------------
+# --- Raised by clients only: these have no code on the wire. ---------------------------------------------------------
 
 
 class DeliveryTimeoutError(LedgerError, TimeoutError):
     """The message was not acknowledged within the delivery timeout or within the allowed attempts.
 
-    If `maybe_committed` is true, the result is unknown: the message may be in the queue now or appear later. If it is
-    false, the message is surely not in the queue.
+    If `maybe_committed` is True, the result is unknown: the message may be in the queue now or appear there later. If
+    `maybe_committed` is False, the message is not in the queue and will not appear there.
     """
 
     def __init__(self, message: str = "", *, maybe_committed: bool) -> None:
@@ -363,11 +388,13 @@ class DeliveryTimeoutError(LedgerError, TimeoutError):
 
 
 class TransferFailedError(OperationError):
-    """The chosen node did not take over leadership in time."""
+    """The chosen node did not take over leadership in time. The message names the node that leads now."""
 
 
 class OperationTimeoutError(OperationError, TimeoutError):
-    """The operation was not complete in time. It continues in the cluster."""
+    """The operation was not complete in time. The cluster may still complete it. The operations are idempotent, so the
+    same call may be repeated.
+    """
 
 
 class BufferFullError(LedgerError):
@@ -377,10 +404,10 @@ class BufferFullError(LedgerError):
 
 
 class ClosedError(LedgerError):
-    """The client has been closed."""
+    """The client was stopped, so it cannot be used any more. Make a new client."""
 
 
-# As error.proto shards them: a newer broker's code of this range means "try again".
+# error.proto groups the codes: any code in this range, also one of a newer broker, means "try again".
 _RETRIABLE_CODES = range(200, 300)
 _FACTS: tuple[str, ...] = ("leader", "leader_address", "first_offset", "end_offset", "throttle_ms", "next_sequence")
 _TYPES: tuple[type[LedgerError], ...] = (
@@ -431,7 +458,7 @@ _TYPE_OF_CODE: dict[int, type[LedgerError]] = {error_pb2.Code.Value(kind.code): 
 
 
 def to_wire(error: LedgerError) -> error_pb2.Error:
-    """Return the wire form of an error. An error without a code of its own becomes INTERNAL."""
+    """Return the wire form of an error. An error whose `code` is empty is sent as INTERNAL."""
     wire = error_pb2.Error(code=_number(error.code), message=error.message)
     for fact in _FACTS:
         value = getattr(error, fact)
@@ -443,8 +470,8 @@ def to_wire(error: LedgerError) -> error_pb2.Error:
 def from_wire(wire: error_pb2.Error) -> LedgerError:
     """Return the exception for an error that a broker sent.
 
-    A code that this program does not know becomes a plain `LedgerError`. It keeps the number as `code`, the sentence,
-    and `retriable` as the range of the code says.
+    If this program does not know the code, the result is a plain `LedgerError` with the sent message. Its `code` is the
+    number in decimal digits, and its `retriable` follows from the range of the number.
     """
     kind = _TYPE_OF_CODE.get(wire.code, LedgerError)
     ranged = issubclass(kind, OffsetOutOfRangeError)
@@ -464,7 +491,7 @@ def from_wire(wire: error_pb2.Error) -> LedgerError:
 
 
 def told_of(error: LedgerError | OSError) -> str:
-    """Return the sentence to show to a user. For an error of the operating system it names the file and the reason."""
+    """Return the message to show to a user. For an error of the operating system it names the file and the reason."""
     if isinstance(error, LedgerError):
         return str(error)
     place = f"{error.filename}: " if error.filename else ""
@@ -472,6 +499,6 @@ def told_of(error: LedgerError | OSError) -> str:
 
 
 def _number(code: str) -> error_pb2.Code:
-    if code.isdecimal():  # it came over the wire from a newer program
+    if code.isdecimal():  # `from_wire` received this code from a newer program
         return cast("error_pb2.Code", int(code))
     return cast("error_pb2.Code", error_pb2.Code.Value(code or "INTERNAL"))

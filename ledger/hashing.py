@@ -1,7 +1,7 @@
-"""The hashes that are stored: of keys, which select queues and index messages, and of tags, which filter messages.
+"""The hashes that are stored on disk. Hashes of keys select queues and index messages; hashes of tags filter messages.
 
-The hash is xxh3-64 with seed 0, equal in every process, version and language. 0 means "no key" or "no tag", so an array
-of hashes needs no bitmap.
+The hash function is xxh3-64 with seed 0. It gives equal results in every process, version and language. The hash 0
+means "no key" or "no tag", so an array of hashes needs no bitmap of missing values.
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ NO_HASH = 0
 
 
 def key_hash(key: bytes) -> int:
-    """xxh3-64 of a key as an unsigned 64-bit number, never 0 (the one key in 2**64 whose hash is 0 gets 1)."""
+    """Return xxh3-64 of a key as an unsigned 64-bit number. A hash of 0 is replaced by 1."""
     return xxhash.xxh3_64_intdigest(key) or 1
 
 
 def tag_hash(tag: str) -> int:
-    """xxh3-64 of a tag's UTF-8 as a signed 64-bit number (ConsumeQueue units and Arrow hold int64), never 0."""
+    """Return xxh3-64 of a tag in UTF-8 as a signed 64-bit number. A hash of 0 is replaced by 1.
+
+    The number is signed because ConsumeQueue units and Arrow arrays hold int64.
+    """
     digest = xxhash.xxh3_64_intdigest(tag.encode()) or 1
     return digest - (1 << 64) if digest >> 63 else digest
 
 
 def queue_of(key: bytes, queues: int) -> int:
-    """The queue, of so many, to which messages with this key go."""
+    """Return the number of the queue for messages with this key, in a topic with `queues` queues."""
     return key_hash(key) % queues

@@ -1,21 +1,23 @@
-"""What clients did and were told, as JSON lines: what the checker and the validation job judge a cluster by.
+"""The history file: the operations of clients and their results, as JSON lines.
+
+The checker of chaos runs and the validation job compare histories with the logs of a cluster.
 
     {"op":"open","process":7,"producer":"9f3c..","start":1}                                       a producer begins
     {"op":"send","process":7,"outcome":"ok","topic":"t","queue":0,"bound":true,"offset":41,"producer":"9f3c..","epoch":0,
      "sequence":12,"crcs":[3405691582],"sizes":[128],"error":null,"start":2,"end":3}
     {"op":"poll","process":8,"topic":"t","queue":0,"offsets":[41],"producers":["9f3c.."],"epochs":[0],"sequences":[12],
      "crcs":[3405691582],"node":0,"final":false,"start":4,"end":5}
-    {"op":"assign","process":8,"topic":"t","queue":0,"offset":41,"start":4}                       it goes on there
-    {"op":"progress","process":8,"group":"g","topic":"t","queue":0,"offset":42,"start":6,"end":7} as the cluster has it
+    {"op":"assign","process":8,"topic":"t","queue":0,"offset":41,"start":4}                       a consumer continues
+    {"op":"progress","process":8,"group":"g","topic":"t","queue":0,"offset":42,"start":6,"end":7} a group's offset
     {"op":"admin","process":9,"what":"create topic t","outcome":"ok","error":null,"start":0,"end":1}
-    {"op":"close","process":7,"producer":"9f3c..","start":9}                                      it ended in order
+    {"op":"close","process":7,"producer":"9f3c..","start":9}                                      a producer stopped
 
 A message is identified by the batch header that its producer wrote: producer, epoch and sequence within its queue. A
-send is `ok` (committed, at these offsets), `fail` (surely in no log) or `unknown`; a send that timed out is unknown.
-Several messages of one send have consecutive sequences and offsets.
+send is `ok` (committed at these offsets), `fail` (not in any log) or `unknown` (for example after a timeout). The
+messages of one send have consecutive sequences and offsets.
 
-Times are nanoseconds of CLOCK_MONOTONIC, so that the histories of all processes of one machine can be laid over each
-other. A process that was killed leaves no `close`, and no line for what it was still waiting for.
+Times are nanoseconds of CLOCK_MONOTONIC, so the histories of all processes of one machine use the same clock. A process
+that was killed leaves no `close` line, and no line for operations that had not ended.
 """
 
 from __future__ import annotations
@@ -33,11 +35,11 @@ from ledger.errors import LedgerError
 
 
 class HistoryError(LedgerError):
-    """A history cannot be read or written; the message names file and line."""
+    """A history file cannot be read or written. The message names the file, and the line if one is wrong."""
 
 
-class Outcome(StrEnum):
-    """How a send ended."""
+class OperationOutcome(StrEnum):
+    """How a send or a request of the administrator ended."""
 
     OK = "ok"
     FAIL = "fail"
@@ -46,7 +48,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A producer begins; `producer`: its id, 16 hexadecimal digits."""
+    """A producer begins. `producer` is its id, 16 hexadecimal digits."""
 
     op: ClassVar[str] = "open"
     process: int
@@ -56,13 +58,17 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Messages that were handed over together. `offset` and `sequence` are those of the first; `offset` is None unless
-    it is ok; `producer` is empty and `sequence` -1 where it never got a number, and so never left its process. `bound`:
-    it belonged in that queue, by its key or by choice, where its place among the others is promised."""
+    """Messages that the program gave to the producer in one call, for one queue.
+
+    offset              the offset of the first message; None unless the outcome is ok
+    producer, sequence  the producer's id and the sequence of the first message; empty and -1 if the messages got no
+                        sequence numbers, so that they never left the process
+    bound               True: the key or the program chose the queue, so the order within the queue is guaranteed
+    """
 
     op: ClassVar[str] = "send"
     process: int
-    outcome: Outcome
+    outcome: OperationOutcome
     topic: str
     queue: int
     bound: bool
@@ -79,8 +85,11 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """Messages that a consumer was given at once, of one queue, in its order. `node`: whom it is bound to (0: none).
-    `final`: after all faults, when every queue is read from every node to its end."""
+    """Messages of one queue that a consumer received in one call, in the order of the queue.
+
+    node    the node that the consumer is pinned to; 0: the consumer reads from leaders
+    final   True: the read belongs to the last phase, in which every queue is read from every node to its end
+    """
 
     op: ClassVar[str] = "poll"
     process: int
@@ -99,7 +108,7 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """A consumer goes on at `offset`, whatever it read before: it was assigned the queue, or sought."""
+    """A consumer continues a queue at `offset`, because it was assigned the queue or called seek()."""
 
     op: ClassVar[str] = "assign"
     process: int
@@ -110,8 +119,8 @@ class Assign:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a consumer group has come in a queue, as the cluster said it."""
+class ProgressReport:
+    """The offset of a consumer group in a queue, as the cluster reported it."""
 
     op: ClassVar[str] = "progress"
     process: int
@@ -124,13 +133,13 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Admin:
-    """Anything else that was asked of the cluster, in words."""
+class AdminRequest:
+    """Any other request to the cluster; `what` describes it in words."""
 
     op: ClassVar[str] = "admin"
     process: int
     what: str
-    outcome: Outcome
+    outcome: OperationOutcome
     error: str | None
     start: int
     end: int
@@ -138,7 +147,7 @@ class Admin:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """A producer ended in order: it has told the outcome of all that it was given."""
+    """A producer stopped in an orderly way: the history has the outcome of every send."""
 
     op: ClassVar[str] = "close"
     process: int
@@ -146,20 +155,25 @@ class Close:
     start: int
 
 
-Operation = Open | Send | Poll | Assign | Progress | Admin | Close
-_KINDS: Mapping[str, type[Any]] = {kind.op: kind for kind in (Open, Send, Poll, Assign, Progress, Admin, Close)}
+Operation = Open | Send | Poll | Assign | ProgressReport | AdminRequest | Close
+_KINDS: Mapping[str, type[Any]] = {
+    kind.op: kind for kind in (Open, Send, Poll, Assign, ProgressReport, AdminRequest, Close)
+}
 _NAMES = {kind: dict.fromkeys(field.name for field in fields(kind)) for kind in _KINDS.values()}
-_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
+_OUTCOMES = {outcome.value: outcome for outcome in OperationOutcome}
 
 
 def now_ns() -> int:
-    """The clock of histories."""
+    """Return the time of a history line: nanoseconds of CLOCK_MONOTONIC."""
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
 
 class HistoryWriter:
-    """Appends operations to a file. Each is there, for whoever reads the file, when `write` returns: also when the
-    process is killed the moment after. Raises HistoryError where the file cannot be written."""
+    """Appends operations to a file.
+
+    When `write` returns, the operating system has the line, so the line survives a kill of the process. The constructor
+    and `write` raise HistoryError if the file cannot be written.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -187,20 +201,22 @@ class HistoryWriter:
 
 
 def to_line(operation: Operation) -> str:
-    """One line of JSON, with its end."""
+    """Return the operation as one line of JSON with a newline at its end."""
     values = {"op": operation.op, **{name: getattr(operation, name) for name in _NAMES[type(operation)]}}
     return json.dumps(values, separators=(",", ":")) + "\n"
 
 
 def read_history(path: Path, begin: int = 0, end: int | None = None) -> Iterator[Operation]:
-    """The operations of a file, in its order; or those whose lines begin in bytes [begin, end) of it. A last line
-    without an end is left out: its process was killed while it wrote. Raises HistoryError with file and line (counted
-    from `begin`) where something else is wrong."""
+    """Yield the operations of a file in the file's order: those whose lines begin in bytes [begin, end).
+
+    A last line without a newline is left out, because its process was killed while it wrote the line. Raises
+    HistoryError for any other fault; the message names the file and the line, counted from `begin`.
+    """
     try:
         with path.open("rb") as file:
             if begin:
                 file.seek(begin - 1)
-                file.readline()  # the rest of a line that begins before
+                file.readline()  # the rest of a line that begins before `begin`
             position = file.tell()
             for number, line in enumerate(file, 1):
                 if end is not None and position >= end:

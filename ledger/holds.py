@@ -1,6 +1,7 @@
-"""The names and durations that a hold of the log may have.
+"""The rules for the names and durations of holds on the log.
 
-Clients check these rules before they send, brokers before they propose, and the state machine when it applies.
+Clients check these rules before they send a request, leaders before they propose an entry, and the state machine when
+it applies an entry.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,127}", re.ASCII)
 
 
 def validate_hold(name: str, ttl_ms: int) -> None:
-    """Raise InvalidArgumentError unless there may be a hold of this name for that long."""
+    """Raise InvalidArgumentError if the name or the duration of a hold is not allowed."""
     if not _NAME.fullmatch(name):
         raise InvalidArgumentError(
-            f"{name[: MAX_NAME_LENGTH + 1]!r} cannot be the name of a hold: use 1 to {MAX_NAME_LENGTH} of the "
+            f"{name[: MAX_NAME_LENGTH + 1]!r} is not a valid name of a hold: use 1 to {MAX_NAME_LENGTH} of the "
             "characters A-Z a-z 0-9 _ . : / -"
         )
     if not MIN_TTL_MS <= ttl_ms <= MAX_TTL_MS:
         raise InvalidArgumentError(
-            f"A hold cannot last {ttl_ms} ms: choose {MIN_TTL_MS} ms (a second) to {MAX_TTL_MS} ms (366 days)."
+            f"A hold cannot last {ttl_ms} ms: choose {MIN_TTL_MS} ms (1 second) to {MAX_TTL_MS} ms (366 days)."
         )

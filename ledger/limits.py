@@ -1,6 +1,6 @@
 """The limits on the number and size of a message's headers (RocketMQ's limits).
 
-Clients check them before they send, brokers before they append.
+Clients check these limits before they send messages, and leaders before they append them.
 """
 
 from __future__ import annotations
@@ -8,18 +8,19 @@ from __future__ import annotations
 from ledger.errors import HeadersTooLargeError, TooManyHeadersError
 
 MAX_HEADERS = 128
-# Of the names, in UTF-8, and the values of one message together.
+# Bytes of all header names (in UTF-8) and header values of one message together.
 MAX_HEADERS_BYTES = 16 * 1024
 
 
 def validate_headers(count: int, size: int) -> None:
-    """Raise TooManyHeadersError or HeadersTooLargeError unless a message may have `count` headers of `size` bytes."""
+    """Raise TooManyHeadersError or HeadersTooLargeError if `count` headers of `size` bytes in total are too many."""
     if count > MAX_HEADERS:
         raise TooManyHeadersError(
-            f"A message has {count} headers and may have {MAX_HEADERS}: put several values into one, or into the body."
+            f"A message has {count} headers; the limit is {MAX_HEADERS}. Combine several values in one header, or put "
+            "them into the message's value."
         )
     if size > MAX_HEADERS_BYTES:
         raise HeadersTooLargeError(
-            f"The headers of a message have {size} bytes and may have {MAX_HEADERS_BYTES}: put large values into the "
-            "body."
+            f"The headers of a message have {size} bytes; the limit is {MAX_HEADERS_BYTES}. Put large data into the "
+            "message's value."
         )

@@ -1,9 +1,10 @@
-"""A produce request in protobuf's wire format, `ledger.v1.ProduceRequest`: batches, one after the other.
+"""Encoding and decoding of a produce request, `ledger.v1.ProduceRequest`, without the protobuf library.
 
     (0x0A | length of a batch (varint) | batch) ...
 
-Protobuf copies each batch into a message, and the message into an encoding that grows; for a megabyte that costs more
-than sending it. This module makes one copy. A request in any other form is parsed by protobuf.
+The protobuf library copies each batch into a message object, and then the message into a growing buffer. For a megabyte
+these copies cost more time than sending the request. This module makes one copy. If the bytes of a request have another
+valid form, `parse` lets the protobuf library decode them.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from ledger.wire_field import field_head
 SERVICE = broker_pb2.DESCRIPTOR.services_by_name["Broker"].full_name
 METHOD = f"/{SERVICE}/Produce"
 
-# Field 1, of the wire type with a length.
+# The tag of field 1, wire type 2 (length-delimited).
 _BATCH = 0x0A
 
 
 @dataclass(frozen=True, slots=True)
 class ProduceRequest:
-    """Encoded batches (ledger/batch), each of one queue, all of one shard."""
+    """Encoded batches (ledger/batch). Each batch is for one queue, and all queues are in the same shard."""
 
     batches: Sequence[bytes]
 
@@ -36,7 +37,7 @@ def serialize(request: ProduceRequest) -> bytes:
 
 
 def parse(data: bytes) -> ProduceRequest:
-    """Raises google.protobuf.message.DecodeError."""
+    """Return the batches of an encoded request. Raises google.protobuf.message.DecodeError for an invalid encoding."""
     batches, at = [], 0
     while at < len(data):
         length, start = _length_at(data, at)
@@ -48,7 +49,10 @@ def parse(data: bytes) -> ProduceRequest:
 
 
 def _length_at(data: bytes, at: int) -> tuple[int, int]:
-    """Of the batch whose field begins there, and where its bytes begin; -1 where that is no batch."""
+    """Return the length of the batch whose field begins at `at`, and the place of the batch's first byte.
+
+    The length is -1 if the field at `at` is not a batch.
+    """
     length = shift = 0
     if data[at] == _BATCH:
         for place, byte in enumerate(data[at + 1 : at + 11], at + 1):

@@ -1,6 +1,6 @@
-"""Retry topics and dead letters: their names, the headers of a moved message, and the delays.
+"""Retry topics and dead-letter topics: their names, the headers of a moved message, and the retry delays.
 
-Brokers move messages by these rules, and clients read the moved messages by them.
+Brokers follow these rules when they move messages, and clients when they read moved messages.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ import xxhash
 
 RETRY, DEAD_LETTERS = "%RETRY%", "%DLQ%"
 
-# Header: how often the message was handed out before, in vain.
+# Header: the number of failed deliveries of the message before this one.
 ATTEMPT = "%ATTEMPT"
-# Header: `topic:queue:offset` of the place where its producer put it.
+# Header: `topic:queue:offset` of the message that the producer sent.
 ORIGIN = "%ORIGIN"
-# Header: `topic id:queue:offset` of the place where it was before.
+# Header: `topic id:queue:offset` of the message before its last move.
 FROM = "%FROM"
 
-# What a message has got by being moved.
+# The headers that a move adds to a message.
 MOVED_HEADERS = (ATTEMPT, ORIGIN, FROM)
 
 SECOND, MINUTE, HOUR = 1, 60, 3600
-# RocketMQ's: before the second attempt, the third, ... Source: its delay levels from 3 on.
+# The delay before the second attempt, the third attempt, and so on. Source: RocketMQ's delay levels from 3 on.
 DELAYS_S = (
     10 * SECOND, 30 * SECOND, *(minutes * MINUTE for minutes in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30)),
     1 * HOUR, 2 * HOUR,
 )  # fmt: skip
 
-# Of a consumer group, as in `consumer_groups`.
+# The limit on a consumer group's name, as in `ledger/consumer_groups.py`.
 _MAX_NAME_LENGTH = 63
 
 Headers = Iterable[tuple[str, bytes]]
@@ -43,13 +43,16 @@ def dead_letter_topic(consumer_group: str) -> str:
 
 
 def resending_group(consumer_group: str) -> str:
-    """The consumer group whose progress says how far the dead letters of this one were sent again."""
+    """Return the name of the consumer group that resends dead letters of `consumer_group`.
+
+    The progress of that group is the offset before which all dead letters have been sent again.
+    """
     name = f"dlq.{consumer_group}"
     return name if len(name) <= _MAX_NAME_LENGTH else f"dlq.{xxhash.xxh3_128_hexdigest(consumer_group.encode())}"
 
 
 def consumer_group_of(topic: str) -> str | None:
-    """Whose retry or dead letter topic that is; None: it is none."""
+    """Return the consumer group of a retry topic or dead-letter topic, or None for any other topic."""
     for prefix in (RETRY, DEAD_LETTERS):
         if topic.startswith(prefix):
             return topic.removeprefix(prefix)
@@ -57,26 +60,30 @@ def consumer_group_of(topic: str) -> str | None:
 
 
 def attempts(headers: Headers) -> int:
-    """How often a message with these headers was handed out before, in vain."""
+    """Return the number of failed deliveries that a message's headers report; 0 if the message was never moved."""
     text = dict(headers).get(ATTEMPT, b"0")
     return int(text) if text.isdigit() else 0
 
 
 def origin(headers: Headers) -> str | None:
-    """Where its producer put it; None: it was never moved."""
+    """Return `topic:queue:offset` of the message that the producer sent, or None if the message was never moved."""
     text = dict(headers).get(ORIGIN)
     return None if text is None else text.decode(errors="replace")
 
 
 def moved_headers(headers: Headers, *, here: str, came_from: str, attempt: int) -> list[tuple[str, bytes]]:
-    """Of a message that is moved from here. `here`, `came_from`: as ORIGIN and FROM have it."""
+    """Return the headers that a message gets by a move.
+
+    `here` has the form of ORIGIN and is used if the message has not been moved before. `came_from` has the form of
+    FROM. `attempt` is the new value of ATTEMPT.
+    """
     kept = [(name, value) for name, value in headers if name not in MOVED_HEADERS]
     first = origin(headers) or here
     return [*kept, (ATTEMPT, b"%d" % attempt), (ORIGIN, first.encode()), (FROM, came_from.encode())]
 
 
 def place_before(headers: Headers) -> tuple[int, int, int] | None:
-    """(topic id, queue, offset) of the place where it was before; None: it was not moved."""
+    """Return (topic id, queue, offset) of a message before its last move, or None if it was never moved."""
     parts = dict(headers).get(FROM, b"").split(b":")
     if len(parts) != 3 or not all(part.isdigit() for part in parts):
         return None

@@ -1,6 +1,7 @@
-"""The rules for topic names and numbers of queues.
+"""The rules for names of topics and for their numbers of queues.
 
-Clients check these rules before they send, brokers before they propose, and the state machine when it applies.
+Clients check these rules before they send a request, leaders before they propose an entry, and the state machine when
+it applies an entry.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from ledger.consumer_groups import validate_group_name
 from ledger.errors import InvalidArgumentError, InvalidTopicNameError
 from ledger.retries import consumer_group_of
 
-# The shard that has all topics, and says which other shards there are.
+# The shard that stores the list of topics and the list of shards.
 TOPICS_SHARD = 0
 
 MAX_QUEUES = 1024
@@ -21,26 +22,30 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,127}", re.ASCII)
 
 
 def validate_topic_name(name: str) -> None:
-    """Raise InvalidTopicNameError unless users may name a topic so."""
+    """Raise InvalidTopicNameError if users may not create a topic with this name."""
     if is_system_topic(name):
         raise InvalidTopicNameError(
-            f"Topic name {_shown(name)} is reserved: names that begin with '%' belong to the broker; choose another."
+            f"The topic name {_shown(name)} is reserved: names that begin with '%' belong to the broker. Choose a name "
+            "without '%' at the beginning."
         )
     if len(name) > MAX_NAME_LENGTH:
         raise InvalidTopicNameError(
-            f"Topic name {_shown(name)} has {len(name)} characters and may have {MAX_NAME_LENGTH}: "
-            "choose a shorter one."
+            f"The topic name {_shown(name)} has {len(name)} characters; the limit is {MAX_NAME_LENGTH}. "
+            "Choose a shorter name."
         )
     if name in (".", "..") or not _NAME.fullmatch(name):
         raise InvalidTopicNameError(
-            f"{_shown(name)} cannot be a topic's name: use 1 to {MAX_NAME_LENGTH} of the characters A-Z a-z 0-9 _ . - "
-            "and neither '.' nor '..' alone."
+            f"{_shown(name)} is not a valid topic name: use 1 to {MAX_NAME_LENGTH} of the characters "
+            "A-Z a-z 0-9 _ . - but not '.' or '..' alone."
         )
 
 
 def validate_stored_name(name: str) -> None:
-    """Raise InvalidTopicNameError unless there may be such a topic: of a user, or of the broker for a consumer
-    shard."""
+    """Raise an error if no topic of this name can exist: neither a user's topic nor a consumer group's retry or
+    dead-letter topic.
+
+    Raises InvalidTopicNameError, or InvalidGroupNameError if the name after `%RETRY%` or `%DLQ%` is invalid.
+    """
     consumer_group = consumer_group_of(name)
     if consumer_group is None:
         validate_topic_name(name)
@@ -49,13 +54,13 @@ def validate_stored_name(name: str) -> None:
 
 
 def validate_queue_count(queues: int) -> None:
-    """Raise InvalidArgumentError unless a topic may have so many queues."""
+    """Raise InvalidArgumentError if a topic may not have `queues` queues."""
     if not 1 <= queues <= MAX_QUEUES:
         raise InvalidArgumentError(f"A topic cannot have {queues} queues: choose 1 to {MAX_QUEUES}.")
 
 
 def is_system_topic(name: str) -> bool:
-    """Whether the name lies in the broker's own space."""
+    """Return whether the name is reserved for topics of the broker, such as retry topics."""
     return name.startswith("%")
 
 

@@ -1,3 +1,3 @@
-"""The version of ledgermq. The build reads it here, so a source tree knows its version without an installation."""
+"""The version of ledgermq. The package build reads the version from this file; no installation is needed to know it."""
 
 VERSION = "0.1.0"

@@ -13,7 +13,7 @@
 are for asyncio. All errors are subclasses of `LedgerError` and are defined in `ledgermq.errors`. The clients log below
 the logger `ledgermq`.
 
-A name is loaded when a program first uses it, so `import ledgermq` is quick. The packages `store`, `raft`, `ledger`,
+Python loads a name when a program first uses it, so `import ledgermq` is quick. The packages `store`, `raft`, `ledger`,
 `cluster` and `chaos` beside this one contain the implementation; their names may change in any version.
 """
 
@@ -23,13 +23,14 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from ledgermq._neighbours import check_neighbours
+from ledgermq._neighbours import check_neighbours, is_command_line
 
 # This must happen before the process loads gRPC. gRPC's fork handlers do not keep a client usable in a child process.
 # If gRPC is busy during the fork, the handlers end a child that only wanted to execute another program, such as Java.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
-check_neighbours()
+if not is_command_line():  # `ledgermq.__main__` checks too, and prints the error without a traceback
+    check_neighbours()
 
 if TYPE_CHECKING:
     from ledger.batch import Batch

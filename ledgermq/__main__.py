@@ -1,13 +1,24 @@
 """`ledgermq` and `python -m ledgermq`: the command line.
 
-Python has imported the package before this module, so the package has checked already that nothing hides `cluster`.
+Python imports the package before this module. For the command line the package leaves the check of hidden packages to
+`main`, so that a user sees one sentence and no traceback.
 """
 
-from cluster.cli import main as run_command_line
+from __future__ import annotations
+
+import sys
+
+from ledgermq._neighbours import check_neighbours
 
 
 def main() -> None:
-    """Runs the command line and exits with its status."""
+    """Run the command line and exit with its status. If another package hides one of ours, exit with status 1."""
+    try:
+        check_neighbours()
+    except ImportError as error:
+        sys.exit(f"Error: {error}")
+    from cluster.cli import main as run_command_line
+
     run_command_line()
 
 

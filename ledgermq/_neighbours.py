@@ -3,6 +3,8 @@
 `store`, `raft` and `cluster` are common names. A package `store` in a user's working directory often comes before the
 installed packages on Python's path, and another distribution may install a package of the same name. Without this check
 the import would fail later, with a message that does not name the cause.
+
+A program that imports `ledgermq` gets an ImportError. The command line prints the same sentence without a traceback.
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ NEIGHBOURS = ("store", "raft", "ledger", "cluster", "chaos")
 
 
 def check_neighbours() -> None:
-    """Raises ImportError, with one sentence that names both paths, if another package hides one of ours."""
+    """Raise ImportError if Python does not find one of our packages, or finds another package of its name.
+
+    The message of the error names both paths.
+    """
     folder = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     for name in NEIGHBOURS:
         ours = os.path.join(folder, name)
@@ -34,8 +39,19 @@ def check_neighbours() -> None:
             )
 
 
+def is_command_line() -> bool:
+    """Return whether this process runs `ledgermq` or `python -m ledgermq`.
+
+    While Python looks for the module of `-m`, and imports its package, `sys.argv[0]` is "-m".
+    """
+    program = sys.argv[0]
+    if program == "-m":
+        return "ledgermq" in sys.orig_argv
+    return os.path.splitext(os.path.basename(program))[0] == "ledgermq"
+
+
 def _location(name: str) -> str | None:
-    """The folder of the package that Python finds, or the file of a plain module; None if Python finds nothing."""
+    """Return the folder of the package that Python finds, or the file of a plain module, or None."""
     spec = _spec(name)
     if spec is None:
         return None

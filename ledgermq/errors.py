@@ -1,4 +1,7 @@
-"""The errors that the clients raise. All are subclasses of `LedgerError`, which says whether a retry makes sense."""
+"""The errors that the clients raise.
+
+All of them are subclasses of `LedgerError`. Its attribute `retriable` says whether the same request may succeed later.
+"""
 
 from ledger.errors import (
     BufferFullError,

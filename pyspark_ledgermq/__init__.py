@@ -1,4 +1,4 @@
-"""The format "ledgermq": Spark imports every module whose name begins like this one's, and takes its DefaultSource."""
+"""The Spark format "ledgermq". Spark imports every module named `pyspark_...` and uses its DefaultSource."""
 
 from ledger.spark.source.default_source import DefaultSource
 

@@ -1,4 +1,4 @@
-"""The format "ledgermq-log": Spark takes one format from each module, so this one is beside pyspark_ledgermq."""
+"""The Spark format "ledgermq-log". It has a module of its own, because Spark takes one format from each module."""
 
 from ledger.spark.source.log_source import DefaultSource
 

@@ -90,7 +90,7 @@ class Running:
     def bench(self, name: str, *arguments: object, may_fail: bool = False) -> dict[str, Any]:
         """Runs `ledgermq bench` with these arguments to its end; its figures. Raises BenchFailedError."""
         words = ["bench", *map(str, arguments), "--json"]
-        command = [sys.executable, "-m", "cluster.cli", *words, *self._where(words[1])]
+        command = [sys.executable, "-m", "ledgermq", *words, *self._where(words[1])]
         self.stage.warm()
         before = self._cpu_s()
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)

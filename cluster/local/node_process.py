@@ -22,7 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _POLL_SECONDS = 0.02
-_COMMAND = ("-m", "cluster.cli", "server", "run", "--config")
+_COMMAND = ("-m", "ledgermq", "server", "run", "--config")
+# How the command line of a node names its program. Nodes that an earlier version started have the second form.
+_PROGRAMS = (b"-m ledgermq ", b"-m cluster.cli ")
 
 
 @dataclass(slots=True)
@@ -111,4 +113,4 @@ class DevNode:
             if os.path.isdir("/proc/self"):
                 return False
             command = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, check=False).stdout
-        return os.fsencode(self.config) in command and b"cluster.cli" in command
+        return os.fsencode(self.config) in command and any(program in command for program in _PROGRAMS)

@@ -1,4 +1,4 @@
-"""The clients of a cluster. They use the wire format and the batch format, and import neither raft/ nor store/.
+"""The clients of a cluster: producer, consumers and admin client. The clients import neither raft/ nor store/.
 
 In reading order:
 

@@ -36,28 +36,29 @@ class Message(NamedTuple):
 
     @property
     def id(self) -> str:
-        """`topic:queue:offset`, which is the same on every node for as long as the message is kept."""
+        """`topic:queue:offset`. The id of a message is equal on all nodes and never changes."""
         return f"{self.topic}:{self.queue}:{self.offset}"
 
     @property
     def origin(self) -> str:
-        """`topic:queue:offset` of the place where the producer put the message.
+        """`topic:queue:offset` of the message that the producer sent.
 
-        It differs from `id` if the message was moved to a retry topic or to the dead letters.
+        The origin differs from `id` if the message was moved to a retry topic or to the dead letters.
         """
         return origin(self.headers) or self.id
 
     @property
     def attempt(self) -> int:
-        """How many times the consumer group was given this message, including this time; at least 1."""
+        """The number of deliveries of this message to the consumer group, including this one; at least 1."""
         return attempts(self.headers) + 1
 
 
 class RecordMetadata(NamedTuple):
     """The place of one committed message.
 
-    `timestamp_ms` is when the leader appended the message (ms since 1970). `duplicate` means that an earlier attempt of
-    the same send was committed already; the other fields then describe that attempt.
+    `timestamp_ms` is the time at which the leader appended the message (ms since 1970). `term` is the Raft term of the
+    message's entry. `duplicate` is True if an earlier attempt of the same send was committed; the other fields then
+    describe that attempt.
     """
 
     topic: str
@@ -80,7 +81,10 @@ class RecordRange:
 
 @dataclass(frozen=True, slots=True)
 class QueueOffsets:
-    """The offsets of the messages that a queue has: [first_offset, end_offset)."""
+    """The offsets of one queue: the first kept message has `first_offset`, and the next new message gets `end_offset`.
+
+    If the two are equal, the queue has no messages.
+    """
 
     queue: int
     first_offset: int
@@ -89,8 +93,8 @@ class QueueOffsets:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic and the shard of each queue: queue i is in `shards[i]`. `offsets` is empty if the caller did not ask for
-    offsets.
+    """A topic. Queue i of the topic is in shard `shards[i]`. `created_ms` is in ms since 1970. `offsets` is empty if
+    the caller did not ask for offsets.
     """
 
     name: str
@@ -127,10 +131,11 @@ class ShardStatus:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member of a cluster as the leader sees it: a voter or a learner.
+    """One member of a shard as the leader sees it: a voter or a learner.
 
-    The lag counts the committed entries and bytes that the member lacks. `caught_up` means that the lag is no larger
-    than the entries that are normally on their way to a node.
+    `lag_entries` and `lag_bytes` count the committed entries that the member does not have yet. `caught_up` is True if
+    the lag is no larger than the entries that are normally on their way to a node. `suspect` is True if the member may
+    have lost entries that it acknowledged.
     """
 
     node: int
@@ -145,9 +150,9 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The members of a cluster, by its newest committed configuration.
+    """The members of a shard in its newest committed configuration.
 
-    `transferring_to` is the node to which the leader is handing over leadership; 0 means that no handover is under way.
+    `transferring_to` is the node to which the leader is handing over leadership; 0: no handover is under way.
     """
 
     cluster: str
@@ -160,15 +165,16 @@ class Members:
     members: tuple[Member, ...]
 
     def get(self, node: int) -> Member | None:
+        """Return the member with this node number, or None."""
         return next((member for member in self.members if member.node == node), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Why a node is suspect: it may have lost entries after `last_index`, for `reason`, since `since_ms` (ms since
-    1970).
+    """The reason why a node is suspect in one shard.
 
-    `accepted` means that the loss was accepted, so the node is no longer suspect.
+    The node may have lost the entries after `last_index`. It has been suspect since `since_ms` (ms since 1970), because
+    of `reason`. `accepted` is True if the loss was accepted; the node is then no longer suspect.
     """
 
     node: int
@@ -181,11 +187,14 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True)
 class LogCut:
-    """The part of a log that a trim removed, or that it would remove if this was a dry run.
+    """The part of a log that a trim removed, or, in a dry run, would remove.
 
     `entries`, `bytes` and `messages` count the removed part; its newest entry was appended at `newest_ms` (ms since
-    1970). The log then starts at `first_index` and keeps `bytes_kept` bytes. If nothing is removed, the counts and
-    `newest_ms` are 0. `held_by` names the holds of the log; nothing is removed while the log has a hold.
+    1970). Afterwards the log starts at entry `first_index` and has `bytes_kept` bytes. If nothing is removed, the
+    counts and `newest_ms` are 0. `held_by` names the holds of the log; nothing is removed while the log has a hold.
+
+    After a trim of several shards, `by_shard` has the result of each shard. The other fields are sums, `newest_ms` is
+    the latest time, and `first_index` is 0.
     """
 
     first_index: int
@@ -197,16 +206,15 @@ class LogCut:
     held_by: tuple[str, ...]
     dry_run: bool
     shard: int = 0
-    # Of a trim in several shards: each of them. All the rest are sums then, and `first_index` is 0.
     by_shard: tuple[LogCut, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class LogHold:
-    """A named hold of the log, taken at entry `index`.
+    """A named hold of the log of one shard. The hold was taken at entry `index`, at `taken_ms` (ms since 1970).
 
-    Earlier entries are kept until the hold is released or expires at `expires_ms` (ms since 1970). Append times of
-    entries decide when the hold expires.
+    The shard removes no entry until the hold is released or expires at `expires_ms` (ms since 1970). A hold expires
+    when an entry with a later append time is applied.
     """
 
     name: str
@@ -218,7 +226,9 @@ class LogHold:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """One node as it describes itself. If `reachable` is false, `error` says why the node did not answer."""
+    """The status of one node, as the node reports it. If `reachable` is False, `error` says why the node did not answer
+    and the fields after it are empty.
+    """
 
     node: int
     address: str

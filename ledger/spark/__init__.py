@@ -3,5 +3,6 @@
 source/            topics and logs as tables and streams
 sink/              rows as messages
 validation/        the validation of replicas on Spark
-session.py         makes or finds a Spark session; worker_daemon.py is its daemon for Python workers
+session.py         makes or finds a Spark session
+worker_daemon.py   Spark's daemon for the Python workers of a local session
 """

@@ -1,12 +1,11 @@
-"""A Spark session: on this machine, on a cluster, or the one that spark-submit has prepared.
+"""Starts a Spark session: on this machine, on a cluster, or as spark-submit has prepared it.
 
-    with spark_session("ledgermq validate", master="local[2]") as spark: ...      ended with the block
+    with spark_session("ledgermq validate", master="local[2]") as spark: ...      stopped at the end of the block
     spark = start_session("tests", master="local[2]", conf={"spark.sql.shuffle.partitions": "2"})
 
-Whatever Spark must be told so that it works from any virtual environment is told here and nowhere else: which Python
-its workers run, that a local one keeps to the loopback interface, where our own sources lie (executors elsewhere are
-sent them), and that workers take the pyspark that is installed. And what is missing (pyspark, Java) is told in one
-sentence with what to install, before Spark tells it in fifty lines.
+This module sets everything that Spark needs to work from any virtual environment: the Python of its workers, the
+loopback interface for local sessions, the path of our sources (remote executors receive a copy), and the installed
+pyspark for workers. If pyspark or Java is missing, the error says in one sentence what to install.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _LOCAL: Mapping[str, str] = {
     "spark.driver.host": _LOOPBACK,
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "8",
-    # By TCP each task of a Python worker waits 40 ms for an acknowledgement that the other side delays.
+    # Over TCP each task of a Python worker waits 40 ms for a delayed acknowledgement.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "ledger.spark.worker_daemon",
 }
@@ -45,24 +44,27 @@ _ANYWHERE: Mapping[str, str] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
 }
+# Our packages that executors need.
 _PACKAGES = ("store", "raft", "ledger", "pyspark_ledgermq", "pyspark_ledgermq_log")
-"""Of ours, what executors need."""
 
 
 class SparkMissingError(LedgerError):
-    """pyspark, or a Java that it runs on, is not installed; the message says what to install."""
+    """pyspark or a suitable Java is not installed. The message says what to install."""
 
 
 class SparkFailedError(LedgerError):
-    """Spark could not do its work: no master, no executors, or a task that failed each time."""
+    """Spark failed: the master cannot be reached, there are no executors, or a task failed in all its attempts."""
 
 
 def start_session(name: str, *, master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """A session called `name`; whoever starts it calls `stop()`. There is one to a process: where one runs already, it
-    is that one.
+    """Start a session called `name` and return it. If the process has a session already, return that one.
 
-    `master`: `local[2]`, `spark://host:7077`, `yarn`, `k8s://...`; None: as spark-submit or the environment says.
-    `conf`: goes before what is set here. Raises SparkMissingError."""
+    name    the name of the Spark application master  `local[2]`, `spark://host:7077`, `yarn`, `k8s://...`; None
+    (default): as spark-submit or the environment says conf    Spark settings, which have precedence over the settings
+    of this module
+
+    The caller calls `stop()` on the session. Raises SparkMissingError.
+    """
     require_spark()
     from pyspark.sql import SparkSession
 
@@ -84,7 +86,7 @@ def start_session(name: str, *, master: str | None = None, conf: Mapping[str, st
 def spark_session(
     name: str, *, master: str | None = None, conf: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """`start_session`, stopped with the block; unless it was there before, and so is somebody else's."""
+    """Like `start_session`, but stop the session at the end of the block, unless it was running before the block."""
     require_spark()
     from pyspark.sql import SparkSession
 
@@ -99,7 +101,7 @@ def spark_session(
 
 @contextmanager
 def failures_in_a_line(master: str | None) -> Iterator[None]:
-    """What Spark tells in a page, as SparkFailedError in a line."""
+    """Turn an error of Spark, which often has a page of text, into SparkFailedError with one line."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -107,22 +109,23 @@ def failures_in_a_line(master: str | None) -> Iterator[None]:
         yield
     except (Py4JError, PySparkException, ConnectionError) as error:
         where = f"Spark at {master}" if master is not None else "Spark"
-        raise SparkFailedError(f"{where} failed: {_last_reason(str(error))} (its own log says more)") from error
+        raise SparkFailedError(f"{where} failed: {_last_reason(str(error))} (see Spark's log for details)") from error
 
 
 def _last_reason(text: str) -> str:
-    """Of the exceptions that a trace of Java and Python names, the innermost: the last one."""
+    """Return the innermost exception of a trace of Java and Python, which is the last one that the trace names."""
     named = re.findall(r"^(?:: )?([\w.]+(?:Error|Exception): .+)$", text, re.MULTILINE)
     return str(named[-1]) if named else text.partition("\n")[0]
 
 
 def require_spark() -> None:
-    """Raises SparkMissingError unless pyspark can be imported and a Java that is new enough is there."""
+    """Raise SparkMissingError if pyspark cannot be imported, or Java is missing or too old."""
     try:
         import pyspark.sql  # noqa: F401
     except ImportError as error:
         raise SparkMissingError(
-            f"Spark is not installed ({error}): pip install 'ledgermq[spark]', and Java {OLDEST_JAVA} or newer."
+            f"Spark is not installed ({error}): run pip install 'ledgermq[spark]', and install Java {OLDEST_JAVA} or "
+            "newer."
         ) from error
     if "SPARK_CONNECT_MODE_ENABLED" not in os.environ:
         _require_java()
@@ -133,18 +136,18 @@ def _require_java() -> None:
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     remedy = f"install Java {OLDEST_JAVA} or newer (Debian: apt-get install openjdk-17-jre-headless)"
     if java is None:
-        raise SparkMissingError(f"Spark needs Java, and there is none: {remedy}, or set JAVA_HOME.")
+        raise SparkMissingError(f"Spark needs Java, and Java was not found: {remedy}, or set JAVA_HOME.")
     try:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
     except (OSError, subprocess.SubprocessError) as error:
         raise SparkMissingError(f"Spark needs Java, and {java} does not run ({error}): {remedy}.") from error
-    found = re.search(r'version "(?:1\.)?(\d+)', told)  # 8 calls itself 1.8
+    found = re.search(r'version "(?:1\.)?(\d+)', told)  # Java 8 reports its version as 1.8
     if found is not None and int(found[1]) < OLDEST_JAVA:
-        raise SparkMissingError(f"{java} is Java {found[1]}: {remedy}, or set JAVA_HOME to one.")
+        raise SparkMissingError(f"{java} is Java {found[1]}, which is too old: {remedy}, or set JAVA_HOME to one.")
 
 
 def _set_up_environment(*, is_local: bool) -> None:
-    """What Spark reads from the environment before there is a session."""
+    """Set the environment variables that Spark reads before the session starts."""
     if is_local:
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ["SPARK_LOCAL_IP"] = _LOOPBACK
@@ -155,8 +158,11 @@ def _set_up_environment(*, is_local: bool) -> None:
 
 
 def _home_without_zip() -> Path:
-    """Spark's home, but for the zip with another copy of pyspark, which workers would put first: from a zip each
-    compiles all that it imports, which takes a second of the processor. Removed when this process ends."""
+    """Return a copy of Spark's home, made of links, without the zip file of pyspark. It is removed at exit.
+
+    Workers would import pyspark from the zip file first. From a zip file each worker compiles all modules again, which
+    takes a second of processor time.
+    """
     import pyspark
 
     home = Path(tempfile.mkdtemp(prefix="ledgermq-spark-"))
@@ -168,7 +174,10 @@ def _home_without_zip() -> Path:
 
 
 def _send_sources(spark: SparkSession) -> None:
-    """Executors elsewhere run what this process runs, whatever is installed there; unless `--py-files` brought it."""
+    """Send our sources to remote executors, so that they run the same code as this process.
+
+    Does nothing if the user has sent files with `--py-files`.
+    """
     root = Path(__file__).resolve().parents[2]
     if not root.is_dir() or spark.conf.get("spark.submit.pyFiles", ""):
         return
@@ -182,7 +191,7 @@ def _send_sources(spark: SparkSession) -> None:
 
 
 def _local_settings() -> Mapping[str, str]:
-    """Workers find our sources also where they are not installed, but run from a checkout."""
+    """Return the settings of a local session. Its workers find our sources also in a checkout without installation."""
     root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     return {**_LOCAL, "spark.executorEnv.PYTHONPATH": path}

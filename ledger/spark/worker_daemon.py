@@ -1,13 +1,15 @@
-"""Spark's daemon, which forks the Python workers of a local session, with two things mended.
+"""Spark's daemon, which forks the Python workers of a local session, with two corrections.
 
-    java ── python -m ledger.spark.worker_daemon ── fork ──> workers, which live on behind their tasks
+    java ── python -m ledger.spark.worker_daemon ── fork ──> workers, which run one task after another
 
-It is Spark's own (`pyspark.daemon`), which a setting lets anybody replace; only its workers are wrapped. A worker
-collects garbage behind each task, and what it has imported is no garbage: with numpy and pyarrow that took 20 ms a
-task. And a worker that waits while the session ends tells the closed socket why it ends: nobody reads that, and where
-sockets are of the Unix domain, a trace of it was printed on the user's terminal.
+This is Spark's own daemon (`pyspark.daemon`) with wrapped workers; a Spark setting selects the module. The corrections:
 
-It must not import what only tasks need: no thread may be there before a fork.
+- Spark's worker collects garbage after each task. With numpy and pyarrow the many imported modules made this take 20 ms
+  a task, so the wrapper excludes imported modules from garbage collection.
+- When the session ends, an idle worker writes the reason to a closed socket. With sockets of the Unix domain this
+  printed a traceback on the user's terminal, so the wrapper ends the worker silently.
+
+The module must not import modules that only tasks need, because no thread may exist before a fork.
 """
 
 from __future__ import annotations
@@ -19,12 +21,12 @@ from socket import socket
 from pyspark import daemon
 
 _worker_of_spark = daemon.worker
+# The number of imported modules when they were last excluded from garbage collection.
 _known = 0
-"""How many modules there were when garbage was last told from what stays."""
 
 
 def worker(sock: socket, authenticated: bool) -> int:
-    """One task; 0 where the worker may have another one."""
+    """Run one task. Return 0 if the worker may run another task."""
     try:
         status: int = _worker_of_spark(sock, authenticated)
     except BrokenPipeError:

@@ -17,7 +17,7 @@ class NodeProcess:
     """Runs in a `with` block. `before` is put before its command, `main` is a program in the place of `ledgermq`."""
 
     def __init__(self, config: Path, *, before: Sequence[str] = (), main: str = "") -> None:
-        program = ["-c", main] if main else ["-m", "cluster.cli"]
+        program = ["-c", main] if main else ["-m", "ledgermq"]
         self._log = config.with_suffix(".log")
         with open(self._log, "ab") as log:
             self._process = subprocess.Popen(

@@ -95,7 +95,7 @@ async def create_topic(cluster: DevCluster, name: str) -> None:
 
 async def ledgermq(cluster: DevCluster, *arguments: str, status: int = 0) -> subprocess.CompletedProcess[str]:
     """The command line, to its end."""
-    command = [sys.executable, "-m", "cluster.cli", *arguments, "--bootstrap", cluster.bootstrap]
+    command = [sys.executable, "-m", "ledgermq", *arguments, "--bootstrap", cluster.bootstrap]
     ended = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == status, ended.stderr
     assert "Traceback" not in ended.stderr

@@ -21,7 +21,7 @@ from tests.mutants.catalogue import Mutant, plant, read
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PLANTS = Path(__file__).parent / "plants"
-NODE_PARTS = ("store", "raft", "ledger", "cluster")
+NODE_PARTS = ("store", "raft", "ledger", "cluster", "chaos", "ledgermq")
 
 
 @dataclass(frozen=True, slots=True)

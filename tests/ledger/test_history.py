@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from ledger.history import (
-    Admin,
+    AdminRequest,
     Assign,
     Close,
     HistoryError,
     HistoryWriter,
     Open,
     Operation,
-    Outcome,
+    OperationOutcome,
     Poll,
-    Progress,
+    ProgressReport,
     Send,
     read_history,
     to_line,
@@ -25,12 +25,12 @@ from ledger.history import (
 P = "00000000000000ff"
 OPERATIONS: list[Operation] = [
     Open(1, P, 1),
-    Send(1, Outcome.OK, "t", 0, True, 5, P, 0, 7, [1, 2], [10, 20], None, 2, 3),
-    Send(1, Outcome.UNKNOWN, "t", 0, False, None, P, 0, 9, [3], [30], "DeliveryTimeoutError", 2, 3),
+    Send(1, OperationOutcome.OK, "t", 0, True, 5, P, 0, 7, [1, 2], [10, 20], None, 2, 3),
+    Send(1, OperationOutcome.UNKNOWN, "t", 0, False, None, P, 0, 9, [3], [30], "DeliveryTimeoutError", 2, 3),
     Poll(2, "t", 0, [5, 6], [P, P], [0, 0], [7, 8], [1, 2], 0, False, 4, 5),
     Assign(2, "t", 0, 5, 4),
-    Progress(3, "g", "t", 0, 7, 4, 5),
-    Admin(4, "create topic t", Outcome.FAIL, "TopicExistsError", 1, 2),
+    ProgressReport(3, "g", "t", 0, 7, 4, 5),
+    AdminRequest(4, "create topic t", OperationOutcome.FAIL, "TopicExistsError", 1, 2),
     Close(1, P, 9),
 ]
 

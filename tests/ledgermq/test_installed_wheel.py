@@ -23,8 +23,8 @@ PACKAGES = ("ledgermq", *NEIGHBOURS, "pyspark_ledgermq", "pyspark_ledgermq_log")
 
 class Installation(NamedTuple):
     wheel: Path
+    # The environment's site-packages.
     packages: Path
-    """The environment's site-packages."""
     python: Path
     script: Path
 
@@ -117,15 +117,17 @@ def test_a_hidden_package_is_named(complete: Installation, tmp_path: Path) -> No
     for name in ("store", "ledger"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("")
-    programs = (("-c", "import ledgermq"), ("-c", "from ledgermq import Producer"), ("-m", "ledgermq", "--version"))
-    for program in programs:
-        finished = run(str(complete.python), *program, folder=tmp_path)
+    for program in ("import ledgermq", "from ledgermq import Producer"):
+        finished = run(str(complete.python), "-c", program, folder=tmp_path)
         assert finished.returncode == 1
-        assert finished.stderr.splitlines()[-1] == sentence(complete, "store", tmp_path / "store")
+        assert finished.stderr.splitlines()[-1] == f"ImportError: {sentence(complete, 'store', tmp_path / 'store')}"
+    finished = run(str(complete.python), "-m", "ledgermq", "--version", folder=tmp_path)
+    assert finished.returncode == 1
+    assert finished.stderr == f"Error: {sentence(complete, 'store', tmp_path / 'store')}\n"
     (tmp_path / "store/__init__.py").unlink()
     (tmp_path / "store").rmdir()
     finished = run(str(complete.python), "-c", "import ledgermq", folder=tmp_path)
-    assert finished.stderr.splitlines()[-1] == sentence(complete, "ledger", tmp_path / "ledger")
+    assert finished.stderr.splitlines()[-1] == f"ImportError: {sentence(complete, 'ledger', tmp_path / 'ledger')}"
 
 
 def test_the_console_script_does_not_look_into_the_working_directory(complete: Installation, tmp_path: Path) -> None:
@@ -134,8 +136,20 @@ def test_the_console_script_does_not_look_into_the_working_directory(complete: I
     finished = run(str(complete.script), "--version", folder=tmp_path)
     assert finished.returncode == 0, finished.stderr
     finished = run(str(complete.script), "--version", folder=tmp_path, environment={"PYTHONPATH": str(tmp_path)})
+    assert (finished.returncode, finished.stdout) == (1, "")
+    assert finished.stderr == f"Error: {sentence(complete, 'store', tmp_path / 'store')}\n"
+
+
+def test_a_node_of_dev_start_names_the_hidden_package(complete: Installation, tmp_path: Path) -> None:
+    """The working directory of a node is its own folder, and `python -m` finds the packages there first."""
+    hiding = tmp_path / "cluster/node-1/store"
+    hiding.mkdir(parents=True)
+    (hiding / "__init__.py").write_text("")
+    start = (str(complete.script), "dev", "start", "--data", str(tmp_path / "cluster"), "--nodes", "1")
+    finished = run(*start, folder=tmp_path)
     assert finished.returncode == 1
-    assert finished.stderr.splitlines()[-1] == sentence(complete, "store", tmp_path / "store")
+    assert f"Error: {sentence(complete, 'store', hiding)}" in finished.stderr
+    assert "Traceback" not in finished.stderr
 
 
 def test_a_module_hides_a_package_and_a_plain_folder_does_not(complete: Installation, tmp_path: Path) -> None:
@@ -143,7 +157,7 @@ def test_a_module_hides_a_package_and_a_plain_folder_does_not(complete: Installa
     assert run(str(complete.python), "-c", "import ledgermq", folder=tmp_path).returncode == 0
     (tmp_path / "raft.py").write_text("")
     finished = run(str(complete.python), "-c", "import ledgermq", folder=tmp_path)
-    assert finished.stderr.splitlines()[-1] == sentence(complete, "raft", tmp_path / "raft.py")
+    assert finished.stderr.splitlines()[-1] == f"ImportError: {sentence(complete, 'raft', tmp_path / 'raft.py')}"
 
 
 def test_a_source_tree_needs_no_installation(complete: Installation, tmp_path: Path) -> None:
@@ -156,7 +170,7 @@ def test_a_source_tree_needs_no_installation(complete: Installation, tmp_path: P
 
 def sentence(complete: Installation, name: str, found: Path) -> str:
     return (
-        f"ImportError: {found} hides the package {name} of ledgermq at {complete.packages / name}: "
+        f"{found} hides the package {name} of ledgermq at {complete.packages / name}: "
         f"rename or move {found}, or remove its folder from Python's path."
     )
 

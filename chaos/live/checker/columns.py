@@ -16,13 +16,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ledger.history import Admin, Assign, Close, HistoryError, Open, Operation, Outcome, Poll, Progress, Send
+from ledger.history import (
+    AdminRequest,
+    Assign,
+    Close,
+    HistoryError,
+    Open,
+    Operation,
+    OperationOutcome,
+    Poll,
+    ProgressReport,
+    Send,
+)
 
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 OK, FAIL, UNKNOWN = 0, 1, 2
-_OUTCOMES = {Outcome.OK: OK, Outcome.FAIL: FAIL, Outcome.UNKNOWN: UNKNOWN}
+_OUTCOMES = {OperationOutcome.OK: OK, OperationOutcome.FAIL: FAIL, OperationOutcome.UNKNOWN: UNKNOWN}
 NONE = -1
 """In a column: there is none."""
 
@@ -90,8 +101,8 @@ class Columns:
     """Processes of the last reading, and the node that each read."""
     assigns: Sequence[tuple[int, Assign]]
     """With the number of the line."""
-    progress: Sequence[tuple[int, Progress]]
-    admin: Sequence[Admin]
+    progress: Sequence[tuple[int, ProgressReport]]
+    admin: Sequence[AdminRequest]
     operations: int
 
     def beginnings(self) -> dict[tuple[int, int], int]:
@@ -166,8 +177,8 @@ class _Reader:
         self._read_to_end: set[tuple[int, int]] = set()
         self._readers: dict[int, int] = {}
         self._assigns: list[tuple[int, Assign]] = []
-        self._progress: list[tuple[int, Progress]] = []
-        self._admin: list[Admin] = []
+        self._progress: list[tuple[int, ProgressReport]] = []
+        self._admin: list[AdminRequest] = []
 
     def read(self, history: Iterable[Operation]) -> Columns:
         number = -1
@@ -198,9 +209,9 @@ class _Reader:
             case Assign():
                 self._queues.of((operation.topic, operation.queue))
                 self._assigns.append((number, operation))
-            case Progress():
+            case ProgressReport():
                 self._progress.append((number, operation))
-            case Admin():
+            case AdminRequest():
                 self._admin.append(operation)
             case Open():
                 self._known.add(self._producers.of(operation.producer))

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from chaos.live.checker.anomaly import SHOWN, Anomaly, Finding
 from chaos.live.checker.columns import Columns
-from ledger.history import Progress
+from ledger.history import ProgressReport
 
 KIND = "offset regression"
 
@@ -20,9 +20,9 @@ def regressions(columns: Columns) -> Finding:
     return Finding(KIND, len(wrong), tuple(wrong[:SHOWN]))
 
 
-def _falls(answers: list[tuple[int, Progress]]) -> list[Anomaly]:
+def _falls(answers: list[tuple[int, ProgressReport]]) -> list[Anomaly]:
     by_end = sorted(answers, key=lambda answer: answer[1].end)
-    highest: tuple[int, Progress] | None = None
+    highest: tuple[int, ProgressReport] | None = None
     complete, falls = 0, []
     for operation, asked in sorted(answers, key=lambda answer: answer[1].start):
         while complete < len(by_end) and by_end[complete][1].end < asked.start:

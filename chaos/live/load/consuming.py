@@ -19,7 +19,7 @@ from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.client.consumer.cursor import QueueBatch
 from ledger.client.group.group_consumer import AsyncGroupConsumer
 from ledger.errors import LedgerError
-from ledger.history import Assign, HistoryWriter, Poll, Progress, now_ns
+from ledger.history import Assign, HistoryWriter, Poll, ProgressReport, now_ns
 
 _POLL_MS = 200
 _AGAIN_S = 0.3
@@ -165,7 +165,9 @@ async def _ask(spec: Spec, writer: HistoryWriter, group: str, stop: asyncio.Even
                     for one in described.queues:
                         if one.offset is not None:
                             writer.write(
-                                Progress(spec.first_process, group, one.topic, one.queue, one.offset, start, now_ns())
+                                ProgressReport(
+                                    spec.first_process, group, one.topic, one.queue, one.offset, start, now_ns()
+                                )
                             )
                     await asyncio.sleep(_AGAIN_S)
         except LedgerError:

@@ -40,7 +40,12 @@ class ClientProcesses:
         with path.with_suffix(".log").open("wb") as log:
             command = [sys.executable, "-m", "chaos.live.load.client", str(path.with_suffix(".json"))]
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self._directory,  # not the user's: a package `store` there would hide ours
+                start_new_session=True,
             )
         self._running[number] = (role, process)
         return number

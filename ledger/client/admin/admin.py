@@ -22,7 +22,7 @@ from ledger.client.connection.channels import failure
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.environment import PROCESS, Environment
 from ledger.client.connection.lifetime import AsyncLifetime
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.connection.routes import topic_of
 from ledger.client.producer.arguments import checked_key
 from ledger.client.producer.producer_batch import leaves_doubt
@@ -94,7 +94,8 @@ class AsyncAdmin(AsyncLifetime):
         except TopicExistsError:
             if was_there or not attempt.doubtful:
                 raise
-            # Made since: by an earlier attempt whose answer was lost, unless its queues say that it was somebody else.
+            # An earlier attempt whose answer was lost has created the topic, or another client has. A different number
+            # of queues proves that it was another client.
             topic = await self._client.topic(name)
             if len(topic.shards) != queues:
                 raise
@@ -102,9 +103,12 @@ class AsyncAdmin(AsyncLifetime):
         return _description(topic_of(response.topic))
 
     async def alter_topic(self, name: str, queues: int) -> TopicDescription:
-        """Give a topic more queues, in the shards with the fewest; returns when they can be used. Whoever sends with
-        keys sends them to other queues then. To ask for as many as it has is no error. Raises UnknownTopicError,
-        InvalidArgumentError (fewer than it has)."""
+        """Give a topic more queues; return when they can be used. `queues` is the new total number.
+
+        The new queues are placed in the shards with the fewest queues. Keys select other queues from then on, so
+        messages with the same key are in order only before the change and after it. The call is idempotent. Raises
+        UnknownTopicError, or InvalidArgumentError if the topic has more queues already.
+        """
         validate_queue_count(queues)
         request = broker_pb2.AlterTopicRequest(name=name, queues=queues)
         response = await self._client.call(TOPICS_SHARD, lambda stub, s: stub.AlterTopic(request, timeout=s))
@@ -123,8 +127,11 @@ class AsyncAdmin(AsyncLifetime):
         self._client.routes.refresh_soon()
 
     async def _is_there(self, name: str) -> bool:
-        """Whether there is such a topic. Behind an attempt whose answer was lost it is too late to ask: a topic does
-        not say who made it, and the time that it tells is of another clock."""
+        """Return whether the topic exists.
+
+        `create_topic` asks this before its first attempt. Once an answer was lost it is too late: a topic does not say
+        which client created it, and its creation time is by another machine's clock.
+        """
         try:
             await self._client.topic(name)
         except UnknownTopicError:
@@ -155,18 +162,19 @@ class AsyncAdmin(AsyncLifetime):
         max_messages: int = 64,
         node: int | None = None,
     ) -> list[Message]:
-        """The newest messages with this key, in all queues of the topic, the newest first.
+        """Return the newest messages with this key from all queues of the topic, newest first.
 
-        begin_ms, end_ms   only what was appended at begin_ms or later, and before end_ms (ms since 1970)
-        max_messages       1 to 100,000, all of which come into memory
-        node               ask this node, which tells what it has applied; None: the leader, who knows of all that was
-                           acknowledged before the question
+        begin_ms, end_ms   only messages appended at begin_ms or later and before end_ms (ms since 1970); None: no limit
+        max_messages       how many messages are returned at most, 1 to 100,000 (default 64); all are held in memory
+        node               ask this node, which answers from the entries that it has applied; None (default): ask the
+                           shards' leaders, which find every message that was acknowledged before the query
 
-        Raises UnknownTopicError."""
+        Raises UnknownTopicError or InvalidArgumentError.
+        """
         self._client.check_open()
         checked = checked_key(key)
         if checked is None:
-            raise InvalidArgumentError("Name a key: messages without one are not indexed.")
+            raise InvalidArgumentError("The key is None: give a key, because messages without a key are not indexed.")
         if not 1 <= max_messages <= MAX_MESSAGES:
             raise InvalidArgumentError(f"max_messages is {max_messages}: it must be 1 to {MAX_MESSAGES}.")
         return await query_messages(
@@ -259,7 +267,10 @@ class AsyncAdmin(AsyncLifetime):
         Raises NodeRefusedError, NodeExistsError or OperationTimeoutError (the operation then continues in the cluster).
         """
         if promote and not wait:
-            raise InvalidArgumentError("A node can be promoted only once it has caught up: leave wait on.")
+            raise InvalidArgumentError(
+                "promote is True and wait is False: a node can be promoted only after it has caught up, so set wait to "
+                "True."
+            )
         self._client.check_open()
         await self._every_shard.add(
             node, address, shard, promote=promote, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
@@ -462,7 +473,7 @@ class AsyncAdmin(AsyncLifetime):
 
 
 class _Creation:
-    """An attempt to create a topic, and all that repeat it. `doubtful`: one that failed may have made the topic."""
+    """All attempts to create one topic. `doubtful`: an attempt that failed may have created the topic."""
 
     def __init__(self, request: broker_pb2.CreateTopicRequest) -> None:
         self.doubtful = False
@@ -480,7 +491,7 @@ class _Creation:
         return response
 
 
-def _description(topic: Topic) -> TopicDescription:
+def _description(topic: RoutedTopic) -> TopicDescription:
     return TopicDescription(topic.name, topic.topic_id, topic.shards, topic.created_ms)
 
 

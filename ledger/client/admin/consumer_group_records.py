@@ -1,4 +1,4 @@
-"""What the admin client returns about consumer groups: immutable values without protobuf types."""
+"""The values that the admin client returns about consumer groups. All are immutable."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ from ledger.client.records import TopicQueue
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupSummary:
-    """A consumer group in a few figures.
+    """The main figures of one consumer group, or of one consumer of a broadcast.
 
-    `lag`: messages in its topics that it has not consumed, and the oldest of them was appended `lag_s` seconds ago.
-    `retries`: messages that wait to be consumed again, or are due and not consumed yet. `dead_letters`: those that were
-    given up and are kept. `strategy` is empty where it has no members, and "broadcast" where this is one consumer of a
-    broadcast, called `consumer group@instance`, of which it is not known whether it runs."""
+    name          the consumer group's name; for a consumer of a broadcast, the group's name, "@" and the instance
+    members       the number of members; always 0 for a broadcast, because its consumers do not join
+    strategy      the assignment strategy; empty if the group has no members, "broadcast" for a broadcast
+    queues        the number of queues that the group has consumed
+    lag           the messages in its topics that the group has not consumed
+    lag_s         the age of the oldest of these messages in seconds
+    retries       the messages in the retry topic that the group has not consumed
+    dead_letters  the messages in the group's dead-letter topic
+    """
 
     name: str
     members: int
@@ -28,7 +33,7 @@ class ConsumerGroupSummary:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMember:
-    """One member, and the queues that are its own at the moment."""
+    """One member of a consumer group, and the queues that it owns at the moment."""
 
     member: str
     client_id: str
@@ -39,13 +44,19 @@ class ConsumerGroupMember:
 
 @dataclass(frozen=True, slots=True)
 class QueueConsumption:
-    """One queue of a consumer group.
+    """The progress of a consumer group in one queue.
 
-    owner, epoch   the member that consumes it, and the number by which it got it; empty and 0: nobody does
-    next_owner     who is to have it; another one than `owner` while the queue moves
-    offset         the first message that is not consumed; None, as are all below: it has not begun with this queue
-    settled        so many behind that one are somewhere else by now: in the retry topic, or with the dead letters
-    lag, lag_s     messages that are not consumed, and how many seconds ago the first of them was appended
+    owner         the member that owns the queue; empty if no member does
+    epoch         the consumer epoch of the owner; 0 if the queue has no owner
+    next_owner    the member that is to own the queue; differs from `owner` while the queue moves to another member
+    offset        the offset of the first message that is not consumed
+    settled       the number of messages after `offset` that were moved to the retry topic or to the dead letters
+    first_offset  the queue's first kept offset
+    end_offset    the offset that the queue's next message gets
+    lag           the messages that the group has not consumed
+    lag_s         the age of the oldest of these messages in seconds
+
+    If the group has not begun to consume the queue, the fields from `offset` on are None.
     """
 
     topic: str
@@ -63,19 +74,24 @@ class QueueConsumption:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupDescription:
-    """`rebalancing`: members have changed, and the queues are not assigned anew yet."""
+    """The members of a consumer group and its progress in each queue.
+
+    `rebalancing` is True if members have changed and the queues have not been assigned again yet. `queues` is sorted by
+    topic and queue, and includes the queues of the retry topic.
+    """
 
     name: str
     strategy: str
     rebalancing: bool
     members: tuple[ConsumerGroupMember, ...]
-    # By topic and queue, those of the retry topic among them.
     queues: tuple[QueueConsumption, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetReset:
-    """Where a consumer group was with a queue (None: it had not begun), and where it goes on."""
+    """The offset of a consumer group in one queue before and after a reset. `before` is None if the group had not begun
+    to consume the queue.
+    """
 
     topic: str
     queue: int

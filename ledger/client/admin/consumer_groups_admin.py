@@ -2,8 +2,8 @@
 
     every shard ──> the groups it coordinates, the queues consumed in it ──> combined here
 
-A consumer group's members are stored in its coordinator's shard; its progress is stored in the shard of each queue. So
-all shards are asked, and a change is sent to each shard that it concerns.
+A consumer group's members are stored in its coordinator's shard. Its progress in a queue is stored in the shard of that
+queue. Therefore this module asks all shards, and sends a change to each shard that it concerns.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ QUEUES_AT_ONCE = 1_000
 
 
 class ConsumerGroupsAdmin:
-    """Over the connections of one admin client."""
+    """Reads and changes consumer groups, over the connections of one admin client."""
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
@@ -61,7 +61,8 @@ class ConsumerGroupsAdmin:
         answers = [await self._described(shard, name) for shard in self._shards()]
         if not any(answer.members or answer.queues for answer in answers):
             raise UnknownGroupError(
-                f'There is no consumer group "{name}": nobody is in it, and it has never begun with a queue.'
+                f'There is no consumer group "{name}": no member has joined it, and it has consumed no queue. Check '
+                "the name."
             )
         return _description(name, answers, await self._topic_names())
 
@@ -71,7 +72,7 @@ class ConsumerGroupsAdmin:
         described = await self.describe(name)
         chosen = await self._chosen(described, topic, queues)
         if isinstance(to, int) and topic is None:
-            raise InvalidArgumentError("An offset means something in one topic only: name the topic.")
+            raise InvalidArgumentError("A reset to an offset applies to one topic only: name the topic.")
         after = await self._targets(chosen, to)
         before = {TopicQueue(one.topic, one.queue): one.offset for one in described.queues}
         if not dry_run:
@@ -85,11 +86,11 @@ class ConsumerGroupsAdmin:
         await self.describe(name)
         request = pb2.ForgetRetriesRequest(consumer_group=name)
         await self._client.call(TOPICS_SHARD, lambda stub, s: stub.ForgetRetries(request, timeout=s))
-        first = self._coordinator(name)  # which knows whether there are members
+        first = self._coordinator(name)  # it rejects the request if the consumer group has members
         others = [shard for shard in self._shards() if shard != first]
         return sum([await self._forgotten(shard, name) for shard in (first, *others)])
 
-    # -- of one shard
+    # -- requests to one shard
 
     async def _listed(self, shard: int) -> pb2.ListConsumerGroupsResponse:
         request = pb2.ListConsumerGroupsRequest(shard=shard)
@@ -109,15 +110,15 @@ class ConsumerGroupsAdmin:
         request = pb2.ResetOffsetsRequest(shard=shard, consumer_group=name, queues=queues)
         await self._client.call(shard, lambda stub, s: stub.ResetOffsets(request, timeout=s))
 
-    # -- where to
+    # -- the new offsets of a reset
 
     async def _chosen(
         self, described: ConsumerGroupDescription, topic: str | None, queues: Iterable[int] | None
     ) -> dict[str, Sequence[int]]:
-        """The queues of each topic. Raises UnknownTopicError, UnknownQueueError, InvalidArgumentError."""
+        """Return the queues to reset, by topic. Raises UnknownTopicError, UnknownQueueError, InvalidArgumentError."""
         if topic is None:
             if queues is not None:
-                raise InvalidArgumentError("Queues are numbers in one topic: name the topic.")
+                raise InvalidArgumentError("Queue numbers apply to one topic only: name the topic.")
             names = sorted({one.topic for one in described.queues if not is_system_topic(one.topic)})
             return {name: range(len((await self._client.topic(name)).shards)) for name in names}
         count = len((await self._client.topic(topic)).shards)
@@ -127,7 +128,7 @@ class ConsumerGroupsAdmin:
         return {topic: chosen}
 
     async def _targets(self, chosen: Mapping[str, Sequence[int]], to: ResetTarget) -> dict[TopicQueue, int]:
-        """Raises OffsetTooLowError, OffsetBeyondEndError, InvalidArgumentError."""
+        """Return the new offset of each queue. Raises OffsetTooLowError, OffsetBeyondEndError, InvalidArgumentError."""
         if isinstance(to, datetime):
             time_ms = in_ms(to)
             return await offsets_for_times(
@@ -135,7 +136,7 @@ class ConsumerGroupsAdmin:
                 {TopicQueue(name, queue): time_ms for name, queues in chosen.items() for queue in queues},
             )
         if not isinstance(to, int) and to not in ("earliest", "latest"):
-            raise InvalidArgumentError(f'{to!r} is neither "earliest", nor "latest", nor an offset, nor a datetime.')
+            raise InvalidArgumentError(f'{to!r} is not allowed: use "earliest", "latest", an offset or a datetime.')
         targets = {}
         for name, queues in chosen.items():
             for queue, there in (await list_offsets(self._client, await self._client.topic(name), queues)).items():
@@ -160,14 +161,14 @@ class ConsumerGroupsAdmin:
                 await self._reset_some(shard, name, queues[at : at + QUEUES_AT_ONCE])
 
     async def _renew(self, name: str, places: Sequence[TopicQueue]) -> None:
-        """Their owners claim them again, also those that have nothing to acknowledge, and so would not hear of it."""
+        """Have the owners claim these queues again. An owner with nothing to acknowledge would not notice the reset."""
         request = pb2.RenewQueuesRequest(shard=self._coordinator(name), consumer_group=name)
         for place in places:
             topic_id = (await self._client.topic(place.topic)).topic_id
             request.queues.append(QueueEpoch(topic_id=topic_id, queue=place.queue))
         await self._client.call(request.shard, lambda stub, s: stub.RenewQueues(request, timeout=s))
 
-    # -- where
+    # -- shards and topics
 
     def _shards(self) -> Sequence[int]:
         return sorted(self._client.routes.table.leaders)
@@ -183,7 +184,7 @@ class ConsumerGroupsAdmin:
 
 
 def _together(known: ConsumerGroupSummary | None, one: pb2.ConsumerGroupSummary, now_ms: int) -> ConsumerGroupSummary:
-    """With what one more shard tells."""
+    """Return the summary `known` combined with the figures that one more shard reported."""
     known = known or ConsumerGroupSummary(one.name, 0, "", 0, 0, 0.0, 0, 0)
     return ConsumerGroupSummary(
         one.name,
@@ -250,7 +251,7 @@ def _check(offset: int, topic: str, queue: int, first: int, end: int) -> None:
     if not first <= offset <= end:
         wrong = OffsetTooLowError if offset < first else OffsetBeyondEndError
         raise wrong(
-            f'Queue {queue} of topic "{topic}" cannot be consumed from offset {offset} on: valid are {first} to {end}.',
+            f'Queue {queue} of topic "{topic}" cannot be reset to offset {offset}: valid are {first} to {end}.',
             first_offset=first,
             end_offset=end,
         )

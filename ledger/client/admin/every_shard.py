@@ -1,9 +1,9 @@
-"""An operator's requests in all shards that they concern, one shard after the other.
+"""Carries out an operator's request in all shards that it concerns, one shard after the other.
 
-Shards do not know each other, so each shard gets its own request. All requests are idempotent, so an interrupted
+Each shard gets its own request, because shards do not know each other. All requests are idempotent, so an interrupted
 operation can be repeated. A node joins shard 0 first and leaves it last, because shard 0 has a replica on every node.
-The leader of shard 0 is asked for the list of shards before each change in all shards, so that a new shard is not
-missed.
+Before each change in all shards, the client asks the leader of shard 0 for the list of shards, so that the change does
+not miss a new shard.
 """
 
 from __future__ import annotations
@@ -20,13 +20,19 @@ from ledger.topics import TOPICS_SHARD
 
 
 class EveryShard:
-    """Over the connections of one admin client. `shard`, everywhere: that one alone; None: all."""
+    """Sends operators' requests, over the connections of one admin client.
+
+    In all methods `shard` limits the request to one shard; None: all shards.
+    """
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
 
     async def numbers(self, shard: int | None = None) -> list[int]:
-        """The shards that there are, as nodes said last; or the one, if there is such a shard."""
+        """Return the shards in the route table, or the list of only `shard`.
+
+        Raises InvalidArgumentError if there is no such shard.
+        """
         known = self._known()
         if shard is None:
             return known
@@ -38,7 +44,7 @@ class EveryShard:
         return [shard]
 
     async def _all(self, shard: int | None, timeout_ms: float | None) -> list[int]:
-        """The same, but all that there are, as shard 0's leader knows."""
+        """Like `numbers`, but read the list of all shards from the leader of shard 0."""
         return await self._client.shards(timeout_ms) if shard is None else await self.numbers(shard)
 
     def _known(self) -> list[int]:
@@ -82,7 +88,10 @@ class EveryShard:
             )
 
     async def _shards_of(self, node: int, shard: int | None, deadline: Deadline) -> list[int]:
-        """Those of them that it is a member of; shard 0 where it is in none, which says so."""
+        """Return the shards of which the node is a member.
+
+        If it is a member of none, return shard 0, whose leader then rejects the request.
+        """
         shards = await self._all(shard, deadline.left_ms)
         if len(shards) == 1:
             return shards
@@ -90,7 +99,7 @@ class EveryShard:
         return [number for number in shards if members[number].get(node) is not None] or [TOPICS_SHARD]
 
     async def recover(self, node: int, shard: int | None, *, accept_loss: bool, timeout_ms: float) -> list[Doubt]:
-        """Of each shard in which that node is suspect."""
+        """Return one Doubt for each shard in which the node is suspect. Raises NotSuspectError if there is none."""
         deadline, shards = Deadline(timeout_ms), await self.numbers(shard)
         doubts, trusted = [], None
         for number in shards:
@@ -130,7 +139,9 @@ class EveryShard:
         return cuts[0] if len(cuts) == 1 else summed(cuts)
 
     async def _shard_of(self, name: str, queue: int) -> int:
-        """Where that queue lives. What is wrong with such a place, shard 0 says."""
+        """Return the shard of the queue. If there is no such topic or queue, return shard 0, whose leader rejects the
+        request.
+        """
         try:
             shards = (await self._client.topic(name)).shards
         except UnknownTopicError:
@@ -138,7 +149,7 @@ class EveryShard:
         return shards[queue] if 0 <= queue < len(shards) else TOPICS_SHARD
 
     async def hold(self, name: str, shard: int | None, *, ttl_ms: int, timeout_ms: float | None) -> LogHold:
-        """The one that expires first."""
+        """Take the hold in each shard, and return the hold that expires first."""
         taken = [
             await LogAdmin(self._client, number).hold(name, ttl_ms=ttl_ms, timeout_ms=timeout_ms)
             for number in await self._all(shard, timeout_ms)
@@ -146,7 +157,7 @@ class EveryShard:
         return min(taken, key=lambda hold: hold.expires_ms)
 
     async def release(self, name: str, shard: int | None, *, timeout_ms: float | None) -> bool:
-        """Whether there was one anywhere."""
+        """Release the hold in each shard. Return whether any shard had it."""
         released = [
             await LogAdmin(self._client, number).release(name, timeout_ms=timeout_ms)
             for number in await self._all(shard, timeout_ms)
@@ -161,7 +172,7 @@ class EveryShard:
 
 
 def summed(cuts: list[LogCut]) -> LogCut:
-    """Of several shards."""
+    """Return the results of several shards as one result, as `LogCut` describes."""
 
     def total(of: Callable[[LogCut], int]) -> int:
         return sum(of(cut) for cut in cuts)

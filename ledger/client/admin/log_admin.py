@@ -1,6 +1,6 @@
 """Trims and holds of the log of one shard, for the admin client.
 
-Each operation is one idempotent request, repeated until a leader has accepted it.
+Each operation is one idempotent request. The client repeats it until a leader accepts it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ledger.v1 import operations_pb2
 
 
 class LogAdmin:
-    """Of one shard, over the connections of one admin client."""
+    """Trims and holds the log of one shard, over the connections of one admin client."""
 
     def __init__(self, client: ClusterClient, shard: int = TOPICS_SHARD) -> None:
         self._client = client
@@ -30,7 +30,9 @@ class LogAdmin:
         timeout_ms: float | None,
     ) -> LogCut:
         if (before_time_ms, keep_bytes, before).count(None) != 2:
-            raise InvalidArgumentError("Say what is to stay by one of before_time_ms, keep_bytes and before.")
+            raise InvalidArgumentError(
+                "Give exactly one of before_time_ms, keep_bytes and before: it says which messages are kept."
+            )
         request = operations_pb2.TrimLogRequest(shard=self._shard, dry_run=dry_run)
         if before_time_ms is not None:
             request.since_ms = before_time_ms

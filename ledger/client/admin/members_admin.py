@@ -3,7 +3,7 @@
     add ──> learner ──(catches up)──> promote ──> voter ──> remove          transfer          recover
 
 A request is repeated until a leader accepts it. If the caller waits, `GetMembers` is then repeated until it reports the
-new state. A request whose answer was lost is sent again and finds its work done.
+new state. If the answer to a request is lost, the request is sent again; all of these requests are idempotent.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from ledger.v1 import operations_pb2
 
 _LOOK_AGAIN_S = 0.1
 
-# Called at each look, while the caller waits.
+# Called with the members about every 0.1 s while the caller waits.
 OnProgress = Callable[[Members], None]
 
 
 class Deadline:
-    """Of one operation, over all its requests."""
+    """The time limit of one operation, shared by all its requests."""
 
     def __init__(self, timeout_ms: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -51,7 +51,7 @@ class Deadline:
 
 
 class MembersAdmin:
-    """Of one shard, over the connections of one admin client."""
+    """Reads and changes the members of one shard, over the connections of one admin client."""
 
     def __init__(self, client: ClusterClient, shard: int = TOPICS_SHARD) -> None:
         self._client = client
@@ -82,7 +82,7 @@ class MembersAdmin:
         await self._change(f"promoting node {node}", lambda stub, s: stub.PromoteNode(request, timeout=s), deadline)
         if wait:
             await self._until(
-                lambda members: _is_voter(members, node), deadline, on_progress, f"node {node} does not vote yet"
+                lambda members: _is_voter(members, node), deadline, on_progress, f"node {node} is not a voter yet"
             )
 
     async def remove(self, node: int, *, wait: bool, timeout_ms: float, on_progress: OnProgress | None) -> None:
@@ -123,7 +123,7 @@ class MembersAdmin:
         )
         return Doubt(node, response.reason, response.since_ms, response.last_index, response.recovered, self._shard)
 
-    # -- how
+    # -- requests and waiting
 
     async def _change(
         self,
@@ -132,7 +132,11 @@ class MembersAdmin:
         deadline: Deadline,
         done_already: type[LedgerError] | None = None,
     ) -> None:
-        """Until a leader has taken it. `done_already`: what a repeat is told where the first one came about."""
+        """Repeat the request until a leader accepts it.
+
+        `done_already`: the error that a leader returns if an earlier attempt has made the change. After a doubtful
+        attempt this error counts as success.
+        """
         attempts = _Attempts(send)
         try:
             await self._client.call(self._shard, attempts, timeout_ms=deadline.left_ms)
@@ -140,8 +144,8 @@ class MembersAdmin:
             if not attempts.doubtful:
                 raise
             raise OperationTimeoutError(
-                f"{what} is not committed after {deadline.timeout_ms / 1000:g} s, and may still come about: see that a "
-                "majority of the voters runs"
+                f"{what} is not committed after {deadline.timeout_ms / 1000:g} s; the change may still be committed: "
+                "check that a majority of the voters runs"
             ) from error
         except LedgerError as error:
             if done_already is None or not isinstance(error, done_already) or not attempts.doubtful:
@@ -154,7 +158,11 @@ class MembersAdmin:
         on_progress: OnProgress | None,
         otherwise: str | Callable[[Members], str],
     ) -> None:
-        """Asks who the members are until they are as they should be. `otherwise`: what is so while they are not."""
+        """Read the members until `done` returns True for them.
+
+        `otherwise` is the state to report if that does not happen in time: a text, or a function that makes the text
+        from the members.
+        """
         while True:
             members = await self.members(deadline.left_ms)
             if on_progress is not None:
@@ -163,12 +171,14 @@ class MembersAdmin:
                 return
             if deadline.left_ms <= _LOOK_AGAIN_S * 1000:
                 state = otherwise if isinstance(otherwise, str) else otherwise(members)
-                raise OperationTimeoutError(f"{state}, after {deadline.timeout_ms / 1000:g} s; it goes on")
+                raise OperationTimeoutError(
+                    f"{state}, after {deadline.timeout_ms / 1000:g} s; the operation continues in the cluster"
+                )
             await asyncio.sleep(_LOOK_AGAIN_S)
 
 
 class _Attempts:
-    """A request for a change, and all that repeat it. `doubtful`: one that failed may have come about all the same."""
+    """All attempts of one request for a change. `doubtful`: an attempt that failed may have made the change."""
 
     def __init__(self, send: Callable[[NodeStub, float], Awaitable[operations_pb2.ChangeResponse]]) -> None:
         self.doubtful = False
@@ -189,7 +199,7 @@ class _Attempts:
 def _is_caught_up(members: Members, node: int) -> bool:
     member = members.get(node)
     if member is None:
-        raise UnknownNodeError(f"node {node} was removed meanwhile")
+        raise UnknownNodeError(f"node {node} was removed while it was catching up: add it again")
     return member.caught_up
 
 
@@ -203,8 +213,8 @@ def _leads(members: Members, target: int, before: int) -> bool:
         return True
     if members.leader != before or members.transferring_to != target:
         raise TransferFailedError(
-            f"node {target} did not take leadership over in time: node {members.leader} leads; see whether node "
-            f"{target} runs and keeps up, then try again"
+            f"node {target} did not take over leadership in time, and node {members.leader} leads: check that node "
+            f"{target} runs and has caught up, then try again"
         )
     return False
 

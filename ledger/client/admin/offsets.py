@@ -1,7 +1,7 @@
-"""Asks for the first and end offsets of queues.
+"""Reads the first and end offsets of queues, and the offsets at given times.
 
-Each shard's leader answers for its queues, by read index. A pinned node answers for all queues, as far as it has
-applied.
+Each shard's leader answers for its queues, after a read index. A node that the caller names answers for all queues from
+the entries that it has applied.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from ledger.client.connection.cluster_client import ClusterClient
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.records import QueueOffsets, TopicQueue
 from ledger.errors import InvalidArgumentError, UnknownQueueError
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 
-# Queues, and for each a time in ms since 1970.
+# A time in ms since 1970 for each queue.
 QueueTimes = Mapping[TopicQueue, int] | Mapping[tuple[str, int], int]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def list_offsets(
-    client: ClusterClient, topic: Topic, queues: Sequence[int], *, node: int | None = None
+    client: ClusterClient, topic: RoutedTopic, queues: Sequence[int], *, node: int | None = None
 ) -> dict[int, QueueOffsets]:
-    """The offsets of these queues, by queue. `node`: the one to ask, instead of the leaders."""
+    """Return the offsets of these queues, by queue number. `node`: ask this node instead of the shards' leaders."""
     found: dict[int, QueueOffsets] = {}
     for shard in sorted({topic.shards[queue] for queue in queues}):
         of_shard = [queue for queue in queues if topic.shards[queue] == shard]
@@ -40,8 +40,11 @@ async def list_offsets(
 async def offsets_for_times(
     client: ClusterClient, times: QueueTimes, *, node: int | None = None
 ) -> dict[TopicQueue, int]:
-    """The offset of the first message that was appended at the given time or later, for each queue; its end offset
-    where there is none yet. Queues of one topic and one time go in one request."""
+    """Return for each queue the offset of the first message that was appended at the given time or later.
+
+    If a queue has no such message, the result is its end offset. Queues of one shard that have the same topic and time
+    share one request. Raises UnknownTopicError, UnknownQueueError or InvalidArgumentError.
+    """
     together: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
     for (name, queue), time_ms in times.items():
         together[name, checked_time(time_ms)].append(queue)
@@ -65,16 +68,16 @@ async def offsets_for_times(
 
 
 def checked_time(time_ms: int) -> int:
-    """Milliseconds since 1970; raises InvalidArgumentError where that is none."""
+    """Return `time_ms` if it is a valid time in ms since 1970. Raises InvalidArgumentError if it is not."""
     if not isinstance(time_ms, int) or not 0 <= time_ms < 1 << 62:
         raise InvalidArgumentError(f"A time must be milliseconds since 1970; it is {time_ms!r}.")
     return time_ms
 
 
 def in_ms(moment: datetime) -> int:
-    """The first millisecond since 1970 that is not before it. Raises InvalidArgumentError where it has no time zone."""
+    """Return `moment` in milliseconds since 1970, rounded up. Raises InvalidArgumentError if it has no time zone."""
     if moment.tzinfo is None:
-        raise InvalidArgumentError(f"The time {moment} has no time zone: name one, as in datetime.now(UTC).")
+        raise InvalidArgumentError(f"The time {moment} has no time zone: add one, as in datetime.now(UTC).")
     return -((_EPOCH - moment) // timedelta(milliseconds=1))
 
 

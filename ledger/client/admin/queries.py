@@ -1,7 +1,7 @@
-"""Finds messages by key, and one message by its place.
+"""Finds messages by their key, and one message by its topic, queue and offset.
 
-A broker returns whole batches that may contain the message; this module decodes them and compares the keys. A leader is
-asked by read index, so every message acknowledged before the query is found.
+A broker returns whole batches that may contain wanted messages. This module decodes the batches and compares the keys.
+A leader answers after a read index, so a query finds every message that was acknowledged before it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from operator import attrgetter
 from ledger.client.admin.offsets import list_offsets
 from ledger.client.connection.channels import NodeStub
 from ledger.client.connection.cluster_client import ClusterClient
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.consumer.messages import decoded, messages_of
 from ledger.client.records import Message
 from ledger.errors import (
@@ -24,12 +24,12 @@ from ledger.errors import (
 from ledger.v1 import broker_pb2
 
 MAX_MESSAGES = 100_000
-_FETCH_BYTES = 1  # one batch is always given
+_FETCH_BYTES = 1  # a fetch returns at least one batch, whatever its size
 
 
 async def query_messages(
     client: ClusterClient,
-    topic: Topic,
+    topic: RoutedTopic,
     key: bytes,
     *,
     begin_ms: int | None,
@@ -37,8 +37,11 @@ async def query_messages(
     max_messages: int,
     node: int | None,
 ) -> list[Message]:
-    """The newest `max_messages` with this key that were appended in [begin_ms, end_ms), the newest first. `node`: the
-    one to ask, instead of the leaders."""
+    """Return the newest `max_messages` messages with this key, newest first.
+
+    Only messages appended at `begin_ms` or later and before `end_ms` are returned. `node`: ask this node instead of the
+    shards' leaders.
+    """
     found: list[Message] = []
     for shard in sorted(set(topic.shards)):
         request = broker_pb2.QueryMessagesRequest(
@@ -51,15 +54,15 @@ async def query_messages(
             linearizable=node is None,
         )
         found += await _of_shard(client, topic, request, node)
-    # Within a shard they are sorted already, and by more than this; the sort keeps that.
+    # Each shard's messages are in order already. The sort is stable, so it keeps the order of equal append times.
     found.sort(key=attrgetter("append_time_ms"), reverse=True)
     return found[:max_messages]
 
 
 async def _of_shard(
-    client: ClusterClient, topic: Topic, request: broker_pb2.QueryMessagesRequest, node: int | None
+    client: ClusterClient, topic: RoutedTopic, request: broker_pb2.QueryMessagesRequest, node: int | None
 ) -> list[Message]:
-    """Answer by answer, until there are enough or the search is over."""
+    """Repeat the request until there are `max_messages` messages or the shard has no more."""
     found: list[Message] = []
     while True:
         response = await client.call(
@@ -73,19 +76,22 @@ async def _of_shard(
             return found
 
 
-async def get_message(client: ClusterClient, topic: Topic, queue: int, offset: int) -> Message:
-    """The message at that place. Raises UnknownQueueError, OffsetTooLowError, OffsetBeyondEndError."""
+async def get_message(client: ClusterClient, topic: RoutedTopic, queue: int, offset: int) -> Message:
+    """Return the message at this offset of this queue.
+
+    Raises UnknownQueueError, InvalidArgumentError (a negative offset), OffsetTooLowError or OffsetBeyondEndError.
+    """
     if not 0 <= queue < len(topic.shards):
         raise UnknownQueueError(
             f'Topic "{topic.name}" has no queue {queue}: its queues are 0 to {len(topic.shards) - 1}.'
         )
     if offset < 0:
-        raise InvalidArgumentError(f"There is no offset {offset}: offsets count from 0.")
+        raise InvalidArgumentError(f"The offset {offset} is not valid: offsets count from 0.")
     there = (await list_offsets(client, topic, [queue]))[queue]
     if not there.first_offset <= offset < there.end_offset:
         wrong = OffsetTooLowError if offset < there.first_offset else OffsetBeyondEndError
         raise wrong(
-            f'There is no message at offset {offset} of queue {queue} of topic "{topic.name}": it has '
+            f'Queue {queue} of topic "{topic.name}" has no message at offset {offset}: it has the offsets '
             f"{there.first_offset} to {there.end_offset - 1}."
             if there.first_offset < there.end_offset
             else f'Queue {queue} of topic "{topic.name}" has no messages.',
@@ -98,7 +104,9 @@ async def get_message(client: ClusterClient, topic: Topic, queue: int, offset: i
     async def fetch(stub: NodeStub, seconds: float) -> broker_pb2.FetchedQueue:
         given: broker_pb2.FetchedQueue = (await stub.Fetch(request, timeout=seconds)).queues[0]
         if not given.batches and not given.HasField("error"):
-            raise ReplicaBehindError(f"Offset {offset} is committed, and has not come to the node that was asked.")
+            raise ReplicaBehindError(
+                f"The node does not have offset {offset} yet, although the message is committed: try again."
+            )
         return given
 
     given = await client.call(topic.shards[queue], fetch)
@@ -106,7 +114,7 @@ async def get_message(client: ClusterClient, topic: Topic, queue: int, offset: i
     return _messages(topic, queue, batch)[offset - batch.base_offset]
 
 
-def _messages(topic: Topic, queue: int, batch: broker_pb2.FetchedBatch) -> list[Message]:
+def _messages(topic: RoutedTopic, queue: int, batch: broker_pb2.FetchedBatch) -> list[Message]:
     return messages_of(
         decoded(batch.body, topic.name, queue, batch.base_offset),
         topic=topic.name,

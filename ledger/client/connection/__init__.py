@@ -1,4 +1,4 @@
-"""What every client needs to reach the cluster.
+"""The parts that every client uses to reach the cluster: connections, routes, and calls to leaders.
 
 In reading order:
 

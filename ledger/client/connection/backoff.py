@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt. Pure.
+"""Calculates how long to wait before the next attempt. No I/O.
 
 The wait doubles with each failure in a row, up to a ceiling. It is then shortened at random by up to half, so that
 clients that failed together do not retry together.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """`wait_ms(1)` follows the first failure, `wait_ms(2)` the second one in a row, and so on."""
+    """`wait_ms(n)` returns the milliseconds to wait after the n-th failure in a row, counted from 1."""
 
     first_ms: float
     ceiling_ms: float

@@ -1,7 +1,7 @@
-"""What every client has: connections, routes, and calls to a shard's leader.
+"""The base of every client: connections, routes, and calls to a shard's leader.
 
-A leader may change at any moment. So a call names a shard, not a node, and is repeated until a leader answers or its
-deadline passes.
+A leader may change at any moment. Therefore a call names a shard and not a node, and is repeated until a leader answers
+or the deadline passes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import grpc.aio
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.channels import Connections, NodeStub, failure, parse_addresses
 from ledger.client.connection.environment import Environment
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.connection.routes import Routes
 from ledger.errors import (
     ClosedError,
@@ -31,7 +31,8 @@ from ledger.topics import TOPICS_SHARD
 from ledger.v1 import broker_pb2, error_pb2
 
 MAX_BACKOFF_MS = 1000
-# A node that is stopped but not dead answers nothing: ask again, perhaps there is another leader by then.
+# The time limit of one attempt. A suspended process accepts a call and never answers; the next attempt may find a new
+# leader.
 _ATTEMPT_SECONDS = 5.0
 
 
@@ -46,7 +47,7 @@ R = TypeVar("R", bound=_Response)
 
 
 class ClusterClient:
-    """Starts, serves calls, and is closed; in this order, once."""
+    """The connections, routes and calls of one client. It is started once and closed once."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class ClusterClient:
         self.started = True
 
     def refuse_calls(self) -> None:
-        """From now on; those under way end when this is closed."""
+        """Make all later calls raise ClosedError. Calls under way continue until `close`."""
         self.started, self.closed = False, True
 
     async def close(self) -> None:
@@ -94,7 +95,7 @@ class ClusterClient:
             )
 
     def node_address(self, node: int) -> str:
-        """Where this node listens; raises InvalidArgumentError where there is no such node."""
+        """Return the address of this node. Raises InvalidArgumentError if there is no such node."""
         nodes = self.routes.table.nodes
         if node not in nodes:
             raise InvalidArgumentError(f"There is no node {node}: the nodes are {', '.join(map(str, sorted(nodes)))}.")
@@ -108,9 +109,11 @@ class ClusterClient:
         node: int | None = None,
         timeout_ms: float | None = None,
     ) -> R:
-        """`send(stub, timeout_seconds)` to the leader of the shard, or to `node` whoever leads, again after each
-        retriable error until the timeout (None: the request timeout); then that error is raised. One that is not
-        retriable is raised at once."""
+        """Call `send(stub, timeout_seconds)` for the shard's leader, or for `node` if it is given; return the response.
+
+        The call is repeated after each retriable error until `timeout_ms` (None: the client's request timeout) has
+        passed; then the last error is raised. An error that is not retriable is raised at once.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         failures = 0
@@ -124,7 +127,7 @@ class ClusterClient:
             except LedgerError as error:
                 failures += 1
                 wait = self.backoff.wait_ms(failures) / 1000
-                # One node may not have heard yet of a topic that is there.
+                # A node that is not the leader may not have applied the creation of the topic yet.
                 behind = node is not None and isinstance(error, (UnknownTopicError, UnknownQueueError))
                 if not (error.retriable or behind) or loop.time() + wait >= deadline:
                     raise
@@ -149,19 +152,22 @@ class ClusterClient:
         except asyncio.CancelledError:
             if not self._cancelled_calls():
                 raise
-            raise ClosedError("This client was closed while the call was under way.") from None
+            raise ClosedError("This client was closed during the call: make a new client.") from None
         if response.HasField("error"):
             raise from_wire(response.error)
         return response
 
     def _cancelled_calls(self) -> bool:
-        """Whether a cancellation was of the call only, which happens when its connection is closed here."""
+        """Return whether only the call was cancelled, because this client closed its connection, and not the task."""
         task = asyncio.current_task()
         return self.closed and not (task is not None and task.cancelling())
 
-    async def topic(self, name: str, *, newest: bool = False) -> Topic:
-        """The topic of this name. One that no answer named so far is asked of the leader, who knows; with `newest` any:
-        it may have more queues by now."""
+    async def topic(self, name: str, *, newest: bool = False) -> RoutedTopic:
+        """Return the topic of this name. Raises UnknownTopicError.
+
+        The leader of shard 0 is asked if the route table does not have the topic, and always with `newest`, because the
+        topic may have more queues by now.
+        """
         self.check_open()
         known = self.routes.table.topics.get(name)
         if known is not None and not newest:
@@ -175,7 +181,9 @@ class ClusterClient:
         return known
 
     async def shards(self, timeout_ms: float | None = None) -> list[int]:
-        """The numbers of all shards, ascending, by the word of shard 0's leader: others may not know new ones."""
+        """Return the numbers of all shards in ascending order, as shard 0's leader knows them. Other nodes may not know
+        new shards yet.
+        """
         request = broker_pb2.GetRouteRequest(linearizable=True)
         response = await self.call(
             TOPICS_SHARD, lambda stub, seconds: stub.GetRoute(request, timeout=seconds), timeout_ms=timeout_ms

@@ -1,6 +1,7 @@
-"""The environment of a client: connections to nodes, clocks, and an identity.
+"""The environment of a client: connections to nodes, clocks and random ids.
 
-A simulation passes its own environment instead of gRPC, clock and randomness. Users never see this object.
+The simulator gives clients an environment of its own instead of gRPC, clocks and randomness. Users do not need this
+object.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ def now_ms() -> int:
 
 
 def new_producer_id() -> int:
-    """64 random bits: no two producers may have the same."""
+    """Return 64 random bits. Two producers must never have the same id."""
     return int.from_bytes(os.urandom(8), "little")
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """By default that of a process of its own."""
+    """The environment of a client. The defaults are those of an ordinary process."""
 
-    # To the node at an address, for the client of that name.
+    # Opens the connection to a node: (address, client id) -> channel.
     channel: Callable[[str, str | None], Channel] = GrpcChannel
-    # Since 1970: what messages are stamped with that bring no time of their own.
+    # The present time in ms since 1970. Messages that the program sends without a timestamp get this time.
     now_ms: Callable[[], int] = now_ms
     new_producer_id: Callable[[], int] = new_producer_id
     # Seconds since an arbitrary moment. Threads may read this clock. It also advances while a callback runs, which the

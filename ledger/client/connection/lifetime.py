@@ -1,4 +1,4 @@
-"""Start and stop of a client: explicitly, or by a `with` block."""
+"""Base classes that start and stop clients in `with` blocks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Self
 
 
 class AsyncLifetime(ABC):
-    """`async with` starts a client and stops it."""
+    """An asyncio client. `async with` calls `start` at its beginning and `stop` at its end."""
 
     @abstractmethod
     async def start(self) -> None: ...
@@ -27,7 +27,7 @@ class AsyncLifetime(ABC):
 
 
 class Lifetime(ABC):
-    """Synchronous clients begin when they are made; `with` closes them."""
+    """A synchronous client. The constructor starts it, and `close` or the end of a `with` block stops it."""
 
     @abstractmethod
     def close(self) -> None: ...

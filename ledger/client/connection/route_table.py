@@ -1,15 +1,15 @@
-"""The route table: the leaders, nodes and topics that nodes reported last. Pure.
+"""The route table of a client: the leaders, nodes and topics that nodes reported last. No I/O.
 
-A report of a higher term replaces an older one. A leader that failed to answer is only *doubted*: it counts again as
-soon as a node names it again. A newer term without a leader ends the known leader only. That term may never have a
-leader: the reporting node may have lost the term in a crash, or may be cut off while a leader of an older term
-continues.
+A report of a leader replaces reports with lower terms. If a leader did not answer, the table marks it as *doubted*; the
+mark is removed when a node reports this leader again. A report of a newer term without a leader makes the table forget
+the known leader. The table still accepts a leader of the older term afterwards: the reporting node may be cut off from
+the cluster, and the newer term may never get a leader.
 
-The nodes are those of the newest committed configuration that was reported, so removed nodes disappear. Each topic is
-as the newest report describes it, so deleted topics disappear.
+The table's nodes are those of the newest committed configuration that was reported, so removed nodes disappear. The
+newest report describes each topic, so deleted topics disappear.
 
-A node may have two addresses: one for the other nodes, and one for clients outside of the nodes' network, such as on
-the host of containers. A client that was given an outside address uses outside addresses from then on.
+A node may have two addresses: one for the other nodes, and one for clients outside the nodes' network, such as on the
+host of containers. A client whose bootstrap servers include an outside address uses outside addresses from then on.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic. Queue i lives in shard `shards[i]`."""
+class RoutedTopic:
+    """A topic. Queue i of the topic is in shard `shards[i]`."""
 
     name: str
     topic_id: int
@@ -31,9 +31,11 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
-class Leader:
-    """Who leads a shard (0: nobody is known to) in `term`. `doubted`: it was no use when last tried. In the table, of
-    nobody: the term in which somebody was last known to."""
+class KnownLeader:
+    """The leader of a shard in `term`. `node` is 0 if no leader is known; `term` is then the last term with a leader.
+
+    `doubted` means that the node did not answer as leader when a client asked it last.
+    """
 
     node: int
     term: int
@@ -42,63 +44,73 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One node's answer."""
+    """The routes that one node reported."""
 
     cluster: str
     nodes: Mapping[int, str]
-    leaders: Mapping[int, Leader]
-    topics: Collection[Topic]
+    leaders: Mapping[int, KnownLeader]
+    topics: Collection[RoutedTopic]
     max_message_bytes: int
-    # Index of the committed configuration that names these nodes; 0: they are what that node was set up with.
+    # Index of the committed configuration that names these nodes; 0: the nodes come from the settings of the node.
     configuration: int = 0
-    coordinators: int = 0  # 0: it did not say
-    rooms: Mapping[int, str] = field(default_factory=dict)  # machine rooms, of nodes that told theirs
-    outside: Mapping[int, str] = field(default_factory=dict)  # addresses of nodes for clients from outside
-    # Index of the entry that changed topics last, as that node has applied.
+    # Number of shards that coordinate consumer groups; 0: not reported.
+    coordinators: int = 0
+    # Machine rooms, by node.
+    rooms: Mapping[int, str] = field(default_factory=dict)
+    # Addresses for clients outside the nodes' network, by node.
+    outside: Mapping[int, str] = field(default_factory=dict)
+    # Index of the last entry that changed topics and that the node has applied.
     topics_index: int = 0
-    # It was asked about these topics alone; empty: about all.
+    # The report is about these topics only; empty: about all topics.
     asked: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What is another now: shards that another node leads, and names of topics that came, have more queues, are others
-    of the same name, or are no more."""
+    """The changes that a report brought.
+
+    led     the shards whose leader has changed
+    topics  the names of topics that were created, got more queues, were deleted, or were deleted and created again
+    """
 
     led: set[int]
     topics: list[str]
 
 
 class RouteTable:
-    """The sum of all answers so far. Ids of topics are never used again; queues only ever come."""
+    """The routes from all reports so far. The cluster never reuses the id of a topic, and never removes a queue of a
+    topic.
+    """
 
     def __init__(self, bootstrap: tuple[str, ...]) -> None:
         self.cluster = ""
         self.max_message_bytes = 0  # 0: not known yet
-        self.coordinators = 1  # shards in which consumer groups are coordinated
-        self.nodes: dict[int, str] = {}  # where this client reaches them
-        self.rooms: dict[int, str] = {}  # of nodes, as they told themselves
-        self.leaders: dict[int, Leader] = {}
-        # The newest term of each shard that anybody told us of, with a leader or without.
+        self.coordinators = 1  # number of shards that coordinate consumer groups
+        self.nodes: dict[int, str] = {}  # the addresses at which this client reaches the nodes
+        self.rooms: dict[int, str] = {}  # machine rooms, by node
+        self.leaders: dict[int, KnownLeader] = {}
+        # The newest reported term of each shard, with a leader or without.
         self._newest_terms: dict[int, int] = {}
-        self.topics: dict[str, Topic] = {}
-        # Said.topics_index of the newest answer about all topics, and of newer ones about single names.
+        self.topics: dict[str, RoutedTopic] = {}
+        # `topics_index` of the newest report about all topics, and of newer reports about single topics.
         self._all_as_of = 0
         self._as_of: dict[str, int] = {}
         self._bootstrap = bootstrap
-        self.configuration = 0  # of `nodes`, as in Said
+        self.configuration = 0  # the index of the configuration that names `nodes`
         self._inside: dict[int, str] = {}
         self._outside: dict[int, str] = {}
-        self._is_outside = False  # never again, once it is: the node that the user named may be removed
+        # Whether this client uses outside addresses. It never becomes False again, because the node whose outside
+        # address the user gave may be removed from the cluster.
+        self._is_outside = False
 
     def addresses(self) -> tuple[str, ...]:
-        """Every node worth asking, each once: those that nodes named, then those the user named."""
+        """Return the addresses of all nodes, each once: reported nodes first, then other bootstrap servers."""
         named = {_same(address) for address in self.nodes.values()}
         others = [address for address in self._bootstrap if _same(address) not in named]
         return tuple(dict.fromkeys([*self.nodes.values(), *others]))
 
     def reached(self, node: int, address: str) -> str:
-        """Where this client reaches a node that others reach at `address`."""
+        """Return the address at which this client reaches a node that other nodes reach at `address`."""
         return self._outside.get(node, address) if self._is_outside else address
 
     @property
@@ -110,13 +122,15 @@ class RouteTable:
         return None if leader is None or leader.doubted else self.nodes.get(leader.node)
 
     def room(self, shard: int, unknown: str | None = None) -> str | None:
-        """The machine room of the node that leads that shard; empty where that node is in none, `unknown` where nobody
-        is known to lead, or that node has not told."""
-        leader = self.leaders.get(shard, Leader(0, 0))
+        """Return the machine room of the shard's leader; empty if the leader is in no machine room.
+
+        Returns `unknown` if no leader is known or the leader has not reported its machine room.
+        """
+        leader = self.leaders.get(shard, KnownLeader(0, 0))
         return self.rooms.get(leader.node, unknown)
 
     def learn(self, said: Said) -> News:
-        """Take an answer in."""
+        """Update the table from a report. Return the changes."""
         self.cluster = said.cluster or self.cluster
         self.max_message_bytes = said.max_message_bytes or self.max_message_bytes
         self.coordinators = said.coordinators or self.coordinators
@@ -127,8 +141,9 @@ class RouteTable:
         return News(led, topics)
 
     def _learn_topics(self, said: Said) -> list[str]:
-        """The names of those that are others now. An answer that is older than what is known of a name, because its
-        node is behind, says nothing about that."""
+        """Update the topics; return the names of those that changed. A report that is older than the newest report
+        about a topic does not change that topic.
+        """
         found = {topic.name: topic for topic in said.topics}
         names = said.asked or dict.fromkeys([*self.topics, *found])
         newer = [name for name in names if said.topics_index >= self._as_of.get(name, self._all_as_of)]
@@ -155,32 +170,32 @@ class RouteTable:
         self._is_outside = self._is_outside or any(_same(address) in given for address in self._outside.values())
         self.nodes = {node: self.reached(node, address) for node, address in self._inside.items()}
 
-    def _learn_leader(self, shard: int, said: Leader) -> bool:
-        known, newest = self.leaders.setdefault(shard, Leader(0, 0)), self._newest_terms.get(shard, 0)
+    def _learn_leader(self, shard: int, said: KnownLeader) -> bool:
+        known, newest = self.leaders.setdefault(shard, KnownLeader(0, 0)), self._newest_terms.get(shard, 0)
         self._newest_terms[shard] = max(newest, said.term)
         if said.node and said.term >= known.term:
             self.leaders[shard] = said
             return said.node != known.node
         if not said.node and said.term > newest:
-            self.leaders[shard] = Leader(0, known.term)
+            self.leaders[shard] = KnownLeader(0, known.term)
         return False
 
     def hint(self, shard: int, node: int, address: str) -> bool:
-        """A node that does not lead the shard said who does. Whether that is another one than we thought."""
-        known = self.leaders.get(shard, Leader(0, 0))
+        """Take the leader that a node named when it refused a request. Return whether the leader has changed."""
+        known = self.leaders.get(shard, KnownLeader(0, 0))
         self._inside[node] = address
         self.nodes[node] = self.reached(node, address)
-        self.leaders[shard] = Leader(node, known.term)
+        self.leaders[shard] = KnownLeader(node, known.term)
         return node != known.node
 
     def doubt(self, shard: int, address: str) -> None:
-        """Whoever is at `address` was no use as leader of this shard."""
+        """Doubt the leader of the shard if it is the node at `address`."""
         leader = self.leaders.get(shard)
         if leader is not None and self.nodes.get(leader.node) == address:
             self.leaders[shard] = replace(leader, doubted=True)
 
 
 def _same(address: str) -> str:
-    """What is equal for two addresses of one place: the names of the loopback interface are."""
+    """Return the address in a form that is equal for all names of the loopback interface."""
     host, _, port = address.lower().rpartition(":")
     return f"{'localhost' if host in _LOOPBACK else host}:{port}"

@@ -1,7 +1,7 @@
-"""Keeps the route table fresh.
+"""Keeps the route table up to date.
 
-All known nodes are asked at once, so the first node that knows a new leader is enough. They are asked every 30 s, and
-whenever an answer from a node puts the table in doubt.
+The client asks all known nodes at once, so one node that knows the new leader is enough. It asks every 30 s, and
+whenever the answer of a node shows that a route may be wrong.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import grpc.aio
 
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.channels import Connections
-from ledger.client.connection.route_table import Leader, RouteTable, Said, Topic
+from ledger.client.connection.route_table import KnownLeader, RoutedTopic, RouteTable, Said
 from ledger.errors import (
     LedgerError,
     NoLeaderError,
@@ -31,8 +31,11 @@ _ANSWER_SECONDS = 2.0
 
 
 class Routes:
-    """The table, and a task that asks. `on_leader_change` callbacks get the shards whose leader is another one,
-    `on_topic_change` the name of a topic that is another one, has more queues, or is no more."""
+    """The route table, and a task that keeps it up to date.
+
+    Callbacks in `on_leader_change` receive the shards whose leader has changed. Callbacks in `on_topic_change` receive
+    the name of a topic that was created, got more queues, was deleted, or was deleted and created again.
+    """
 
     def __init__(self, connections: Connections, bootstrap: tuple[str, ...], backoff: Backoff) -> None:
         self.table = RouteTable(bootstrap)
@@ -41,11 +44,11 @@ class Routes:
         self._connections = connections
         self._backoff = backoff
         self._wanted = asyncio.Event()
-        # In the order they began (a dict, because a set has no order).
+        # In the order of their start. A dict, because a set has no order.
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
     async def start(self) -> None:
-        """Ask once; raises UnavailableError where no node answers."""
+        """Ask all nodes once, then regularly. Raises UnavailableError if no node answers."""
         await self.refresh()
         self._spawn(self._keep())
 
@@ -59,7 +62,10 @@ class Routes:
         self._wanted.set()
 
     async def refresh(self) -> None:
-        """Ask all nodes; returns when nothing is in doubt any more, or all have answered or failed to."""
+        """Ask all nodes. Return when every shard has a known leader, or when all nodes have answered or failed.
+
+        Raises UnavailableError if no node answers.
+        """
         addresses = self.table.addresses()
         answered = False
         for one in asyncio.as_completed([self._spawn(self._ask(address)) for address in addresses]):
@@ -73,16 +79,16 @@ class Routes:
             )
 
     async def refresh_all(self) -> None:
-        """Ask all nodes, and wait for each: what it tells of itself nobody else may know."""
+        """Ask all nodes and wait for each of them. Each node reports its own machine room."""
         await asyncio.gather(*(self._spawn(self._ask(address)) for address in self.table.addresses()))
 
     def heard_of(self, configuration: int) -> None:
-        """A node knows the members as of that configuration: where that is a newer one, ask who they are."""
+        """Ask for the nodes if the index `configuration`, which a node reported, is newer than that of the table."""
         if configuration > self.table.configuration:
             self.refresh_soon()
 
     def note(self, shard: int, address: str, error: LedgerError) -> None:
-        """What an error from the node at `address`, asked as the leader of `shard`, says about routes."""
+        """Update the routes after the node at `address`, asked as the leader of `shard`, returned `error`."""
         leader, elsewhere = error.leader, error.leader_address
         elsewhere = self.table.reached(leader, elsewhere) if leader and elsewhere else None
         if isinstance(error, NotLeaderError) and leader and elsewhere and elsewhere != address:
@@ -95,8 +101,10 @@ class Routes:
             self.refresh_soon()
 
     def learn(self, response: broker_pb2.GetRouteResponse, asked: Collection[str] = ()) -> None:
-        """`asked`: the answer is about these topics alone; empty: about all. One that says that its node cannot tell is
-        about none."""
+        """Update the table from a node's answer, and call the callbacks for its changes.
+
+        `asked`: the answer is about these topics only; empty: about all topics.
+        """
         news = self.table.learn(_said(response, asked))
         self._changed(news.led)
         for name in news.topics:
@@ -104,14 +112,14 @@ class Routes:
                 callback(name)
 
     async def _ask(self, address: str) -> bool:
-        """One node's answer into the table. Whether there was one: nodes may be down, that is no error here."""
+        """Ask one node and update the table. Return whether the node answered; a node that is down is not an error."""
         try:
             response = await self._connections.stub(address).GetRoute(
                 broker_pb2.GetRouteRequest(), timeout=_ANSWER_SECONDS
             )
         except grpc.aio.AioRpcError:
             return False
-        self.learn(response)  # a node that has not started yet says so, and who the nodes are
+        self.learn(response)  # a node that is still starting reports at least the nodes
         return True
 
     async def _keep(self) -> None:
@@ -121,7 +129,7 @@ class Routes:
                 async with asyncio.timeout(_REFRESH_SECONDS):
                     await self._wanted.wait()
             self._wanted.clear()
-            with contextlib.suppress(UnavailableError):  # whoever needs a route waits, and says so in time
+            with contextlib.suppress(UnavailableError):  # calls that need a route raise an error at their own timeout
                 await self.refresh()
             failures = failures + 1 if self.table.in_doubt else 0
             if failures:
@@ -144,7 +152,7 @@ def _said(response: broker_pb2.GetRouteResponse, asked: Collection[str]) -> Said
     return Said(
         cluster=response.cluster,
         nodes={node.node: node.address for node in response.nodes},
-        leaders={shard.shard: Leader(shard.leader, shard.term) for shard in response.shards},
+        leaders={shard.shard: KnownLeader(shard.leader, shard.term) for shard in response.shards},
         topics=[topic_of(topic) for topic in response.topics],
         max_message_bytes=response.max_message_bytes,
         coordinators=response.coordinators,
@@ -156,5 +164,5 @@ def _said(response: broker_pb2.GetRouteResponse, asked: Collection[str]) -> Said
     )
 
 
-def topic_of(route: broker_pb2.TopicRoute) -> Topic:
-    return Topic(route.name, route.topic_id, tuple(route.shards), route.created_ms)
+def topic_of(route: broker_pb2.TopicRoute) -> RoutedTopic:
+    return RoutedTopic(route.name, route.topic_id, tuple(route.shards), route.created_ms)

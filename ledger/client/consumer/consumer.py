@@ -17,7 +17,7 @@ from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, list_of
 from ledger.client.connection.cluster_client import ClusterClient, no_topic
 from ledger.client.connection.environment import PROCESS, Environment
 from ledger.client.connection.lifetime import AsyncLifetime
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.consumer.cursor import Cursor, QueueBatch
 from ledger.client.consumer.fetcher import FetchSettings
 from ledger.client.consumer.queue_readers import QueueReaders
@@ -113,7 +113,7 @@ class AsyncConsumer(AsyncLifetime):
             rng=rng or random.Random(),
             environment=_environment,
         )
-        self._topics: dict[str, Topic] = {}
+        self._topics: dict[str, RoutedTopic] = {}
         self._current: Cursor | None = None
 
     async def start(self) -> None:
@@ -215,7 +215,7 @@ class AsyncConsumer(AsyncLifetime):
             self._readers.resume(place)
 
     def is_paused(self, topic: str, queue: int) -> bool:
-        """Whether that queue is paused. Returns False for a queue that this consumer does not read."""
+        """Return whether the queue is paused; False for a queue that this consumer does not read."""
         cursor = self._readers.get(TopicQueue(topic, queue))
         return cursor is not None and cursor.paused
 
@@ -230,20 +230,26 @@ class AsyncConsumer(AsyncLifetime):
 
     @property
     def skipped(self) -> int:
-        """How many messages were kept no longer when their turn came, and were passed over (`on_dropped="skip"`)."""
+        """The number of messages that were skipped because they were no longer kept (`on_dropped="skip"`)."""
         return self._readers.skipped
 
     async def beginning_offsets(self) -> dict[TopicQueue, int]:
-        """The first offset of each queue that this consumer reads."""
+        """Return the first kept offset of each queue that this consumer reads."""
         return {place: offsets.first_offset for place, offsets in (await self._offsets()).items()}
 
     async def end_offsets(self) -> dict[TopicQueue, int]:
-        """The offset behind the last committed message of each queue (with `node`: behind the last that it applied)."""
+        """Return the end offset of each queue that this consumer reads: the offset that the next message will get.
+
+        With `node`, the offset follows the last message that the node has applied, otherwise the last committed one.
+        """
         return {place: offsets.end_offset for place, offsets in (await self._offsets()).items()}
 
     async def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
-        """For each queue, which need not be one of this consumer's, the offset of the first message that was appended
-        at that time (ms since 1970) or later; the end offset where there is none yet. What to give to seek()."""
+        """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.
+
+        The result can be passed to seek(). If a queue has no such message, the result is its end offset. The consumer
+        need not read these queues. Raises UnknownTopicError, UnknownQueueError or InvalidArgumentError.
+        """
         self._client.check_open()
         return await self._offsets_at(times)
 
@@ -260,20 +266,20 @@ class AsyncConsumer(AsyncLifetime):
         if cursor is not None:
             return cursor
         if topic not in self._names:
-            raise UnknownTopicError(f'This consumer does not read topic "{topic}".')
+            raise UnknownTopicError(f'This consumer does not read topic "{topic}": it reads {", ".join(self._names)}.')
         if topic not in self._topics:
             raise no_topic(topic)
         raise UnknownQueueError(f'This consumer does not read queue {queue} of topic "{topic}".')
 
     async def _first_cursors(self) -> list[tuple[Cursor, int]]:
-        """Each with the shard of its queue."""
+        """Return the cursor of each queue, and the shard of the queue."""
         if self._settings.node is not None:
             self._client.node_address(self._settings.node)
         cursors: list[tuple[Cursor, int]] = []
         for name in self._names:
             topic = await self._client.topic(name)
             if self._only_queues and self._only_queues[-1] >= len(topic.shards):
-                topic = await self._client.topic(name, newest=True)  # it may have more by now
+                topic = await self._client.topic(name, newest=True)  # the topic may have more queues by now
             self._topics[name] = topic
             queues = self._queues_of(topic)
             if isinstance(self._start_at, int):
@@ -288,18 +294,18 @@ class AsyncConsumer(AsyncLifetime):
             cursors += [self._cursor_at(topic, queue, starts[queue]) for queue in queues]
         return cursors
 
-    def _cursor_at(self, topic: Topic, queue: int, offset: int) -> tuple[Cursor, int]:
-        """With the shard of its queue."""
+    def _cursor_at(self, topic: RoutedTopic, queue: int, offset: int) -> tuple[Cursor, int]:
+        """Return a new cursor and the shard of its queue."""
         cursor = Cursor(topic.name, topic.topic_id, queue, offset=offset, tags=self._tags, check_crcs=self._check_crcs)
         return cursor, topic.shards[queue]
 
     def _topic_changed(self, name: str) -> None:
-        """It may have more queues, be another one of that name, or be no more."""
+        """Read new queues of the topic, and drop its cursors if it was deleted or created again."""
         if name not in self._names:
             return
         known, topic = self._topics.get(name), self._client.routes.table.topics.get(name)
         if known is not None and (topic is None or topic.topic_id != known.topic_id):
-            log.warning("topic %s was deleted: what was not read of it is gone", name)
+            log.warning("topic %s was deleted: its unread messages are lost", name)
             self._readers.remove(name)
             del self._topics[name]
             known, self._current = None, None
@@ -310,7 +316,7 @@ class AsyncConsumer(AsyncLifetime):
             self._readers.add(self._cursor_at(topic, queue, 0) for queue in wanted)
         self._news.set()
 
-    def _queues_of(self, topic: Topic) -> list[int]:
+    def _queues_of(self, topic: RoutedTopic) -> list[int]:
         everything = range(len(topic.shards))
         if self._only_queues is None:
             return list(everything)
@@ -347,12 +353,14 @@ class AsyncConsumer(AsyncLifetime):
         while await self._wait_ready(deadline):
             taken = take()
             self._readers.made_room()
-            if taken:  # a filter may have left nothing
+            if taken:  # the tag filter may have removed all messages
                 return taken
         return []
 
     async def _wait_ready(self, deadline: float | None) -> bool:
-        """Whether some cursor has something; raises what stands in the way of one that has not."""
+        """Wait until a cursor has messages. Return False if `deadline` passes first; raise an error of a cursor or of a
+        fetcher.
+        """
         loop = asyncio.get_running_loop()
         while True:
             self._client.check_open()

@@ -1,9 +1,9 @@
-"""Where a consumer stands in one queue: what was fetched but not handed out, and where the next fetch starts. Pure.
+"""The position of a consumer in one queue, and the batches that were fetched ahead. No I/O.
 
     handed out | fetched, in `blocks` | not fetched yet
                ^ position             ^ fetch_offset
 
-The position is not stored: it follows from the next block.
+`position` is not stored. It is the offset of the first message that was fetched and not handed out.
 """
 
 from __future__ import annotations
@@ -19,22 +19,25 @@ from ledger.errors import LedgerError
 
 
 class QueueBatch(NamedTuple):
-    """A whole batch of a queue, for those who want its columns. Its first message has `base_offset`, which may lie
-    before the position that was sought; `batch.header.topic_id` tells topics apart."""
+    """A whole batch of a queue, for programs that read its columns.
+
+    The batch's first message has `base_offset`, which may be lower than the position that seek() was given.
+    `batch.header.topic_id` tells the batch's topic.
+    """
 
     queue: int
     base_offset: int
     batch: Batch
 
 
-class Block:
+class FetchedBlock:
     """One fetched batch. It is decoded when its first message is taken."""
 
     __slots__ = ("_messages", "_taken", "append_time_ms", "base_offset", "body", "first_offset", "term")
 
     def __init__(self, base_offset: int, first_offset: int, term: int, append_time_ms: int, body: bytes) -> None:
         self.base_offset = base_offset
-        self.first_offset = first_offset  # messages of the batch before it were not asked for
+        self.first_offset = first_offset  # earlier messages of the batch lie before the fetch offset and are skipped
         self.term = term
         self.append_time_ms = append_time_ms
         self.body = body
@@ -43,13 +46,13 @@ class Block:
 
     @property
     def next_offset(self) -> int:
-        """The offset of the next message to be taken."""
+        """The offset of the next message to take."""
         if self._messages is None or self._taken == len(self._messages):
             return self.first_offset
         return self._messages[self._taken].offset
 
     def take(self, count: int) -> list[Message]:
-        """The next messages; the block must have been opened."""
+        """Take the next `count` messages, or fewer at the end of the block. The block must be open."""
         assert self._messages is not None
         taken = self._messages[self._taken : self._taken + count]
         self._taken += len(taken)
@@ -69,7 +72,7 @@ class Block:
         return self._messages is not None
 
     def open(self, topic: str, queue: int, batch: Batch, tags: Collection[str] | None) -> None:
-        """Make the messages that were asked for."""
+        """Make the block's messages: those from `first_offset` on that have a wanted tag."""
         messages = messages_of(
             batch,
             topic=topic,
@@ -83,8 +86,11 @@ class Block:
 
 
 class Cursor:
-    """One queue of one consumer. While `error` is set nothing is fetched: the user is told of it, and must seek.
-    Whoever fetches must be told of a seek and of a pause: a fetch may be under way."""
+    """One queue of one consumer.
+
+    While `error` is set, the fetcher skips this cursor; the next read raises the error, and the program must seek.
+    After a seek or a pause the caller must restart the fetcher, because a fetch from the old offset may be under way.
+    """
 
     def __init__(
         self, topic: str, topic_id: int, queue: int, *, offset: int, tags: Collection[str] | None, check_crcs: bool
@@ -94,18 +100,18 @@ class Cursor:
         self.queue = queue
         self.fetch_offset = offset
         self.error: LedgerError | None = None
-        # Nothing is fetched for it, and so there is nothing to hand out.
+        # While a cursor is paused, the fetcher skips it and it has no blocks.
         self.paused = False
         self.buffered_bytes = 0
-        # Messages that were not there any more.
+        # Messages that were skipped because they were no longer kept.
         self.skipped = 0
-        self._blocks: deque[Block] = deque()
+        self._blocks: deque[FetchedBlock] = deque()
         self._tags = tags
         self._check_crcs = check_crcs
 
     @property
     def position(self) -> int:
-        """The offset of the next message to be handed out, or behind what a filter has passed over."""
+        """The offset of the next message to hand out. It is also moved past messages that the tag filter removed."""
         return self._blocks[0].next_offset if self._blocks else self.fetch_offset
 
     @property
@@ -119,14 +125,13 @@ class Cursor:
         self.error = None
 
     def pause(self) -> None:
-        """What was fetched ahead is let go: it would take up room that the others could use."""
+        """Pause the queue and drop the messages fetched ahead, so that other queues can use the memory."""
         self.paused = True
         self.seek(self.position)
 
     def fetched(self, base_offset: int, term: int, body: bytes, append_time_ms: int = 0) -> None:
-        """A batch that came in answer to a fetch at `fetch_offset`; then, `passed` says where the next fetch goes
-        on."""
-        self._blocks.append(Block(base_offset, max(base_offset, self.fetch_offset), term, append_time_ms, body))
+        """Add a batch that was fetched at `fetch_offset`. The caller then calls `passed` with the next fetch offset."""
+        self._blocks.append(FetchedBlock(base_offset, max(base_offset, self.fetch_offset), term, append_time_ms, body))
         self.buffered_bytes += len(body)
 
     def passed(self, next_offset: int) -> None:
@@ -134,12 +139,12 @@ class Cursor:
         self.fetch_offset = next_offset
 
     def skip_to(self, first_offset: int) -> None:
-        """The queue begins there: what lies between is kept no longer."""
+        """Continue at the queue's first kept offset, and count the messages before it as skipped."""
         self.skipped += first_offset - self.fetch_offset
         self.passed(first_offset)
 
     def take(self, count: int) -> list[Message]:
-        """Up to `count` of the messages that have been fetched."""
+        """Take up to `count` fetched messages."""
         messages: list[Message] = []
         while len(messages) < count and (block := self._front()) is not None:
             messages += block.take(count - len(messages))
@@ -155,7 +160,7 @@ class Cursor:
         return message
 
     def take_batches(self) -> list[QueueBatch]:
-        """Everything that has been fetched, whole. A batch of which messages were taken already is given again."""
+        """Take all fetched batches. A batch is returned whole, even if some of its messages were taken already."""
         batches = []
         while self._blocks and (batch := self._decoded(self._blocks[0])) is not None:
             block = self._blocks.popleft()
@@ -163,8 +168,8 @@ class Cursor:
             batches.append(QueueBatch(self.queue, block.base_offset, batch))
         return batches
 
-    def _front(self) -> Block | None:
-        """The first block with a message in it, opened."""
+    def _front(self) -> FetchedBlock | None:
+        """Return the first block that has messages, opened; None if there is none or the next batch is damaged."""
         self._drop_exhausted()
         while self._blocks and not self._blocks[0].opened:
             batch = self._decoded(self._blocks[0])
@@ -178,9 +183,11 @@ class Cursor:
         while self._blocks and self._blocks[0].exhausted:
             self.buffered_bytes -= len(self._blocks.popleft().body)
 
-    def _decoded(self, block: Block) -> Batch | None:
-        """The block's batch; None, with `error` set, where it is damaged: what lies behind it must not be handed out as
-        if nothing were missing."""
+    def _decoded(self, block: FetchedBlock) -> Batch | None:
+        """Return the block's batch. If the batch is damaged, set `error` and return None.
+
+        All blocks are then dropped: handing out later messages would hide that messages are missing.
+        """
         try:
             return decoded(block.body, self.topic, self.queue, block.base_offset, check_crc=self._check_crcs)
         except LedgerError as error:

@@ -1,4 +1,4 @@
-"""Fetches ahead for the cursors of one shard, from one node at a time.
+"""Fetches messages ahead for the cursors of one shard, from one node at a time.
 
 One long-polling request covers all queues of the shard. The next request is sent as soon as there is room, before the
 program has read the previous messages.
@@ -30,14 +30,21 @@ from ledger.v1 import broker_pb2
 
 log = logging.getLogger("ledgermq.client.consumer")
 
-# How much longer than its long poll a fetch may take.
+# The answer to a fetch may come this much later than `max_wait_ms`.
 _GRACE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """`node`: whom to ask; None: the shard's leader. `tag_hashes`: what to ask for; empty: everything.
-    `skips_dropped`: where messages are kept no longer, the next fetch begins with the first that are."""
+    """The settings of all fetches of one consumer.
+
+    node            the node to fetch from; None: the shard's leader
+    max_bytes       the size of one fetch
+    max_wait_ms     how long a fetch waits for new messages
+    prefetch_bytes  the fetcher pauses while its cursors have this many bytes that were not handed out
+    tag_hashes      fetch only messages whose tags have these hashes; empty: all messages
+    skips_dropped   if the next messages are no longer kept, continue with the first message that is
+    """
 
     node: int | None
     max_bytes: int
@@ -48,7 +55,10 @@ class FetchSettings:
 
 
 class Fetcher:
-    """`on_news` is called after every change that a waiting reader should look at."""
+    """Fetches for the cursors of one shard in a task of its own.
+
+    The fetcher calls `on_news` after every change for which a waiting reader should wake up.
+    """
 
     def __init__(
         self,
@@ -58,7 +68,7 @@ class Fetcher:
         settings: FetchSettings,
         on_news: Callable[[], None],
     ) -> None:
-        # Set while no fetch has succeeded for as long as a request may take; then readers had better know.
+        # The last error, set if no fetch has succeeded for `request_timeout_ms`. Readers then raise it.
         self.trouble: LedgerError | None = None
         self._client = client
         self._shard = shard
@@ -74,18 +84,18 @@ class Fetcher:
         self.restart()
 
     def remove(self, cursor: Cursor) -> None:
-        """It may be none of these."""
+        """Stop fetching for this cursor. Does nothing if the fetcher does not have it."""
         if self._cursors.get((cursor.topic_id, cursor.queue)) is cursor:
             del self._cursors[cursor.topic_id, cursor.queue]
             self.restart()
 
     def restart(self) -> None:
-        """A cursor has moved: what is under way is of no use any more."""
+        """Cancel the fetch under way, and fetch from the present offsets of the cursors."""
         self._task.cancel()
         self._task = self._started()
 
     def made_room(self) -> None:
-        """Messages have been taken."""
+        """Continue fetching if the cursors have room. To be called when messages were taken."""
         self._room.set()
 
     async def close(self) -> None:
@@ -98,15 +108,18 @@ class Fetcher:
         return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """A fault in here must reach the reader, who would wait for ever."""
+        """Pass an unexpected exception of the task to the reader, which would otherwise wait for ever."""
         fault = None if task.cancelled() else task.exception()
         if fault is not None:
-            self.trouble = InternalError(f"Reading ahead failed in this client: {fault!r}.")
+            self.trouble = InternalError(
+                f"Fetching ahead failed in this client: {fault!r}. This is a defect of ledgermq: please report it, and "
+                "make a new consumer."
+            )
             self.trouble.__cause__ = fault
             self._on_news()
 
     async def _run(self) -> None:
-        """Until every cursor has an error, or is paused; a seek starts it anew."""
+        """Fetch until every cursor has an error or is paused. `restart` starts the task again."""
         failures, last_success = 0, self._loop.time()
         while cursors := self._in_turn():
             await self._wait_for_room()
@@ -114,7 +127,7 @@ class Fetcher:
             if error is None:
                 failures, last_success, self.trouble = 0, self._loop.time(), None
                 continue
-            if isinstance(error, ThrottledError):  # no trouble: there is only more to wait for
+            if isinstance(error, ThrottledError):  # this does not count as a failure
                 last_success = self._loop.time()
                 await asyncio.sleep((error.throttle_ms or 0) / 1000)
                 continue
@@ -125,7 +138,9 @@ class Fetcher:
             await asyncio.sleep(self._client.backoff.wait_ms(failures) / 1000)
 
     def _in_turn(self) -> list[Cursor]:
-        """The cursors to fetch for, beginning with another one each time: the first ones may get all the bytes."""
+        """Return the cursors to fetch for. Each call starts with the next cursor, because the first cursors of a
+        request may get all of its bytes.
+        """
         for first in list(self._cursors)[:1]:
             self._cursors[first] = self._cursors.pop(first)
         return [cursor for cursor in self._cursors.values() if cursor.error is None and not cursor.paused]
@@ -136,7 +151,7 @@ class Fetcher:
             await self._room.wait()
 
     async def _fetch(self, cursors: Sequence[Cursor]) -> LedgerError | None:
-        """Fetch once. The error, if trying again may help; others are left with their cursors."""
+        """Fetch once. Return an error if a repeated fetch may succeed; store any other error in its cursor."""
         try:
             address = self._address()
         except NoLeaderError as error:
@@ -148,13 +163,13 @@ class Fetcher:
             )
         except grpc.aio.AioRpcError as error:
             return self._noted(address, failure(address, error))
-        if asyncio.current_task() is not self._task:  # gRPC swallows a cancellation that comes with the answer
+        if asyncio.current_task() is not self._task:  # gRPC drops a cancellation that arrives together with the answer
             raise asyncio.CancelledError
         self._client.routes.heard_of(response.configuration_index)
         error_of_any = None
         for queue in response.queues:
             error_of_any = self._take(address, queue) or error_of_any
-        # Readers hear of it one turn later, when the next fetch is sent: they keep the loop busy for a while.
+        # Readers wake up one turn of the event loop later, after the next fetch was sent. They may keep the loop busy.
         self._loop.call_soon(self._on_news)
         return error_of_any
 
@@ -184,11 +199,11 @@ class Fetcher:
     def _take(self, address: str, queue: broker_pb2.FetchedQueue) -> LedgerError | None:
         cursor = self._cursors[queue.topic_id, queue.queue]
         if cursor.error is not None:
-            return None  # it has met a damaged batch meanwhile: this would leave a hole
+            return None  # a damaged batch was found meanwhile, so these batches would follow a gap
         if queue.HasField("error"):
             error = from_wire(queue.error)
-            # Whoever has the cursor takes it away where its topic was deleted; a queue that a replica does not know yet
-            # is there, or there would be no cursor.
+            # An unknown topic or queue is retriable here: the replica may not know it yet. If the topic was deleted,
+            # the consumer removes the cursor.
             if error.retriable or isinstance(error, (UnknownTopicError, UnknownQueueError)):
                 return self._noted(address, error)
             if not self._skipped(cursor, error):
@@ -200,10 +215,10 @@ class Fetcher:
         return None
 
     def _skipped(self, cursor: Cursor, error: LedgerError) -> bool:
-        """Whether this is about messages that are kept no longer, and they may be passed over."""
+        """Skip the messages that are no longer kept. Return False if `error` is another one, or skipping is off."""
         if not self._settings.skips_dropped or not isinstance(error, OffsetTooLowError) or error.first_offset is None:
             return False
-        log.warning("%d messages are passed over: %s", error.first_offset - cursor.fetch_offset, error)
+        log.warning("%d messages were skipped: %s", error.first_offset - cursor.fetch_offset, error)
         cursor.skip_to(error.first_offset)
         return True
 

@@ -1,6 +1,6 @@
-"""Makes messages of fetched batches.
+"""Makes messages from fetched batches.
 
-For speed, columns become lists, and lists become messages, in C loops only.
+For speed, columns become lists and lists become messages in loops that run in C.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ledger.errors import CorruptBatchError, LedgerError
 
 
 def decoded(body: bytes, topic: str, queue: int, base_offset: int, *, check_crc: bool = True) -> Batch:
-    """The batch; CorruptBatchError, with its place, where it is damaged."""
+    """Return the decoded batch. Raises CorruptBatchError, with topic, queue and offset, if the batch is damaged."""
     try:
         return Batch(body, check_crc=check_crc)
     except LedgerError as error:
@@ -26,7 +26,7 @@ def decoded(body: bytes, topic: str, queue: int, base_offset: int, *, check_crc:
 def messages_of(
     batch: Batch, *, topic: str, queue: int, base_offset: int, term: int, append_time_ms: int, skip: int = 0
 ) -> list[Message]:
-    """All messages of a batch but the first `skip`."""
+    """Return the messages of a batch without the first `skip` messages."""
     offsets = range(base_offset, base_offset + len(batch))
     columns = zip(
         repeat(topic),

@@ -1,7 +1,7 @@
-"""The queues that a consumer reads: a cursor for each queue, and a fetcher for each shard that has some of them.
+"""The queues that a consumer reads: a cursor for each queue, and a fetcher for each shard of these queues.
 
-Queues come and go while they are read, because topics grow and are deleted. Messages fetched ahead of a removed queue
-are dropped with it.
+Queues are added and removed while the consumer runs, because topics get more queues and are deleted. When a queue is
+removed, its messages that were fetched ahead are dropped.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from ledger.client.records import TopicQueue
 
 
 class QueueReaders:
-    """`on_news` is called after every change that a waiting reader should look at."""
+    """The cursors and fetchers of one consumer.
+
+    A fetcher calls `on_news` after every change for which a waiting reader should wake up.
+    """
 
     def __init__(self, client: ClusterClient, settings: FetchSettings, on_news: Callable[[], None]) -> None:
         self._cursors: dict[TopicQueue, Cursor] = {}
-        # In which each of these queues lives.
+        # The shard of each queue.
         self._shards: dict[TopicQueue, int] = {}
         self._fetchers = Fetchers(client, settings, on_news)
 
@@ -28,14 +31,14 @@ class QueueReaders:
         return self._cursors.get(place)
 
     def in_turn(self) -> Collection[Cursor]:
-        """All cursors, beginning with another one each time, so that no queue starves."""
+        """Return all cursors. Each call starts with the next cursor, so that no queue starves."""
         for first in list(self._cursors)[:1]:
             self._cursors[first] = self._cursors.pop(first)
         return list(self._cursors.values())
 
     @property
     def is_ready(self) -> bool:
-        """Whether some cursor has something."""
+        """Whether at least one cursor has messages."""
         return any(cursor.ready for cursor in self._cursors.values())
 
     @property
@@ -43,7 +46,7 @@ class QueueReaders:
         return sum(cursor.skipped for cursor in self._cursors.values())
 
     def add(self, cursors: Iterable[tuple[Cursor, int]]) -> None:
-        """Each with the shard in which its queue lives."""
+        """Add cursors, each with the shard of its queue."""
         by_shard: dict[int, list[Cursor]] = {}
         for cursor, shard in cursors:
             place = TopicQueue(cursor.topic, cursor.queue)
@@ -53,7 +56,7 @@ class QueueReaders:
             self._fetchers.add(shard, new)
 
     def remove(self, topic: str) -> None:
-        """All queues of that topic, with what was fetched ahead of them."""
+        """Remove all queues of the topic, and drop their messages that were fetched ahead."""
         for place in [place for place in self._cursors if place.topic == topic]:
             self._fetchers.remove(self._shards.pop(place), self._cursors.pop(place))
 
@@ -70,11 +73,11 @@ class QueueReaders:
         self._fetchers.restart(self._shards[place])
 
     def made_room(self) -> None:
-        """Messages have been taken."""
+        """Continue fetching, because messages were taken."""
         self._fetchers.made_room()
 
     def raise_trouble(self) -> None:
-        """What stands in the way of a cursor that has nothing."""
+        """Raise the error of a cursor that has no messages, or the error of a fetcher. Returns if there is none."""
         for cursor in self._cursors.values():
             if cursor.error is not None and not cursor.ready:
                 raise cursor.error

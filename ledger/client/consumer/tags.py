@@ -1,6 +1,6 @@
-"""The tags that a consumer wants, as an expression in RocketMQ's form.
+"""Parses the tag expression of a consumer. The form is RocketMQ's.
 
-"*"   everything        "paid"   that tag        "paid || refunded"   either tag
+"*"   all messages        "paid"   messages with this tag        "paid || refunded"   messages with one of these tags
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from ledger.errors import InvalidArgumentError
 
 
 def wanted_tags(expression: str | Iterable[str] | None) -> frozenset[str] | None:
-    """The tags; None: all messages, also those without a tag. Raises InvalidArgumentError where an expression names
-    nothing."""
+    """Return the wanted tags. None means all messages, also those without a tag.
+
+    Raises InvalidArgumentError if the expression has an empty tag, or "*" beside other tags.
+    """
     if expression is None:
         return None
     parts = expression.split("||") if isinstance(expression, str) else list(expression)
@@ -20,5 +22,5 @@ def wanted_tags(expression: str | Iterable[str] | None) -> frozenset[str] | None
     if tags == {"*"} or (tags == {""} and isinstance(expression, str) and not expression.strip()):
         return None
     if not tags or "" in tags or "*" in tags:
-        raise InvalidArgumentError(f'{expression!r} names no tags: write "*", "tag", or "tag || another".')
+        raise InvalidArgumentError(f'{expression!r} is not a tag expression: write "*", "tag" or "tag || another".')
     return tags

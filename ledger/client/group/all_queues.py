@@ -1,6 +1,6 @@
 """The assignment of a broadcast consumer: all queues of all its topics.
 
-It takes the place of `group_membership`. A broadcast has no members, no sessions and no coordinator.
+In a broadcast this module replaces `group_membership`. A broadcast has no members, no sessions and no coordinator.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ledger.errors import LedgerError
 
 
 class AllQueues:
-    """Of a client that has started. Implements `group_member.Assigned`."""
+    """The assignment of one consumer of a broadcast. The client must have been started. Implements AssignmentSource."""
 
     def __init__(self, client: ClusterClient, topics: Sequence[str]) -> None:
         self._client = client
@@ -24,27 +24,27 @@ class AllQueues:
 
     @property
     def trouble(self) -> LedgerError | None:
-        """Why there is nothing to consume."""
+        """An error if none of the topics exists, otherwise None."""
         return None if self._view() else no_topic(self._names[0])
 
     async def join(self) -> None:
-        """Raises UnknownTopicError."""
+        """Look up all topics. Raises UnknownTopicError."""
         for name in self._names:
             await self._client.topic(name)
         self._client.routes.on_topic_change.append(lambda _: self._changed.set())
 
     async def run(self, on_view: Callable[[View], None]) -> None:
-        """`on_view` is called with all queues that there are, whenever these are others, until it is cancelled."""
+        """Call `on_view` with all queues of the topics, now and after each change, until the task is cancelled."""
         while True:
             on_view(self._view())
             await self._changed.wait()
             self._changed.clear()
 
     async def release(self, queues: Iterable[tuple[TopicQueue, Assignment]]) -> None:
-        """Nothing is to go elsewhere, ever."""
+        """Do nothing: a broadcast never moves a queue to another consumer."""
 
     async def leave(self) -> None:
-        """Nobody need be told."""
+        """Do nothing: a broadcast has no coordinator."""
 
     def _view(self) -> View:
         topics = self._client.routes.table.topics

@@ -1,4 +1,4 @@
-"""One assigned queue from its claim on: which messages were handed out, and which of them are finished. Pure.
+"""One assigned queue: which of its messages were handed out, and which of them are finished. No I/O.
 
     finished            in hand              fetched
     | . . . . . . . . |  x . x x . x       | . . . . .
@@ -21,26 +21,32 @@ _OFFSET = attrgetter("offset")
 
 
 class AssignedQueue:
-    """`settled`: offsets of messages that are somewhere else by now. `most` messages may be in hand, and they may span
-    `span` offsets."""
+    """One assigned queue, from its claim on.
+
+    settled  offsets of messages that were moved to a retry topic or to the dead letters; they are not handed out
+    most     how many messages may be in hand
+    span     how many offsets may lie between the first message in hand and the next message to hand out
+    """
 
     def __init__(
         self, cursor: Cursor, shard: int, epoch: int, resets: int, settled: Iterable[int], *, most: int, span: int
     ) -> None:
         self.cursor = cursor
-        # The shard in which the queue lives.
+        # The shard of the queue.
         self.shard = shard
         self.epoch = epoch
-        # How often the offset had been reset when the queue was claimed.
+        # How many times the offset had been reset when this member claimed the queue.
         self.resets = resets
-        # Since this process had the queue before: what it handed out then is to be consumed once more.
+        # The offset was reset since this process claimed the queue before. Messages that were handed out under the
+        # earlier claim must be consumed again.
         self.was_reset = False
-        # What the cluster knows of.
+        # The offset that the cluster has acknowledged.
         self.acknowledged = cursor.fetch_offset
-        # Not None: it is to go elsewhere, at that time by the loop's clock even if something is in hand.
+        # Not None: the queue is to move to another member. At this time of the loop's clock the member releases it,
+        # even if messages are in hand.
         self.leaves_by: float | None = None
         self._settled = set(settled)
-        # Offset -> id of the object that was handed out, ascending: they come in order.
+        # Offset -> id of the message object that was handed out. The offsets are in ascending order.
         self._in_hand: dict[int, int] = {}
         self._most = most
         self._span = span
@@ -51,25 +57,25 @@ class AssignedQueue:
 
     @property
     def is_leaving(self) -> bool:
-        """Nothing more is handed out."""
+        """Whether the queue is to move to another member. No more of its messages are handed out then."""
         return self.leaves_by is not None
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing is in hand."""
+        """Whether no message is in hand."""
         return not self._in_hand
 
     def has_in_hand(self, message: Message) -> bool:
-        """Whether this is what was handed out, and not the same message, as it was by an earlier claim."""
+        """Return whether this message object is in hand. An object from an earlier claim does not count."""
         return self._in_hand.get(message.offset) == id(message)
 
     @property
     def finished_up_to(self) -> int:
-        """All before this offset is finished."""
+        """The offset before which all messages are finished."""
         return next(iter(self._in_hand), self.cursor.position)
 
     def take(self, count: int) -> list[Message]:
-        """Up to so many of the messages that were fetched; they are in hand from now on."""
+        """Take up to `count` fetched messages, and mark them as in hand."""
         if self.is_leaving:
             return []
         taken = self.cursor.take(min(count, self._room()))
@@ -79,16 +85,16 @@ class AssignedQueue:
         return taken
 
     def seek(self, offset: int) -> None:
-        """Hand out from there. What lies before it counts as finished, and nothing is in hand any more."""
+        """Continue at `offset`. Earlier messages count as finished, and no message is in hand afterwards."""
         self.cursor.seek(offset)
         self._in_hand.clear()
 
     def finish(self, offsets: Iterable[int]) -> None:
-        """Consumed, or somewhere else. To say it twice is harmless."""
-        deque(map(self._in_hand.pop, offsets, repeat(None)), maxlen=0)  # a loop, but of C alone
+        """Mark messages as finished: they were consumed, or moved to another topic. The call is idempotent."""
+        deque(map(self._in_hand.pop, offsets, repeat(None)), maxlen=0)  # a loop that runs in C
 
     def finish_held(self, messages: Iterable[Message]) -> None:
-        """The same, but what was handed out before a reset finishes nothing: it is to be consumed once more."""
+        """Like `finish`, but ignore messages that were handed out before a reset: they must be consumed again."""
         self.finish(map(_OFFSET, filter(self.has_in_hand, messages) if self.was_reset else messages))
 
     def _room(self) -> int:

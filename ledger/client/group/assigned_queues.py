@@ -1,12 +1,11 @@
-"""The queues assigned to this member: claimed when assigned, then acknowledged, and released when another member gets
-them.
+"""The queues assigned to this member: it claims them, acknowledges their offsets, and releases them.
 
-    assignment ──> claim ──> AssignedQueue + cursor in a fetcher ──> acknowledge ──> release, or dropped at another
-    epoch
+    assignment ──> claim ──> AssignedQueue + cursor in a fetcher ──> acknowledge ──> release
+                                                                             └──> drop, if the epoch has changed
 
-The coordinator says which queues this member owns. The shard of a queue says where the queue begins, and whether this
-member's acknowledgements count. If either rejects the member, the queue is dropped here with its messages in hand; the
-next owner receives those messages again.
+The coordinator decides which queues this member owns. The leader of a queue's shard knows the offset at which the queue
+continues, and accepts or rejects this member's acknowledgements. If either rejects the member, the member drops the
+queue with its messages in hand; the next owner receives those messages again.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.consumer.fetcher import FetchSettings
 from ledger.client.consumer.fetchers import Fetchers
 from ledger.client.group.assigned_queue import AssignedQueue
-from ledger.client.group.claiming import AssignmentSettings, Claims
+from ledger.client.group.claiming import AssignmentSettings, MemberClaims
 from ledger.client.group.group_membership import Assignment, AssignmentSource, View
 from ledger.client.records import Message, TopicQueue
 from ledger.errors import ClosedError, ConsumerFencedError, LedgerError, OffsetTooLowError, UnknownTopicError, from_wire
@@ -36,7 +35,10 @@ _PLACE, _OFFSET = attrgetter("topic", "queue"), attrgetter("offset")
 
 
 class AssignedQueues:
-    """`on_news` is called after every change that a waiting reader should look at."""
+    """The assigned queues of one member, with their fetchers.
+
+    `on_news` is called after every change for which a waiting reader should wake up.
+    """
 
     def __init__(
         self,
@@ -49,19 +51,19 @@ class AssignedQueues:
         self._client = client
         self._member = member
         self._settings = settings
-        self._claims = Claims(client, settings)
+        self._claims = MemberClaims(client, settings)
         self._on_news = on_news
         self._view: View = {}
         self._by_place: dict[TopicQueue, AssignedQueue] = {}
-        # As the last claim of each queue was answered.
+        # The number of resets of each queue at its last claim.
         self._resets: dict[TopicQueue, int] = {}
         self._fetchers = Fetchers(client, fetching, on_news)
         self._changed = asyncio.Event()
-        # How often a queue has gone elsewhere.
+        # How many times this member dropped a queue.
         self.losses = 0
 
     def __iter__(self) -> Iterator[AssignedQueue]:
-        """Beginning with another one each time: the first ones may get everything."""
+        """Iterate over all assigned queues. Each iteration starts with the next queue, so that no queue starves."""
         for first in list(self._by_place)[:1]:
             self._by_place[first] = self._by_place.pop(first)
         return iter(list(self._by_place.values()))
@@ -73,8 +75,9 @@ class AssignedQueues:
         return sorted(self._by_place)
 
     def seen(self, view: View) -> None:
-        """The coordinator says that these are this member's. What is not is let go at once: who is to claim and to
-        release may wait for an answer at the moment."""
+        """Take a new assignment. Queues that are not in it are dropped at once; `run` claims and releases queues later,
+        because it may be waiting for an answer at the moment.
+        """
         self._view = view
         self._drop_lost()
         self._changed.set()
@@ -93,8 +96,10 @@ class AssignedQueues:
         self._restart(assigned)
 
     def finish(self, messages: Iterable[Message], *, only_held: bool = False) -> None:
-        """These are consumed. Where their queue has gone elsewhere it does not count; with `only_held`, neither where
-        its offset was reset since they were handed out."""
+        """Mark messages as finished. Messages of queues that this member lost are ignored.
+
+        With `only_held`, messages that were handed out before a reset of their queue are ignored too.
+        """
         for (topic, queue), some in groupby(messages, _PLACE):
             assigned = self._by_place.get(TopicQueue(topic, queue))
             if assigned is not None:
@@ -109,7 +114,7 @@ class AssignedQueues:
         self._fetchers.made_room()
 
     def trouble(self) -> LedgerError | None:
-        """What stands in the way of reading on."""
+        """Return the error that prevents reading, or None."""
         errors = [self._member.trouble, self._claims.refusal]
         errors += [assigned.cursor.error for assigned in self._by_place.values() if not assigned.cursor.ready]
         errors += self._fetchers.troubles()
@@ -118,10 +123,10 @@ class AssignedQueues:
     async def close(self) -> None:
         await self._fetchers.close()
 
-    # -- they come and go
+    # -- claims and releases
 
     async def run(self) -> None:
-        """Claims what has come, and lets go what has gone, until it is cancelled or the client is closed."""
+        """Claim new queues and release leaving ones, until the task is cancelled or the client is closed."""
         failures = 0
         while True:
             await self._changed.wait()
@@ -134,7 +139,11 @@ class AssignedQueues:
             except ClosedError:
                 return
             except LedgerError as error:
-                log.warning("consumer group %s: %s", self._settings.consumer_group, error)
+                log.warning(
+                    "consumer group %s: queues cannot be claimed or released, trying again: %s",
+                    self._settings.consumer_group,
+                    error,
+                )
                 failures += 1
                 await asyncio.sleep(self._client.backoff.wait_ms(failures) / 1000)
                 self._changed.set()
@@ -152,7 +161,7 @@ class AssignedQueues:
             self._fetchers.remove(assigned.shard, assigned.cursor)
 
     async def _release(self) -> None:
-        """Of the queues that are to go elsewhere, those of which nothing is in hand, or has been for too long."""
+        """Release the leaving queues that have no message in hand, or whose release timeout has passed."""
         view = self._view
         done = [assigned for place, assigned in self._by_place.items() if self._lets_go(assigned, view[place])]
         unclaimed = [
@@ -160,7 +169,7 @@ class AssignedQueues:
         ]
         if done or unclaimed:
             await self.acknowledge(done)
-            # Meanwhile some may have become this member's for good again, or another one's.
+            # During the acknowledgement the assignment may have changed: only queues that still leave are released.
             view = {place: owned for place, owned in self._view.items() if owned.is_leaving}
             done = [assigned for assigned in done if assigned.place in view]
             if finished := [*((assigned.place, view[assigned.place]) for assigned in done), *unclaimed]:
@@ -194,7 +203,7 @@ class AssignedQueues:
                     assigned.was_reset = self._resets.get(assigned.place, assigned.resets) != assigned.resets
                     self._resets[assigned.place] = assigned.resets
                     self._by_place[assigned.place] = assigned
-                self._drop_lost()  # some may have gone elsewhere meanwhile
+                self._drop_lost()  # the assignment may have changed during the claim
                 here = [assigned for assigned in assigned_queues if self._by_place.get(assigned.place) is assigned]
                 self._fetchers.start(shard)
                 self._fetchers.add(shard, [assigned.cursor for assigned in here])
@@ -211,11 +220,18 @@ class AssignedQueues:
             except ClosedError:
                 return
             except LedgerError as error:
-                log.warning("consumer group %s: not acknowledged yet: %s", self._settings.consumer_group, error)
+                log.warning(
+                    "consumer group %s: offsets cannot be acknowledged, trying again: %s",
+                    self._settings.consumer_group,
+                    error,
+                )
 
     async def acknowledge(self, assigned_queues: Iterable[AssignedQueue]) -> None:
-        """Tell what is finished of these; returns when that is committed. Raises LedgerError where it cannot be told;
-        queues that have gone elsewhere are dropped."""
+        """Acknowledge the finished messages of these queues; return when the offsets are committed.
+
+        Queues whose acknowledgement is rejected by fencing are dropped. Raises LedgerError if a shard's leader cannot
+        be reached.
+        """
         due: dict[int, list[tuple[AssignedQueue, int]]] = {}
         for assigned in assigned_queues:
             if (offset := assigned.finished_up_to) > assigned.acknowledged:
@@ -240,14 +256,21 @@ class AssignedQueues:
                 assigned.acknowledged = max(assigned.acknowledged, offset)
                 continue
             error = from_wire(progress.error)
-            log.warning("queue %d of %s: %s", assigned.place.queue, assigned.place.topic, error)
+            log.warning(
+                "the acknowledgement of queue %d of %s was rejected: %s",
+                assigned.place.queue,
+                assigned.place.topic,
+                error,
+            )
             if isinstance(error, (ConsumerFencedError, UnknownTopicError)):
                 self._drop(assigned)
-                self._changed.set()  # where it is this member's still, it is claimed again
+                self._changed.set()  # if this member still owns the queue, it claims the queue again
 
     async def move(self, message: Message, *, give_up: bool) -> None:
-        """To be handed out again later, or to the dead letters. Where the queue has gone elsewhere, the message has
-        too; where its topic was deleted, it is gone. Raises LedgerError."""
+        """Move a message to the retry topic, or with `give_up` to the dead letters.
+
+        Does nothing if this member lost the queue or the topic was deleted. Raises LedgerError.
+        """
         place = TopicQueue(message.topic, message.queue)
         assigned = self._by_place.get(place)
         if assigned is None:
@@ -265,9 +288,9 @@ class AssignedQueues:
         )
         try:
             await self._move(request, assigned)
-        except OffsetTooLowError as error:  # it is kept no longer
+        except OffsetTooLowError as error:  # the message is no longer kept
             log.warning("message %s is not moved: %s", message.id, error)
-        except ConsumerFencedError as error:  # it is another member's, or its topic was deleted
+        except ConsumerFencedError as error:  # another member owns the queue, or the topic was deleted
             log.warning("message %s is not moved: %s", message.id, error)
             self._drop(assigned)
             self._changed.set()
@@ -275,7 +298,9 @@ class AssignedQueues:
         self.finish([message])
 
     async def _move(self, request: consumer_group_pb2.MoveRequest, assigned: AssignedQueue) -> None:
-        """Raises ConsumerFencedError where the message is nobody's any more, or another LedgerError."""
+        """Send the move request. Raises ConsumerFencedError if the member lost the queue or the topic was deleted, or
+        another LedgerError.
+        """
 
         async def move() -> None:
             await self._client.call(assigned.shard, lambda stub, seconds: stub.Move(request, timeout=seconds))
@@ -286,25 +311,25 @@ class AssignedQueues:
             topic = self._client.routes.table.topics.get(assigned.place.topic)
             if topic is None or topic.topic_id != assigned.cursor.topic_id:
                 raise ConsumerFencedError(f"Topic {assigned.place.topic!r} was deleted.") from error
-            # Its shard came after the topics that messages are moved to: they have no queues there yet.
+            # The shard was added after the retry topic was created, so the retry topic has no queue in it yet.
             await prepare_retries(self._client, self._settings.consumer_group)
             await move()
 
-    # -- who fetches
+    # -- fetching
 
     def _restart(self, assigned: AssignedQueue) -> None:
-        """Its cursor is not where it was."""
+        """Fetch from the new offset of the queue's cursor."""
         self._fetchers.restart(assigned.shard)
-        self._changed.set()  # what is to go elsewhere may have nothing in hand any more
+        self._changed.set()  # after a seek a leaving queue has no message in hand, so it can be released
 
 
 def _is_same(owned: Assignment, assigned: AssignedQueue) -> bool:
-    """Whether that is what is held."""
+    """Return whether the assignment is that of the claimed queue: the same topic id, and the same epoch or epoch 0."""
     return owned.topic_id == assigned.cursor.topic_id and owned.epoch in (0, assigned.epoch)
 
 
 async def prepare_retries(client: ClusterClient, consumer_group: str) -> str:
-    """The name of the topic that messages of this consumer group are moved to; it is made where it is missing."""
+    """Create the retry topic of this consumer group if it is missing, and its queues in new shards. Return its name."""
     request = consumer_group_pb2.PrepareRetriesRequest(consumer_group=consumer_group)
     await client.call(TOPICS_SHARD, lambda stub, seconds: stub.PrepareRetries(request, timeout=seconds))
     return retry_topic(consumer_group)

@@ -1,8 +1,8 @@
-"""Running calls of a listener, and which of them take too long.
+"""Watches the running calls of a listener, and finds those that take too long.
 
-A call costs an assignment and a count, because only a periodic check reads the clock. A call's time starts when the
-check first sees it, so the call has taken at least that long. A call that took too long is marked, and learns of it
-when it ends. Calls may begin and end in any thread.
+Only a periodic check reads the clock, so a call costs no more than an assignment and a count. The time of a call starts
+when the check first sees the call, so the call really took at least that long. A call that takes too long is marked;
+the worker sees the mark when the call ends. Calls may begin and end in any thread.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from ledger.client.records import Message
 
 
 class Call:
-    """The call that a worker, a task or a thread, makes at the moment; it makes one at a time."""
+    """The present call of one worker. A worker is a task or a thread, and makes one call at a time."""
 
     __slots__ = ("_count", "_found", "_seen", "_seen_at", "message", "worker")
 
     def __init__(self, worker: Hashable) -> None:
         self.worker = worker
-        # Who begins a call says here what it is about; None: there is none.
+        # The worker sets the message of its present call; None: no call is running.
         self.message: Message | None = None
-        # Calls that have ended.
+        # How many calls have ended.
         self._count = 0
-        # The count when it was seen first, and when it took too long.
+        # The count when the check first saw the present call, and when the check marked it.
         self._seen, self._found = -1, -1
         self._seen_at = 0.0
 
@@ -33,14 +33,14 @@ class Call:
         return self._found == self._count
 
     def end(self) -> bool:
-        """Whether that was in time. Threads hold the watch's lock meanwhile."""
+        """End the call; return whether it ended in time. A thread must hold the lock of the watch."""
         in_time = self._found != self._count
         self.message = None
         self._count += 1
         return in_time
 
     def look(self, now: float, timeout_s: float) -> Message | None:
-        """What it is about, if it takes too long, and was not said to before."""
+        """Check the call; return its message if the call takes too long and was not marked before, otherwise None."""
         message, count = self.message, self._count
         if message is None or self._found == count:
             return None
@@ -53,24 +53,26 @@ class Call:
 
 
 class CallWatch:
+    """The calls of all workers of one listener."""
+
     def __init__(self, timeout_s: float, clock: Callable[[], float]) -> None:
         self._timeout_s = timeout_s
         self._clock = clock
         self._calls: dict[Hashable, Call] = {}
-        # Between threads whose calls end and who looks.
+        # Held while a thread ends its call, and during a check.
         self.lock = threading.Lock()
-        # Calls that took too long.
+        # How many calls took too long.
         self.timeouts = 0
 
     def of(self, worker: Hashable) -> Call:
-        """Where that one notes its calls."""
+        """Return the Call of this worker."""
         call = self._calls.get(worker)
         if call is None:
             call = self._calls[worker] = Call(worker)
         return call
 
     def overdue(self) -> list[tuple[Call, Message]]:
-        """Those whose time is over since this was asked last, and what they are about."""
+        """Return the calls that were marked by this check, each with its message."""
         now = self._clock()
         with self.lock:
             looked_at = [(call, call.look(now, self._timeout_s)) for call in list(self._calls.values())]

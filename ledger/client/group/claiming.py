@@ -1,10 +1,10 @@
-"""Claims queues in their shards. A claim fences all earlier owners of the queue.
+"""Claims queues at the leaders of their shards. A claim fences all earlier owners of the queue.
 
     coordinator's epoch, or none (broadcast) ──> claim ──> offset, settled, resets ──> AssignedQueue
 
-In a consumer group the coordinator gives the epoch. In a broadcast the queue's shard gives it: the first claim of a
-consumer takes an epoch above all earlier ones, and later claims reuse it. So a consumer notices a second consumer with
-the same instance name.
+In a consumer group the coordinator chooses the epoch of a claim. In a broadcast the leader of the queue's shard chooses
+it: the first claim of a consumer gets an epoch above all earlier ones, and later claims of this consumer reuse it. If a
+second consumer uses the same instance name, its claim has a higher epoch, so the next claim of the first is rejected.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ledger.v1 import consumer_group_pb2
 log = logging.getLogger("ledgermq.client.group_consumer")
 
 GroupStart = Literal["earliest", "latest"] | datetime
-# Of one queue: messages that are handed out and not finished, and how far apart they may be.
+# For one queue: how many messages may be in hand, and how many offsets they may span.
 MAX_IN_HAND, MAX_SPAN = 1_000, 2_000
 
 
@@ -39,23 +39,27 @@ class AssignmentSettings:
     start: GroupStart
     tags: Collection[str] | None
     check_crcs: bool
-    # Between acknowledgements.
+    # Seconds between acknowledgements.
     interval_s: float
-    # So long messages in hand keep a queue that is to go elsewhere.
+    # How many seconds messages in hand may delay the release of their queue.
     release_s: float
 
 
-class Claims:
+class MemberClaims:
+    """Claims queues for one consumer."""
+
     def __init__(self, client: ClusterClient, settings: AssignmentSettings) -> None:
         self._client = client
         self._settings = settings
-        # Of a broadcast: by which each queue (topic id, number) was claimed first.
+        # In a broadcast: the epoch of the first claim of each queue (topic id, number).
         self._own_epochs: dict[tuple[int, int], int] = {}
-        # Of a broadcast: why a queue cannot be claimed again.
+        # In a broadcast: the error of a rejected claim.
         self.refusal: LedgerError | None = None
 
     async def claim(self, shard: int, new: Mapping[TopicQueue, Assignment]) -> list[AssignedQueue]:
-        """Those that could be claimed, all of that shard. Raises LedgerError where nobody can be asked."""
+        """Claim queues of one shard; return those whose claim was accepted. Raises LedgerError if the shard's leader
+        cannot be reached.
+        """
         starts = await self._starts(list(new))
         request = consumer_group_pb2.ClaimRequest(shard=shard, consumer_group=self._settings.consumer_group)
         for place, owned in new.items():
@@ -91,16 +95,18 @@ class Claims:
         return AssignedQueue(cursor, shard, epoch, progress.resets, progress.settled, most=MAX_IN_HAND, span=MAX_SPAN)
 
     def _note_refusal(self, place: TopicQueue, owned: Assignment, error: LedgerError) -> None:
-        """Another member may have it: the coordinator will say so. Where there is none, whoever reads has to hear."""
-        log.info("queue %d of %s is not claimed: %s", place.queue, place.topic, error)
+        """Log a rejected claim. In a consumer group the coordinator reports the new owner soon. A broadcast has no
+        coordinator, so the error is kept and the next read raises it.
+        """
+        log.info("the claim of queue %d of %s was rejected: %s", place.queue, place.topic, error)
         if not owned.epoch and isinstance(error, ConsumerFencedError):
             self.refusal = ConsumerFencedError(
-                f'Another consumer runs as "{self._settings.consumer_group}", and has queue {place.queue} of '
-                f'"{place.topic}": give each consumer of a broadcast an instance of its own.'
+                f'Another consumer of the broadcast runs as "{self._settings.consumer_group}" and has claimed queue '
+                f'{place.queue} of "{place.topic}": give each consumer of a broadcast an instance name of its own.'
             )
 
     async def _starts(self, places: list[TopicQueue]) -> Mapping[TopicQueue, int]:
-        """Where the consumer group begins with these, if it has not begun."""
+        """Return the offset at which the consumer group starts each queue if it has never consumed the queue."""
         start = self._settings.start
         own = {place: AT_THE_FIRST for place in places if is_system_topic(place.topic)}
         others = [place for place in places if place not in own]

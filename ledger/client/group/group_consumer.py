@@ -99,9 +99,13 @@ class AsyncGroupConsumer(AsyncLifetime):
     ) -> None:
         validate_group_name(group)
         if broadcast != (instance is not None):
-            raise InvalidArgumentError("A broadcast needs an instance for each of its consumers, and nobody else does.")
+            raise InvalidArgumentError(
+                "`instance` must be set if `broadcast` is True, and only then: it names this consumer of the broadcast."
+            )
         if broadcast and (strategy != "average" or room or configured):
-            raise InvalidArgumentError("In a broadcast everybody gets all queues: leave out how they are assigned.")
+            raise InvalidArgumentError(
+                "In a broadcast every consumer reads all queues: leave out strategy, room and configured."
+            )
         if not topics:
             raise InvalidArgumentError("A consumer needs at least one topic.")
         if not (isinstance(start, datetime) or start in ("earliest", "latest")):
@@ -164,7 +168,7 @@ class AsyncGroupConsumer(AsyncLifetime):
             rng=rng or random.Random(),
             environment=_environment,
         )
-        # By the last read, where that alone says what is finished.
+        # The messages of the last read. With auto_acknowledge the next read finishes them.
         self._handed_out: list[Message] = []
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -214,7 +218,12 @@ class AsyncGroupConsumer(AsyncLifetime):
         try:
             await self.acknowledge()
         except LedgerError as error:
-            log.warning("what was finished last is not acknowledged, and will be handed out again: %s", error)
+            log.warning(
+                "consumer group %s: the last finished messages could not be acknowledged, so the next owner hands them "
+                "out again: %s",
+                self._settings.consumer_group,
+                error,
+            )
         await self._member.leave()
         self._client.refuse_calls()
         self._news.set()
@@ -323,18 +332,23 @@ class AsyncGroupConsumer(AsyncLifetime):
     async def _move(self, message: Message, *, give_up: bool) -> None:
         self._client.check_open()
         if self._max_attempts == 1:
-            raise InvalidArgumentError("In a broadcast, or with max_attempts = 1, no message is handed out again.")
+            raise InvalidArgumentError(
+                "This consumer has no retry topic: in a broadcast and with max_attempts = 1 a message cannot be moved."
+            )
         await self._assigned_queues.move(message, give_up=give_up)
         self._news.set()
 
     async def acknowledge(self) -> None:
-        """Tell the cluster what is finished; returns when that is committed. Raises LedgerError where it cannot be
-        told; queues that have gone elsewhere are passed over."""
+        """Acknowledge all finished messages; return when the offsets are committed.
+
+        Queues that this member lost are left out. Raises LedgerError if the leader of a queue's shard cannot be
+        reached.
+        """
         await self._assigned_queues.acknowledge(self._assigned_queues)
 
     @property
     def assignment(self) -> list[TopicQueue]:
-        """The queues that this member consumes at the moment; empty before start()."""
+        """The queues that this member owns and has claimed; empty before start()."""
         return self._assigned_queues.places() if self._tasks else []
 
     def position(self, topic: str, queue: int) -> int:
@@ -358,29 +372,35 @@ class AsyncGroupConsumer(AsyncLifetime):
         self._assigned_queues.seek(assigned, offset)
 
     def pause(self, *places: tuple[str, int]) -> None:
-        """Hand out nothing of these queues, given as (topic, queue), until resume(); of all that this member has at the
-        moment, where none is given. A queue that goes elsewhere and comes back is paused no more."""
+        """Stop handing out messages of these queues, given as (topic, queue), until resume().
+
+        Without arguments all queues that this member owns now are paused. A queue that moves to another member and back
+        is no longer paused. Raises InvalidArgumentError if this member does not own a queue.
+        """
         for assigned in self._chosen(places):
             self._assigned_queues.pause(assigned)
 
     def resume(self, *places: tuple[str, int]) -> None:
-        """The opposite of pause()."""
+        """Hand out messages of these queues again after pause(); without arguments, of all queues."""
         for assigned in self._chosen(places):
             self._assigned_queues.resume(assigned)
 
     def is_paused(self, topic: str, queue: int) -> bool:
-        """Whether nothing is handed out of that queue. Of one that is not this member's: False."""
+        """Return whether the queue is paused; False if this member does not own it."""
         assigned = self._assigned_queues.get(TopicQueue(topic, queue))
         return assigned is not None and assigned.cursor.paused
 
     @property
     def paused(self) -> list[TopicQueue]:
-        """The queues of which nothing is handed out."""
+        """The paused queues."""
         return sorted(assigned.place for assigned in self._assigned_queues if assigned.cursor.paused)
 
     async def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
-        """For each queue, which need not be this member's, the offset of the first message that was appended at that
-        time (ms since 1970) or later; the end offset where there is none yet. What to give to seek()."""
+        """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.
+
+        The result can be passed to seek(). If a queue has no such message, the result is its end offset. The member
+        need not own these queues. Raises UnknownTopicError, UnknownQueueError or InvalidArgumentError.
+        """
         self._client.check_open()
         return await offsets_for_times(self._client, times)
 
@@ -392,11 +412,13 @@ class AsyncGroupConsumer(AsyncLifetime):
         self._client.check_open()
         assigned = self._assigned_queues.get(TopicQueue(topic, queue))
         if assigned is None:
-            raise InvalidArgumentError(f'Queue {queue} of topic "{topic}" is not this member\'s at the moment.')
+            raise InvalidArgumentError(
+                f'This member does not own queue {queue} of topic "{topic}" at the moment: see `assignment`.'
+            )
         return assigned
 
     def _take(self, count: int) -> list[Message]:
-        """What is there, from queue after queue."""
+        """Take up to `count` fetched messages from the assigned queues."""
         messages: list[Message] = []
         for assigned in self._assigned_queues:
             messages += assigned.take(count - len(messages))

@@ -4,10 +4,10 @@
       ^          │ unknown: the member was silent for too long
       └──────────┘
 
-The member joins the coordinator, sends heartbeats (`attend`), and receives its assignment. Each new assignment replaces
-the previous one. If the coordinator is silent, the member keeps consuming its queues. If a queue was given to another
-member meanwhile, the queue's shard rejects the old owner's acknowledgements. When a subscribed topic is created,
-deleted or gets more queues, the member joins again.
+The member joins the coordinator, sends heartbeats (`_attend`), and receives its assignment. Each new assignment
+replaces the previous one. If the coordinator is silent, the member keeps consuming its queues. If a queue was given to
+another member meanwhile, the queue's shard rejects the old owner's acknowledgements. When a subscribed topic is
+created, deleted or gets more queues, the member joins again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ledger.client.connection.cluster_client import ClusterClient, no_topic
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.records import TopicQueue
 from ledger.consumer_groups import BY_ROOM, coordinator_shard
 from ledger.errors import ClosedError, LedgerError, UnknownMemberError, UnknownQueueError, UnknownTopicError
@@ -28,7 +28,8 @@ from ledger.v1 import consumer_group_pb2
 
 log = logging.getLogger("ledgermq.client.group_consumer")
 
-# Between looks at where topics are led; that they are others is heard of.
+# How often the member compares the machine rooms of its queues with those that it told the coordinator. Callbacks
+# report changes of topics earlier.
 REFRESH_S = 30.0
 _LEAVE_MS = 3_000
 
@@ -45,18 +46,18 @@ class MemberSettings:
 
     @property
     def wait_ms(self) -> int:
-        """How long an attendance may take: several of them fit in a session."""
+        """How long the coordinator may hold a heartbeat, in ms. Several heartbeats fit in a session timeout."""
         return min(3_000, self.session_timeout_ms // 3)
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Of a queue of that topic."""
+    """How one queue is assigned to this member."""
 
     topic_id: int
-    # 0, in a broadcast: the queue's own shard gives one.
+    # 0 in a broadcast: the leader of the queue's shard then chooses the epoch.
     epoch: int
-    # It is to go elsewhere: to be finished with, and released.
+    # The queue is to move to another member: this member finishes its messages and releases the queue.
     is_leaving: bool
 
 
@@ -64,7 +65,7 @@ View = Mapping[TopicQueue, Assignment]
 
 
 class AssignmentSource(Protocol):
-    """Who says which queues are a consumer's own."""
+    """An interface: it decides which queues a consumer owns. GroupMember and AllQueues implement it."""
 
     @property
     def trouble(self) -> LedgerError | None: ...
@@ -75,37 +76,37 @@ class AssignmentSource(Protocol):
 
 
 class GroupMember:
-    """Of a client that has started. Implements `Assigned`."""
+    """One member of a consumer group. The client must have been started. Implements AssignmentSource."""
 
     def __init__(self, client: ClusterClient, settings: MemberSettings, topics: Sequence[str]) -> None:
         self._client = client
         self._settings = settings
         self._names = topics
         self._coordinator = coordinator_shard(settings.consumer_group, client.routes.table.coordinators)
-        # As they were told at the last join.
-        self._joined: list[Topic] = []
-        # Of shards, as they were told at the last join.
+        # The topics of the last join.
+        self._joined: list[RoutedTopic] = []
+        # The machine rooms of shards at the last join.
         self._rooms: Mapping[int, str] = {}
         self._version = 0
-        # Whether the topics may be others since.
+        # Whether a topic may have changed since the last join.
         self._is_stale = False
 
     @property
     def trouble(self) -> LedgerError | None:
-        """Why there is nothing to consume: all topics that are not the consumer group's own were deleted."""
+        """An error if all subscribed topics were deleted; the group's retry topic does not count. Otherwise None."""
         wanted = [name for name in self._names if not is_system_topic(name)] or self._names
         return None if any(topic.name in wanted for topic in self._joined) else no_topic(wanted[0])
 
     async def join(self) -> None:
-        """For the first time. Raises LedgerError, UnknownTopicError among it."""
+        """Join the consumer group for the first time. Raises UnknownTopicError or another LedgerError."""
         topics = [await self._client.topic(name) for name in self._names]
         self._client.routes.on_topic_change.append(self._topic_changed)
         if self._settings.strategy in BY_ROOM:
             await self._client.routes.refresh_all()
         await self._join(topics)
 
-    async def _join(self, topics: list[Topic]) -> None:
-        """Once more, perhaps with other topics. Raises LedgerError."""
+    async def _join(self, topics: list[RoutedTopic]) -> None:
+        """Join, or join again with changed topics or machine rooms. Raises LedgerError."""
         settings, rooms = self._settings, self._known_rooms()
         request = consumer_group_pb2.JoinRequest(
             shard=self._coordinator,
@@ -124,13 +125,19 @@ class GroupMember:
         await self._client.call(self._coordinator, lambda stub, seconds: stub.Join(request, timeout=seconds))
         self._joined, self._rooms, self._version = topics, rooms, 0
 
-    def _configured(self, topics: list[Topic]) -> list[consumer_group_pb2.QueueEpoch]:
-        """Those that there are. Raises UnknownTopicError, UnknownQueueError where there can never be such a queue, or
-        is none yet."""
+    def _configured(self, topics: list[RoutedTopic]) -> list[consumer_group_pb2.QueueEpoch]:
+        """Return the configured queues, without those of topics that do not exist.
+
+        Raises UnknownTopicError if a queue's topic is not subscribed, and UnknownQueueError if a topic has no such
+        queue.
+        """
         known, found = {topic.name: topic for topic in topics}, []
         for name, queue in self._settings.configured:
             if name not in self._names:
-                raise UnknownTopicError(f'Queue {queue} of topic "{name}" is configured, and the topic not subscribed.')
+                raise UnknownTopicError(
+                    f'Queue {queue} of topic "{name}" is configured, but the topic is not subscribed: subscribe the '
+                    "topic, or remove the queue from `configured`."
+                )
             if (topic := known.get(name)) is None:
                 continue
             if not 0 <= queue < len(topic.shards):
@@ -140,8 +147,10 @@ class GroupMember:
         return found
 
     async def run(self, on_view: Callable[[View], None]) -> None:
-        """Attends until it is cancelled, or the client is closed. `on_view` is called with all queues that are this
-        member's, whenever that changes."""
+        """Send heartbeats until the task is cancelled or the client is closed.
+
+        Call `on_view` with the whole assignment whenever it changes.
+        """
         loop = asyncio.get_running_loop()
         failures, refresh_at = 0, loop.time() + REFRESH_S
         while True:
@@ -154,16 +163,29 @@ class GroupMember:
             except ClosedError:
                 return
             except UnknownMemberError as error:
-                log.warning("%s", error)
+                log.warning(
+                    "consumer group %s: member %s lost its queues, because the coordinator heard nothing from it for "
+                    "longer than its session timeout of %g s. It joins again; unfinished messages may be delivered "
+                    "twice. (%s)",
+                    self._group,
+                    self._settings.member,
+                    self._settings.session_timeout_ms / 1000,
+                    error,
+                )
                 on_view({})
                 await self._join_again()
             except LedgerError as error:
-                log.warning("consumer group %s: nothing is heard of its coordinator: %s", self._group, error)
+                log.warning(
+                    "consumer group %s: the coordinator does not answer; the member keeps its queues and tries again: "
+                    "%s",
+                    self._group,
+                    error,
+                )
                 failures += 1
                 await asyncio.sleep(self._client.backoff.wait_ms(failures) / 1000)
 
     async def release(self, queues: Iterable[tuple[TopicQueue, Assignment]]) -> None:
-        """These, which were owned so, are finished with. Raises LedgerError."""
+        """Release these queues, each with the assignment under which this member owned it. Raises LedgerError."""
         request = consumer_group_pb2.ReleaseRequest(
             shard=self._coordinator,
             consumer_group=self._group,
@@ -176,7 +198,10 @@ class GroupMember:
         await self._client.call(self._coordinator, lambda stub, seconds: stub.Release(request, timeout=seconds))
 
     async def leave(self) -> None:
-        """The queues go to others at once. Where that cannot be said, they go when the session is over."""
+        """Leave the consumer group, so that other members get the queues at once.
+
+        If the coordinator cannot be reached, they get the queues after the session timeout.
+        """
         request = consumer_group_pb2.LeaveRequest(
             shard=self._coordinator, consumer_group=self._group, member=self._settings.member
         )
@@ -185,7 +210,13 @@ class GroupMember:
                 self._coordinator, lambda stub, seconds: stub.Leave(request, timeout=seconds), timeout_ms=_LEAVE_MS
             )
         except LedgerError as error:
-            log.warning("consumer group %s is not told that %s leaves: %s", self._group, self._settings.member, error)
+            log.warning(
+                "consumer group %s: member %s could not tell the coordinator that it leaves; its queues go to other "
+                "members after its session timeout: %s",
+                self._group,
+                self._settings.member,
+                error,
+            )
 
     @property
     def _group(self) -> str:
@@ -218,7 +249,9 @@ class GroupMember:
         try:
             await self._join(self._topics_there())
         except LedgerError as error:
-            log.warning("consumer group %s: %s cannot join: %s", self._group, self._settings.member, error)
+            log.warning(
+                "consumer group %s: member %s cannot join, trying again: %s", self._group, self._settings.member, error
+            )
             await asyncio.sleep(self._client.backoff.wait_ms(10) / 1000)
 
     def _topic_changed(self, name: str) -> None:
@@ -230,13 +263,15 @@ class GroupMember:
             await self._join(topics)
         self._is_stale = topics != self._topics_there()
 
-    def _topics_there(self) -> list[Topic]:
+    def _topics_there(self) -> list[RoutedTopic]:
         known = self._client.routes.table.topics
         return [known[name] for name in self._names if name in known]
 
     def _known_rooms(self) -> Mapping[int, str]:
-        """Of the shards of its topics, where the strategy asks for rooms. Of one that nobody leads at the moment,
-        what was told before."""
+        """Return the machine rooms of the leaders of the topics' shards; empty if the strategy does not use rooms.
+
+        For a shard without a known leader, the result has the room that was told at the last join.
+        """
         if self._settings.strategy not in BY_ROOM:
             return {}
         table = self._client.routes.table

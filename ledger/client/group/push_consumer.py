@@ -48,20 +48,20 @@ class Outcome(Enum):
 # A function, a coroutine function, or an object that can be called. Plain functions are called in threads.
 Listener = Callable[[Message], Outcome | None] | Callable[[Message], Awaitable[Outcome | None]]
 _PLACE = attrgetter("topic", "queue")
-# Where a message that was not consumed could not be moved: until it is tried here again.
+# The wait before a failed move of a message is tried again.
 _AGAIN_S = 5.0
-# So long a worker goes on before others have their turn.
+# How long a worker calls the listener before other tasks get a turn.
 _TURN_S = 0.005
-# As many messages are taken at a time as the listener consumed in that time lately, and never more than so many.
+# The consumer reads about as many messages at a time as the listener consumes in _AHEAD_S, at most _MOST_AHEAD.
 _AHEAD_S, _MOST_AHEAD = 0.05, 1_000
 
 
 @dataclass(slots=True)
 class _OrderlyQueue:
-    """Messages of one queue, for a listener that gets them in order. The first one may have failed."""
+    """Messages of one queue for an orderly listener. The first message may have failed attempts."""
 
     messages: deque[Message] = field(default_factory=deque)
-    # Failed attempts of the first message, in this place.
+    # Failed attempts of the first message by this consumer.
     failures: int = 0
     # Whether the latest attempt failed.
     has_failed: bool = False
@@ -121,21 +121,23 @@ class AsyncPushConsumer(AsyncLifetime):
         self._orderly = orderly
         self._suspend_s = suspend_ms / 1000
         self._max_attempts = max_attempts
-        # What any worker may go on with. Bounded by what may be in hand; threads take from it too.
+        # Messages or orderly queues that any worker may take. The limit on messages in hand bounds it. Threads take
+        # from it too.
         self._ready: deque[Message | _OrderlyQueue] = deque()
-        # Workers that wait for that.
+        # Workers that wait for messages.
         self._idle: deque[asyncio.Future[None]] = deque()
-        # Of the consumer, when the first of what is ready was read: with more, some of it may be another member's.
+        # The consumer's `losses` when the first ready message was read. If the consumer has more losses by now, another
+        # member may own the queue of a ready message.
         self._losses = 0
         self._hungry = asyncio.Event()
-        # Orderly: those with messages.
+        # With `orderly`: the queues that have messages.
         self._orderly_queues: dict[TopicQueue, _OrderlyQueue] = {}
+        # Messages that the listener consumed, and messages that it failed to consume, until the loop's next turn.
         self._finished: deque[Message] = deque()
-        # Messages that the listener has had, until the loop's next turn.
         self._failed: deque[Message] = deque()
         self._is_settling = False
         self._is_stopping = False
-        # Workers and moves.
+        # The tasks of workers, and of moves of failed messages.
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._backoff = Backoff(200, _AGAIN_S * 1000, settings.get("rng") or random.Random())
         self._reading: asyncio.Task[None] | None = None
@@ -150,7 +152,7 @@ class AsyncPushConsumer(AsyncLifetime):
             self._spawn(self._work())
 
     async def stop(self, timeout_s: float = 30.0) -> None:
-        """Call the listener no more, wait up to `timeout_s` seconds for running calls, then acknowledge and leave."""
+        """Stop calling the listener, wait up to `timeout_s` seconds for running calls, then acknowledge and leave."""
         if self._reading is None:
             return
         self._is_stopping = True
@@ -171,7 +173,7 @@ class AsyncPushConsumer(AsyncLifetime):
 
     @property
     def assignment(self) -> list[TopicQueue]:
-        """The queues that this member consumes at the moment."""
+        """The queues that this member owns and has claimed."""
         return self._consumer.assignment
 
     @property
@@ -191,14 +193,14 @@ class AsyncPushConsumer(AsyncLifetime):
                 return
             except LedgerError as error:
                 failures += 1
-                log.warning("no messages at the moment: %s", error)
+                log.warning("the push consumer cannot read messages, trying again: %s", error)
                 await asyncio.sleep(self._backoff.wait_ms(failures) / 1000)
                 continue
             began = self._loop.time()
             if not self._ready:
                 self._losses = self._consumer.losses
             self._hand_over(messages)
-            while self._ready or not self._idle:  # only when somebody is free more is taken
+            while self._ready or not self._idle:  # read more only when all messages are taken and a worker is idle
                 self._hungry.clear()
                 await self._hungry.wait()
             lately = len(messages) * _AHEAD_S / max(self._loop.time() - began, 1e-6)
@@ -226,7 +228,7 @@ class AsyncPushConsumer(AsyncLifetime):
                 wanted -= 1
 
     async def _wait(self) -> None:
-        """Until something is ready."""
+        """Wait until a message or an orderly queue is ready."""
         while not self._ready:
             idle = self._loop.create_future()
             self._idle.append(idle)
@@ -255,10 +257,10 @@ class AsyncPushConsumer(AsyncLifetime):
             else:
                 await self._consume(call, self._messages_of_a_turn(), self._settle)
             if self._ready:
-                await asyncio.sleep(0)  # a listener may never wait for anything
+                await asyncio.sleep(0)  # gives other tasks a turn, because a listener may never await anything
 
     def _messages_of_a_turn(self) -> Iterator[Message]:
-        """Those that are ready and this member's still: another one may have their queue by now."""
+        """Yield ready messages for one turn of a worker, without those whose queue was lost meanwhile."""
         turn_ends = self._monotonic_s() + _TURN_S
         while not self._is_stopping:
             try:
@@ -272,7 +274,7 @@ class AsyncPushConsumer(AsyncLifetime):
                 return
 
     async def _consume(self, call: Call, messages: Iterator[Message], settle: Callable[[Message, bool], bool]) -> None:
-        """Hands one after the other to the listener, as long as `settle` says that the next one may follow."""
+        """Call the listener with one message after the other, as long as `settle` returns True."""
         if self._threads is not None:
             await self._loop.run_in_executor(self._threads, self._consume_now, messages, settle)
             return
@@ -295,7 +297,7 @@ class AsyncPushConsumer(AsyncLifetime):
                 return
 
     def _consume_now(self, messages: Iterator[Message], settle: Callable[[Message, bool], bool]) -> None:
-        """The same in a thread. What took too long is somewhere else by now, unless it is orderly."""
+        """Like `_consume`, in a thread. A call that took too long was settled already, unless `orderly` is set."""
         call = self._calls.of(threading.get_ident())
         for message in messages:
             call.message = message
@@ -309,24 +311,26 @@ class AsyncPushConsumer(AsyncLifetime):
                 return
 
     async def _watch(self) -> None:
-        """For calls that take too long."""
+        """Check regularly for calls that take too long: cancel coroutines, and let attempts in threads fail."""
         while True:
             await asyncio.sleep(min(1.0, self._timeout_s / 4))
             for call, message in self._calls.overdue():
                 if isinstance(call.worker, asyncio.Task):
                     call.worker.cancel()
-                    what = "it is cancelled"
+                    what = "the call is cancelled and the attempt has failed"
                 elif self._orderly:
-                    what = "its thread cannot be stopped, and its queue waits"
+                    what = "the thread of the call cannot be stopped, so the queue waits until the listener returns"
                 else:
                     self._settle(message, False)
-                    what = "its thread cannot be stopped, and does nothing else until it returns"
-                log.error("message %s is with the listener for %g s: %s", message.origin, self._timeout_s, what)
+                    what = "the attempt has failed; the thread of the call cannot be stopped and stays busy"
+                log.error(
+                    "the listener takes longer than %g s for message %s: %s", self._timeout_s, message.origin, what
+                )
 
     # -- orderly
 
     def _messages_of(self, orderly_queue: _OrderlyQueue) -> Iterator[Message]:
-        """The first one, until it is consumed, then the next; those that are this member's still."""
+        """Yield the first message until it is consumed, then the next. Messages of a lost queue are left out."""
         while orderly_queue.messages and not self._is_stopping:
             message = orderly_queue.messages[0]
             if orderly_queue.losses == self._consumer.losses or self._consumer.holds(message):
@@ -336,7 +340,7 @@ class AsyncPushConsumer(AsyncLifetime):
                 orderly_queue.failures = 0
 
     def _went(self, orderly_queue: _OrderlyQueue, message: Message, consumed: bool) -> bool:
-        """Whether the next one may follow."""
+        """Note the result of an attempt; return whether the next message may follow."""
         if consumed:
             orderly_queue.messages.popleft()
             orderly_queue.failures = 0
@@ -346,7 +350,7 @@ class AsyncPushConsumer(AsyncLifetime):
         return consumed
 
     def _put_back(self, orderly_queue: _OrderlyQueue) -> None:
-        """A worker leaves it."""
+        """Take back a queue that a worker has finished with: offer it again, delay it, or give up its first message."""
         if self._is_stopping:
             return
         if orderly_queue.has_failed:
@@ -368,10 +372,10 @@ class AsyncPushConsumer(AsyncLifetime):
         orderly_queue.failures = 0
         self._offer(orderly_queue)
 
-    # -- what the listener has had
+    # -- results of the listener
 
     def _settle(self, message: Message, consumed: bool) -> bool:
-        """Also from a thread. The next one may follow."""
+        """Note the result for a message. May be called from a thread. Returns True: the next message may follow."""
         (self._finished if consumed else self._failed).append(message)
         if not self._is_settling:
             self._is_settling = True
@@ -380,20 +384,20 @@ class AsyncPushConsumer(AsyncLifetime):
         return True
 
     def _settle_all(self) -> None:
-        self._is_settling = False  # first: what comes from now on may be left over here
+        self._is_settling = False  # must come first: a result that a thread adds from now on needs another call
         self._consumer.finish_held(_emptied(self._finished))
         for message in _emptied(self._failed):
             self._spawn(self._put_away(self._consumer.reconsume_later, message))
 
     async def _put_away(self, move: Callable[[Message], Awaitable[None]], message: Message) -> None:
         if self._broadcast:
-            log.error("message %s of a broadcast is passed over", message.id)
+            log.error("message %s of a broadcast is skipped, because the listener could not consume it", message.id)
             self._consumer.finish(message)
         else:
             await self._move(move, message)
 
     async def _move(self, move: Callable[[Message], Awaitable[None]], message: Message) -> None:
-        """Until it is done: the message must not be lost."""
+        """Move the message, and try again until the move succeeds, because the message must not be lost."""
         while True:
             try:
                 await move(message)
@@ -401,12 +405,12 @@ class AsyncPushConsumer(AsyncLifetime):
             except ClosedError:
                 return
             except LedgerError as error:
-                log.warning("message %s cannot be moved yet: %s", message.id, error)
+                log.warning("message %s cannot be moved to its retry topic, trying again: %s", message.id, error)
                 await asyncio.sleep(_AGAIN_S)
 
 
 def _emptied(messages: deque[Message]) -> list[Message]:
-    """All that is there now; threads may append more."""
+    """Return the messages that the deque has now, and remove them. Threads may append more meanwhile."""
     return [messages.popleft() for _ in range(len(messages))]
 
 

@@ -1,10 +1,10 @@
-"""All open work of a producer: one queue sequencer for each queue, polled together. No clock and no I/O.
+"""All unfinished batches of a producer: one queue sequencer for each queue, polled together. No clock and no I/O.
 
-Events go in: a piece is added, an answer arrives, time passes. Each event returns the batches to send and the receipts
-to settle; the sender does the I/O.
+The sender passes events in: a piece is added, an answer arrives, time passes. The accumulator returns the batches to
+send and the results for receipts. The sender does the I/O.
 
-A batch costs its leader about the same whatever its size. So an open batch lingers while its shard owes an answer for
-any queue; if nothing is under way in the shard, the batch is sent at once.
+A large batch costs the leader hardly more than a small one. Therefore an open batch lingers while any batch for its
+shard is unanswered; if none is under way, the open batch is sent at once.
 
 The accumulator also moves batches from the sequencers of failing shards to those of other shards. `queue_sequencer.py`
 has the rules.
@@ -26,7 +26,7 @@ from ledger.errors import LedgerError
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Batches of one sequencer that go out now, in this order."""
+    """Batches of one sequencer that must be sent now, in this order."""
 
     sequencer: QueueSequencer
     batches: list[ProducerBatch]
@@ -34,34 +34,33 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True)
 class Owed:
-    """What a poll says is to be done."""
+    """The result of a poll: the batches to send and the results to deliver."""
 
     dispatches: list[Dispatch]
     results: list[BatchResult]
 
 
 class Accumulator:
-    """Lanes, and which of them have something to do."""
+    """The sequencers of a producer. `faults` says which shards are avoided."""
 
     def __init__(self, delivery: Delivery, backoff: Backoff, faults: FaultTable | None = None) -> None:
-        """`faults`: which shards are passed over."""
         self.faults = faults or FaultTable(())
         self._delivery = delivery
         self._backoff = backoff
-        # Lanes that are not idle, in the order they ceased to be (a dict, because a set has no order).
+        # Sequencers that are not idle, in the order in which they got work. A dict, because a set has no order.
         self._busy: dict[QueueSequencer, None] = {}
 
     def sequencer(self, topic_id: int, queue: int, shard: int) -> QueueSequencer:
-        """A new sequencer; the caller keeps it, one for each queue."""
+        """Make the sequencer of a queue. The caller keeps it and makes only one for each queue."""
         return QueueSequencer(topic_id, queue, shard, self._delivery, self._backoff)
 
     @property
     def trouble(self) -> LedgerError | None:
-        """What stands in the way of some sequencer, if anything does."""
+        """The last error of the first sequencer whose attempts fail, or None."""
         return next((sequencer.trouble for sequencer in self._busy if sequencer.trouble is not None), None)
 
     def unresolved(self) -> list[ProducerBatch]:
-        """The batches of which somebody still waits to hear: until they have no receipts any more."""
+        """Return the batches whose receipts have no result yet."""
         return [batch for sequencer in self._busy for batch in sequencer.unresolved()]
 
     def add(self, sequencer: QueueSequencer, piece: Piece, now: float, wall_ms: int, *, close: bool = False) -> None:
@@ -74,7 +73,7 @@ class Accumulator:
         return sequencer.answered(batch, answer, now, sent=sent)
 
     def poll(self, now: float) -> Owed:
-        """Close, number and take what can go out, and settle what ran out of time."""
+        """Close, number and take the batches that can be sent now, and end those whose time is over."""
         owed = Owed([], [])
         for sequencer in list(self._busy):
             owed.results.extend(sequencer.expire(now))
@@ -90,7 +89,7 @@ class Accumulator:
         return owed
 
     def _move(self, sequencer: QueueSequencer, now: float) -> None:
-        """What may go, to queues of other shards: the next ones that do not fail, in turn."""
+        """Move the batches that order allows to queues of other shards that do not fail, in turn."""
         others = [
             other
             for other in (*sequencer.siblings[sequencer.queue + 1 :], *sequencer.siblings[: sequencer.queue])
@@ -102,22 +101,22 @@ class Accumulator:
                 self._busy[other] = None
 
     def next_wake(self) -> float | None:
-        """When to poll again if nothing else happens before; None: never."""
+        """Return the time of the next poll if no event comes before it; None: no poll is needed."""
         return min((wake for sequencer in self._busy if (wake := sequencer.next_wake()) is not None), default=None)
 
     def hasten(self, now: float) -> None:
-        """Let everything gathered go without lingering."""
+        """Let all open batches be sent without lingering."""
         for sequencer in self._busy:
             sequencer.hasten(now)
 
     def hurry(self, now: float, concerns: Callable[[QueueSequencer], bool]) -> None:
-        """End the back-off of the sequencers that `concerns` picks."""
+        """End the back-off of the sequencers for which `concerns` returns True."""
         for sequencer in self._busy:
             if concerns(sequencer):
                 sequencer.hurry(now)
 
     def abandon(self) -> list[BatchResult]:
-        """Settle everything as it stands; nothing may be added or answered afterwards."""
+        """End all batches with the result that is known now. No other method may be called afterwards."""
         results = [one for sequencer in self._busy for one in sequencer.abandon()]
         self._busy.clear()
         return results

@@ -1,6 +1,6 @@
-"""Checks what users pass to a producer before anything is sent. Pure.
+"""Checks the arguments that a program passes to a producer. No I/O.
 
-A bad message inside a batch would make the whole batch fail, so each message is checked before it enters a batch.
+An invalid message would make its whole batch fail. Therefore each message is checked before it enters a batch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAX_TIMESTAMP_MS = 1 << 62
 
 
 def checked_value(value: bytes, max_message_bytes: int) -> bytes:
-    """`max_message_bytes` 0: no limit is known."""
+    """Return `value`. Raises InvalidArgumentError or MessageTooLargeError. `max_message_bytes` 0: no limit is known."""
     if type(value) is not bytes:
         raise not_bytes(type(value))
     if max_message_bytes and len(value) > max_message_bytes:
@@ -39,7 +39,7 @@ def checked_tag(tag: str | None) -> str | None:
     if tag is None:
         return None
     if not isinstance(tag, str) or not tag:
-        raise InvalidArgumentError(f"A message's tag must be a str that is not empty, or None; it is {tag!r}.")
+        raise InvalidArgumentError(f"A message's tag must be None or a str that is not empty; it is {tag!r}.")
     _utf8(tag, "tag")
     return tag
 
@@ -76,7 +76,8 @@ def check_extras(key: bytes | None, tag: str | None, headers: Headers | None) ->
     size = extras_bytes(key, tag, headers)
     if size > MAX_EXTRAS_BYTES:
         raise MessageTooLargeError(
-            f"Key, tag and headers of a message take {size} bytes and may take {MAX_EXTRAS_BYTES}: use the value."
+            f"Key, tag and headers of a message have {size} bytes; the limit is {MAX_EXTRAS_BYTES}. Put large data "
+            "into the message's value."
         )
 
 
@@ -88,7 +89,7 @@ def check_settings(
     request_timeout_ms: float,
     retry_backoff_ms: float,
 ) -> None:
-    """The limits of a producer's settings."""
+    """Raise InvalidArgumentError if a setting of a producer is outside its limits."""
     limits = {
         "linger_ms": (linger_ms, 0, 60_000),
         "batch_bytes": (batch_bytes, 1, MAX_BATCH_BYTES),
@@ -105,7 +106,8 @@ def check_settings(
 def check_retries(retries: int | None) -> None:
     if retries is not None and (type(retries) is not int or not 0 <= retries <= MAX_RETRIES):
         raise InvalidArgumentError(
-            f"retries is {retries!r}: it must be 0 to {MAX_RETRIES}, or None: as often as `delivery_timeout_ms` allows."
+            f"retries is {retries!r}: it must be 0 to {MAX_RETRIES}, or None to retry until `delivery_timeout_ms` has "
+            "passed."
         )
 
 
@@ -116,8 +118,8 @@ def not_bytes(kind: type) -> InvalidArgumentError:
 
 def too_large(size: int, limit: int) -> MessageTooLargeError:
     return MessageTooLargeError(
-        f"A message of {size} bytes is over the cluster's limit of {limit}: split it, or store it elsewhere and send "
-        "a reference."
+        f"A message of {size} bytes is over the cluster's limit of {limit}: split it, or store the data elsewhere and "
+        "send a reference."
     )
 
 

@@ -1,7 +1,7 @@
-"""The limit on the bytes that a producer holds, from accepting a message until its result is known.
+"""Limits the bytes of messages that a producer has accepted and whose result is not known yet.
 
-Calls that wait for room wait in line, so small messages do not starve a large one. A message is admitted and placed in
-one step, so the order of sends is the order of their calls.
+Calls that wait for room wait in a queue, so small messages do not starve a large one. A message is admitted and given
+to its sequencer in one step, so messages are sent in the order of the calls.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from ledger.errors import BufferFullError, ClosedError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiting:
-    """Somebody in line. `answer`: true when let in, false when turned away, cancelled when it went away by itself."""
+    """A call that waits for room. `answer`: True if it was admitted, False if the buffer was closed, cancelled if the
+    call stopped waiting.
+    """
 
     size: int
     place: Callable[[], None]
@@ -24,28 +26,31 @@ class _Waiting:
 
 
 class Buffer:
-    """`used` bytes of `limit_bytes`. One message larger than the whole limit is let in when nothing else is there."""
+    """A buffer of which `used` bytes of `limit_bytes` are taken.
+
+    A message larger than the whole limit is admitted when the buffer is empty.
+    """
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
-        self.used = 0  # >= 0; <= limit_bytes, but for a single message
+        self.used = 0  # 0 <= used <= limit_bytes; a single larger message may exceed the limit
         self._line: deque[_Waiting] = deque()
         self._admission_due = False
         self._closed = False
 
     def enter_nowait(self, size: int, place: Callable[[], None]) -> None:
-        """Take `size` bytes and call `place`; raises BufferFullError where they are not there, or others wait."""
+        """Take `size` bytes and call `place`. Raises BufferFullError if there is no room or other calls wait."""
         if not self._try_enter(size, place):
             raise BufferFullError(
-                f"The producer's buffer is full: {self.used} of {self.limit_bytes} bytes wait to be acknowledged, "
+                f"The producer's buffer is full: {self.used} of {self.limit_bytes} bytes are not acknowledged yet, "
                 f"and this message needs {size}. Wait for earlier messages, or use send(), which waits."
             )
 
     async def enter(self, size: int, place: Callable[[], None], timeout_seconds: float | None = None) -> None:
-        """Take `size` bytes, waiting in line for them, and call `place` at that moment: nobody comes between.
+        """Wait for room, take `size` bytes and call `place` in the same step.
 
-        Raises TimeoutError or ClosedError; then, `place` was not called and will not be. Whether it was called before
-        a cancellation, only `place` knows.
+        Raises TimeoutError or ClosedError; `place` was not called then and will not be called. If the call is
+        cancelled, `place` may have been called before.
         """
         if self._try_enter(size, place):
             return
@@ -67,18 +72,21 @@ class Buffer:
         self._admit_soon()
 
     async def line_gone(self) -> None:
-        """Returns when everyone who waits at this moment has been let in, was turned away or went away."""
+        """Return when every call that waits at this moment has been admitted, was rejected or stopped waiting."""
         if self._line:
             await asyncio.wait([waiting.answer for waiting in self._line])
 
     def close(self) -> None:
-        """Turn away everyone who waits, and everyone who comes."""
+        """Reject all waiting calls and all later ones with ClosedError."""
         self._closed = True
         while self._line:
             self._line.popleft().answer.set_result(False)
 
     def take(self, size: int) -> bool:
-        """Whether the bytes are there and nobody waits for them: they are taken, and whoever asked places at once."""
+        """Take `size` bytes if there is room and no other call waits; return whether they were taken.
+
+        The caller must place its message at once. Raises ClosedError.
+        """
         if self._closed:
             raise _closed()
         if self._line or not self._fits(size):
@@ -98,10 +106,10 @@ class Buffer:
     def _leave(self, waiting: _Waiting) -> None:
         waiting.answer.cancel()
         self._line.remove(waiting)
-        self._admit_soon()  # it may have held up those behind it
+        self._admit_soon()  # the calls behind this one may have room now
 
     def _admit_soon(self) -> None:
-        """In a step of its own: whoever releases bytes may be in the middle of placing others, who came earlier."""
+        """Admit waiting calls in a step of its own. The caller that released bytes may be placing earlier messages."""
         if self._line and not self._admission_due:
             self._admission_due = True
             asyncio.get_running_loop().call_soon(self._admit)
@@ -116,4 +124,4 @@ class Buffer:
 
 
 def _closed() -> ClosedError:
-    return ClosedError("The producer was closed before there was room for this message: it was not sent.")
+    return ClosedError("The producer was closed before its buffer had room for this message: it was not sent.")

@@ -1,4 +1,4 @@
-"""The settings by which a producer collects and delivers batches."""
+"""The settings of a producer for collecting and delivering batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ MAX_BATCH_MESSAGES = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Of one producer. `retries`: how often a batch is sent again before it is given up; None: until it times out."""
+    """The settings of one producer.
+
+    `retries`: how many times a batch is sent again after a failure; None: until its delivery timeout. `codec`: the
+    compression of batches. The other fields are described at AsyncProducer.
+    """
 
     producer_id: int
     linger_ms: float = 5

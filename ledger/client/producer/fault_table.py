@@ -1,7 +1,8 @@
-"""Shards to avoid for a while because they answered late (RocketMQ's latency-fault back-off, MQFaultStrategy). Pure.
+"""The shards that a producer avoids for a while because they answered late or failed. No I/O and no clock.
 
-A table says how long a shard is avoided after an answer of a given latency. A failure counts as a long latency. The
-newest answer replaces earlier ones. Times are passed in, in ms.
+A table of steps says how long a shard is avoided after an answer of a given latency. A failure counts as a latency of
+10 s. The newest answer of a shard replaces earlier ones. Callers pass the time in ms. Source: RocketMQ's latency-fault
+back-off (MQFaultStrategy).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from itertools import pairwise
 
 from ledger.errors import InvalidArgumentError
 
-# (latency, for how long the shard is passed over from then on), both in ms; the latencies rise.
+# Pairs (latency, how long the shard is avoided), both in ms, with rising latencies.
 Steps = Sequence[tuple[float, float]]
 
 ROCKETMQ: Steps = (
@@ -31,8 +32,9 @@ _LONGEST_MS = 86_400_000
 
 
 def checked_steps(setting: bool | Steps) -> Steps:
-    """Of the producer's setting: False: no shard is ever passed over; True: RocketMQ's table; or a table. Raises
-    InvalidArgumentError."""
+    """Return the steps for the producer's setting: False: no steps, so no shard is avoided; True: RocketMQ's table; or
+    the given table. Raises InvalidArgumentError.
+    """
     if isinstance(setting, bool):
         return ROCKETMQ if setting else ()
     try:
@@ -40,19 +42,19 @@ def checked_steps(setting: bool | Steps) -> Steps:
     except (TypeError, ValueError):
         raise InvalidArgumentError(
             f"latency_faults is {setting!r}: it must be False, True, or pairs of milliseconds such as ((550, 2000), "
-            "(3000, 6000)): a latency, and for how long a shard that took so long is passed over."
+            "(3000, 6000)): a latency, and how long a shard with this latency is avoided."
         ) from None
     rises = all(before[0] < after[0] for before, after in pairwise(steps))
     if not rises or len(steps) > _MAX_STEPS or not all(0 <= ms <= _LONGEST_MS for step in steps for ms in step):
         raise InvalidArgumentError(
-            f"latency_faults is {setting!r}: its latencies must rise, all times lie within 0 to {_LONGEST_MS} ms, and "
-            f"there be no more than {_MAX_STEPS} pairs."
+            f"latency_faults is {setting!r}: its latencies must rise, all times must be 0 to {_LONGEST_MS} ms, and "
+            f"there must be at most {_MAX_STEPS} pairs."
         )
     return steps
 
 
 class FaultTable:
-    """Bounded by the shards there are."""
+    """Until when each shard is avoided. The table has at most one entry for each shard."""
 
     def __init__(self, steps: Steps) -> None:
         self._latencies = [latency for latency, _ in steps]
@@ -60,14 +62,14 @@ class FaultTable:
         self._until: dict[int, float] = {}
 
     def answered(self, shard: int, latency_ms: float, now: float) -> None:
-        """That shard took so long."""
+        """Note that the shard answered after `latency_ms`."""
         if duration := self._duration(latency_ms):
             self._until[shard] = now + duration
         else:
             self._until.pop(shard, None)
 
     def waits(self, shard: int, latency_ms: float, now: float) -> None:
-        """It has not answered for so long, and may do so yet."""
+        """Note that a request to the shard has been waiting for `latency_ms` without an answer."""
         if self._duration(latency_ms):
             self.answered(shard, latency_ms, now)
 
@@ -75,7 +77,7 @@ class FaultTable:
         self.answered(shard, FAILURE_MS, now)
 
     def forget(self, shard: int) -> None:
-        """It has another leader: what was measured was of the last one."""
+        """Forget the shard's latency. To be called for a new leader, because the old leader was measured."""
         self._until.pop(shard, None)
 
     def is_available(self, shard: int, now: float) -> bool:
@@ -83,7 +85,7 @@ class FaultTable:
 
     @property
     def is_empty(self) -> bool:
-        """No shard is to be passed over."""
+        """Whether no shard is avoided."""
         return not self._until
 
     def _duration(self, latency_ms: float) -> float:

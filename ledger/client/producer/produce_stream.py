@@ -1,7 +1,7 @@
 """One stream of batches to one node; answers return in order.
 
-Ready batches are sent together, up to 1 MiB a request, with several requests in flight. Every batch comes back exactly
-once: answered, or, if the stream breaks, with the reason and whether the batch was sent.
+Batches that are ready are sent together, up to 1 MiB a request, with several requests in flight. The stream returns
+every batch exactly once: with its answer, or, if the stream breaks, with the error and whether the batch was sent.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ MAX_REQUESTS_IN_FLIGHT = 16
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """A batch that comes back. `sent` is false where it never left this process. `after_ms`: how long an answer
-    took."""
+    """The result of one attempt to send a batch.
+
+    `sent` is False if the batch never left this process. `after_ms` is the time that the answer took.
+    """
 
     sequencer: QueueSequencer
     batch: ProducerBatch
@@ -46,8 +48,11 @@ class _Request:
 
 
 class ProduceStream:
-    """`on_return` is called with batches in the order in which they were handed in, `on_configuration` with which
-    members the node knows of. Once `broken`, it takes no more."""
+    """A stream of batches to the node at `address`.
+
+    `on_return` is called with results in the order in which the batches were submitted. `on_configuration` is called
+    with the index of the node's configuration. A `broken` stream accepts no batches.
+    """
 
     def __init__(
         self,
@@ -74,11 +79,11 @@ class ProduceStream:
         self._wake.set()
 
     def waited(self) -> float:
-        """Seconds since the oldest unanswered request was written; 0 where there is none."""
+        """Return the seconds since the oldest unanswered request was sent; 0 if every request is answered."""
         return self._loop.time() - self._in_flight[0].written_at if self._in_flight else 0.0
 
     def breaks(self, error: LedgerError) -> None:
-        """Give the stream up: every batch comes back with `error`."""
+        """End the stream, and return every batch with `error`."""
         if self.broken:
             return
         self.broken = True
@@ -98,7 +103,7 @@ class ProduceStream:
         await asyncio.gather(self._writer, self._reader, return_exceptions=True)
 
     async def _guard(self, work: Coroutine[None, None, None]) -> None:
-        """Run one half of the stream; whatever ends it breaks the whole."""
+        """Run the reading or the writing half of the stream. If it ends, the whole stream breaks."""
         try:
             await work
         except grpc.aio.AioRpcError as error:
@@ -106,7 +111,12 @@ class ProduceStream:
         except (asyncio.InvalidStateError, grpc.aio.UsageError):
             self.breaks(await self._reason())  # a write to a call that has ended already
         except Exception as error:
-            self.breaks(InternalError(f"The stream to node {self.address} failed in this client: {error!r}."))
+            self.breaks(
+                InternalError(
+                    f"The stream to node {self.address} failed in this client: {error!r}. This is a defect of "
+                    "ledgermq: please report it."
+                )
+            )
             raise
 
     async def _reason(self) -> LedgerError:
@@ -116,7 +126,7 @@ class ProduceStream:
         )
 
     async def _write(self) -> None:
-        await self._call.wait_for_connection()  # what waits for a node that is not there has not been sent
+        await self._call.wait_for_connection()  # batches that wait for the connection count as not sent
         while True:
             while not self._ready or len(self._in_flight) >= MAX_REQUESTS_IN_FLIGHT:
                 self._wake.clear()
@@ -126,8 +136,9 @@ class ProduceStream:
             await self._call.write(ProduceRequest([batch.encoded for _, batch in request.batches]))
 
     def _next_request(self) -> list[tuple[QueueSequencer, ProducerBatch]]:
-        """What is ready: at least one batch, no more than MAX_REQUEST_BATCHES, and no more than MAX_REQUEST_BYTES
-        unless the first one is larger."""
+        """Take the batches of the next request: at least one, at most MAX_REQUEST_BATCHES, and at most
+        MAX_REQUEST_BYTES unless the first batch is larger.
+        """
         taken = [self._ready.popleft()]
         size = _bytes(taken[0])
         while self._ready and len(taken) < MAX_REQUEST_BATCHES and size + _bytes(self._ready[0]) <= MAX_REQUEST_BYTES:
@@ -147,7 +158,10 @@ class ProduceStream:
     def _answered(self, response: broker_pb2.ProduceResponse) -> None:
         if not self._in_flight or len(response.results) != len(self._in_flight[0].batches):
             self.breaks(
-                InternalError(f"Node {self.address} answered {len(response.results)} batches that it was not sent.")
+                InternalError(
+                    f"Node {self.address} answered {len(response.results)} batches, which is not the number that was "
+                    "sent."
+                )
             )
             return
         request = self._in_flight.popleft()

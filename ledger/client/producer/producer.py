@@ -46,16 +46,16 @@ from ledger.errors import DeliveryTimeoutError, LedgerError
 from ledger.history import HistoryError
 from ledger.topics import validate_topic_name
 
-# send_many lets the loop run after so many slices, so that the first ones are under way while the rest is cut.
+# After this many slices send_many gives the event loop a turn, so that the first slices are sent while the rest is cut.
 _SLICES_A_TURN = 8
 
 
 class AsyncProducer(AsyncLifetime):
-    """Sends messages, each exactly once for as long as this object lives.
+    """Sends messages. Retries never store a message twice: brokers recognise repeated batches by their numbers.
 
     Messages of one key, or sent with the same `queue`, keep their order. Other messages are spread over the queues, one
-    batch to each queue in turn. If a shard is unavailable, batches that are surely not in its log go to another shard.
-    A batch that may be in the first queue already stays there, because a copy in a second queue would be a duplicate.
+    batch to each queue in turn. If a shard is unavailable, batches that are not in its log go to another shard. A batch
+    that may be in the first queue already stays there, because a copy in a second queue would be a duplicate.
 
     Settings::
 
@@ -199,7 +199,7 @@ class AsyncProducer(AsyncLifetime):
                 await self._enter(piece, partial(self._queue_selection.place, topic, piece, queue))
             return await future
         except asyncio.CancelledError:
-            future.cancel()  # nobody will ask for its outcome
+            future.cancel()  # the caller no longer waits for the result
             raise
 
     def send_nowait(
@@ -300,8 +300,11 @@ class AsyncProducer(AsyncLifetime):
     async def _send_block(
         self, values: list[bytes], lengths: NDArray[np.int64], shared: _Shared, receipt: ManyReceipt
     ) -> None:
-        """Every slice but the last fills its batch; the last one stays open for what comes next. Where each message's
-        queue is the selector's choice, each is a slice of its own."""
+        """Send a list of values in slices.
+
+        Every slice but the last fills its batch; the batch of the last slice stays open for further messages. If the
+        user's selector chooses the queues, each message is a slice of its own.
+        """
         each = extras_bytes(shared.key, shared.tag, None)
         one_by_one = self._selector is not None and shared.queue is None
         most = 1 if one_by_one else MAX_BATCH_MESSAGES
@@ -323,7 +326,7 @@ class AsyncProducer(AsyncLifetime):
                 return
 
     async def _enter(self, piece: Piece, place: Callable[[], None]) -> None:
-        """Into the buffer, and from there at once into its place."""
+        """Wait for room in the buffer, then place the piece. Raises DeliveryTimeoutError or ClosedError."""
         try:
             await self._buffer.enter(piece.size, place, self._delivery.delivery_timeout_ms / 1000)
         except TimeoutError:
@@ -338,7 +341,7 @@ class AsyncProducer(AsyncLifetime):
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """What all messages of one send_many have in common."""
+    """The arguments that apply to all messages of one send_many."""
 
     topic: str
     key: bytes | None

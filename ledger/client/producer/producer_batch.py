@@ -1,7 +1,7 @@
-"""One batch on its way: the messages it collects while open, and what is known of its result.
+"""One batch of a producer: the messages that it collects while it is open, and the state of its delivery.
 
-Messages arrive in *pieces*: one message, or a whole slice of a list. A piece has one receipt, so no code here runs once
-per message of a slice. Columns that no message uses are not made.
+Messages arrive in *pieces*: a piece is one message, or a whole slice of a list. A piece has one receipt, so no code
+here runs once per message of a slice. A column that no message of the batch uses is not made.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from ledger.errors import (
 Headers = Sequence[tuple[str, bytes]]
 T = TypeVar("T")
 
-# In the place of a number: there is none.
+# Stands for a queue or sequence number that is not known.
 NONE = -1
 
-# Beside the value itself: an offset in the batch, and the reference to it while it waits here.
+# The bytes that each message takes in addition to its value: an offset in the batch, and a reference to the value.
 MESSAGE_OVERHEAD_BYTES = 16
 
-# A batch that was answered with one of these was not appended by that attempt. Every other error leaves doubt: a leader
-# that lost its office after it appended the batch answers, say, that it is not the leader.
+# With one of these errors, the attempt did not append the batch. Every other error leaves doubt: for example, a leader
+# that appended the batch and then lost leadership answers that it is not the leader.
 _REFUSED_BEFORE_APPEND = (
     BusyError,
     CorruptBatchError,
@@ -53,7 +53,10 @@ _REFUSED_BEFORE_APPEND = (
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """The batch is committed: its first message has `base_offset`. `duplicate`: by an earlier attempt."""
+    """The answer for a committed batch, whose first message has `base_offset`.
+
+    `duplicate` is True if an earlier attempt of the batch was committed.
+    """
 
     base_offset: int
     term: int
@@ -65,17 +68,17 @@ Answer = Acknowledged | LedgerError
 
 
 def leaves_doubt(error: LedgerError) -> bool:
-    """Whether a batch that was answered so may be in a log all the same."""
+    """Return whether a batch may be in the log although the attempt ended with this error."""
     return not isinstance(error, _REFUSED_BEFORE_APPEND)
 
 
 def because(error: LedgerError | None) -> str:
-    """The end of a sentence on something that failed in the end, where attempts had failed before."""
+    """Return the last part of an error message, which names the last error; empty if there was no error."""
     return "" if error is None else f"; the last error was: {(error.message or type(error).__name__).rstrip('.')}"
 
 
 class Receipt(Protocol):
-    """Who wants to know what became of a piece. One of the two is called, once."""
+    """An interface: receives the result of a piece. Exactly one of its methods is called, once."""
 
     def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None: ...
 
@@ -84,10 +87,16 @@ class Receipt(Protocol):
 
 @dataclass(slots=True)
 class BatchResult:
-    """What is owed after a change: `outcome` to each of `receipts` (in order, with its count of messages) for messages
-    of `queue`, and `released` bytes to the producer's buffer.
+    """The result of a batch, to be delivered to its receipts.
 
-    A batch that timed out while its fate is unknown is settled twice: first for its receipts, later for its bytes.
+    queue     the queue of the batch
+    receipts  the receipts in order, each with its number of messages
+    outcome   the acknowledgement or the error
+    released  the bytes to release in the producer's buffer
+    batch     the batch
+
+    A batch that times out while its result is unknown has two results: first one with its receipts, later one with its
+    bytes.
     """
 
     queue: int
@@ -95,9 +104,9 @@ class BatchResult:
     outcome: Answer
     released: int
     batch: ProducerBatch
-    # Receipts.
+    # How many receipts have got the result.
     _told: int = field(default=0, init=False)
-    # What those stand for.
+    # The number of messages of these receipts.
     _told_messages: int = field(default=0, init=False)
 
     @property
@@ -105,7 +114,10 @@ class BatchResult:
         return self._told == len(self.receipts)
 
     def deliver(self, most: int | None = None) -> int:
-        """Tells the next receipts, at most so many; returns how many. One that raises is not told again."""
+        """Give the result to the next receipts, at most `most` (None: all); return how many got it.
+
+        A receipt that raises an exception does not get the result again.
+        """
         outcome = self.outcome
         before = self._told
         for receipt, count in self.receipts[before : None if most is None else before + most]:
@@ -119,10 +131,11 @@ class BatchResult:
 
 
 class Piece:
-    """Messages that travel together and share key, tag, headers and timestamp (None: when the batch was opened).
+    """Messages that are sent together and share key, tag, headers and timestamp.
 
-    `bound`: it belongs in one queue, by its key or by choice: its order there is promised. `size`: what it takes of a
-    batch and of the buffer, within a few bytes a message.
+    timestamp_ms  None: the messages get the time at which their batch was opened
+    bound         True: the key or the program chose the queue, so the order in that queue is guaranteed
+    size          the bytes that the piece takes in a batch and in the buffer, exact to a few bytes per message
     """
 
     __slots__ = ("bound", "headers", "key", "receipt", "size", "tag", "timestamp_ms", "values")
@@ -151,7 +164,7 @@ class Piece:
 
 
 def extras_bytes(key: bytes | None, tag: str | None, headers: Headers | None) -> int:
-    """What a message takes beside its value."""
+    """Return the bytes that key, tag and headers of a message take."""
     size = 0
     if key is not None:
         size += len(key)
@@ -164,12 +177,12 @@ def extras_bytes(key: bytes | None, tag: str | None, headers: Headers | None) ->
 
 @dataclass(slots=True, eq=False)
 class ProducerBatch:
-    """1..65,535 messages of one queue.
+    """1 to 65,535 messages of one queue.
 
         open --close--> waiting --number--> numbered <--> in flight --> settled
-                           ^─────── move ──────┘  to another queue, where it gets a number of that one
+                           ^─────── move ──────┘  to another queue, where the batch gets a number of that queue
 
-    Once numbered it has `data`, its encoded bytes, which every attempt repeats; the gathered lists are gone then.
+    A numbered batch has `data`, its encoded bytes, which every attempt sends; the lists of its messages are empty then.
     """
 
     base_timestamp_ms: int
@@ -186,18 +199,18 @@ class ProducerBatch:
     data: bytes | None = None
     numbered: bool = False
     epoch: int = 0
-    # NONE while it has no number.
+    # NONE while the batch has no number.
     first_sequence: int = NONE
     in_flight: bool = False
-    # Some message of it belongs in this queue.
+    # At least one message of the batch must stay in this queue.
     bound: bool = False
-    # How often it was sent in vain, and not for want of what goes before it.
+    # Failed attempts, without those that failed because an earlier batch was missing.
     failures: int = 0
-    # Some attempt may have put it into a log.
+    # An attempt may have appended the batch to a log.
     doubtful: bool = False
-    # Its receipts have been told that it timed out; it stays in line until its fate is known.
+    # The receipts have got a timeout. The batch keeps its place until its result is known.
     expired: bool = False
-    # The number before its own is in no log and will not be: it goes out again only under another number.
+    # No log has, or will have, the sequence number before that of this batch, so the batch needs a new number.
     behind_hole: bool = False
 
     @property
@@ -226,11 +239,11 @@ class ProducerBatch:
     def number(
         self, topic_id: int, queue: int, producer_id: int, epoch: int, first_sequence: int, codec: Codec
     ) -> None:
-        """Give it its place in the producer's sequence, and its bytes."""
+        """Give the batch its sequence number, and encode it."""
         assert not self.numbered
         self.numbered = True
         self.epoch, self.first_sequence = epoch, first_sequence
-        if self.data is not None:  # it had a number in another queue
+        if self.data is not None:  # the batch had a number in another queue
             self.data = batch_format.readdress(self.data, queue=queue, epoch=epoch, first_sequence=first_sequence)
             return
         self.data = batch_format.encode(
@@ -251,14 +264,14 @@ class ProducerBatch:
         self.keys = self.tags = self.headers = self.timestamps_ms = None
 
     def renumber(self, queue: int, epoch: int, first_sequence: int) -> None:
-        """Give it another place. Only for a batch that is in no log: the same messages under two numbers are two."""
+        """Give the batch another number. It must not be in a log, where a second number would make copies."""
         assert not self.in_flight
         self.data = batch_format.readdress(self.encoded, queue=queue, epoch=epoch, first_sequence=first_sequence)
         self.epoch, self.first_sequence = epoch, first_sequence
         self.doubtful = self.behind_hole = False
 
     def move(self) -> None:
-        """It leaves its queue for another one, where it waits for a number. Only for a batch that is in no log."""
+        """Take the number from the batch, which moves to another queue. The batch must not be in a log."""
         assert not self.in_flight
         assert not self.doubtful
         assert not self.bound
@@ -266,7 +279,7 @@ class ProducerBatch:
         self.first_sequence = NONE
 
     def results(self, queue: int, outcome: Answer, released: int) -> BatchResult:
-        """What is owed for it; its receipts are told once."""
+        """Return the batch's result. The receipts are handed over, so that each gets a result only once."""
         receipts, self.receipts = self.receipts, []
         return BatchResult(queue, receipts, outcome, released, self)
 

@@ -1,8 +1,8 @@
 """Gives each piece to the sequencer of its queue.
 
-An unknown topic is looked up once. Pieces for it wait in line meanwhile, so order holds from the first message; pieces
-for a queue that is not known yet wait too. A topic that was deleted and created again gets new sequencers. The user's
-selector is called when a message gets its place, because the number of queues is known only then.
+An unknown topic is looked up once. Meanwhile its pieces wait in a queue, so that they keep their order; pieces for a
+queue that the client does not know yet wait too. A topic that was deleted and created again gets new sequencers. The
+user's queue selector is called when a piece is given to a sequencer, because the number of queues is known only then.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ledger.client.connection.cluster_client import ClusterClient
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.producer.producer_batch import Piece
 from ledger.client.producer.queue_selector import QueueSelector, UnplacedMessage, selected
 from ledger.client.producer.queue_sequencer import QueueSequencer
@@ -23,11 +23,15 @@ Parked = deque[tuple[Piece, int | None, bool]]
 
 
 class QueueSelection:
-    """`add(sequencer, piece, close)` and `make_sequencer(topic_id, queue, shard)` are the sender's; `refund(bytes)`
-    gives back
-    what was reserved for a piece that could not be placed. `is_available(sequencer)`: whether its shard is not to be
-    passed
-    over by messages that may go anywhere."""
+    """Chooses the sequencer of each piece.
+
+    make_sequencer(topic_id, queue, shard)  makes the sequencer of a queue
+    add(sequencer, piece, close)            adds a piece to a sequencer
+    refund(bytes)                           releases the buffer space of a piece that could not be placed
+    is_available(sequencer)                 False: messages without a key or queue should avoid the sequencer's shard
+    selector                                the user's function that chooses a queue, or None
+    first_queue                             the number of the queue with which messages without a key begin
+    """
 
     def __init__(
         self,
@@ -56,12 +60,12 @@ class QueueSelection:
         return topic in self._topics
 
     async def resolve(self, topic: str) -> None:
-        """Returns when the topic is known; raises UnknownTopicError, or why nobody could be asked."""
+        """Return when the topic is known. Raises UnknownTopicError, or another LedgerError if no node answers."""
         if topic not in self._topics:
             await asyncio.shield(self._resolution(topic))
 
     def place(self, topic: str, piece: Piece, queue: int | None, *, close: bool = False) -> None:
-        """Into a sequencer, at once or when the topic is known. What is wrong with the place, its receipt is told."""
+        """Give the piece to a sequencer, at once or when the topic is known. An error goes to the piece's receipt."""
         sequencers = self._topics.get(topic)
         if sequencers is not None and (queue is None or queue < sequencers.queues):
             self._place(sequencers, piece, queue, close)
@@ -70,13 +74,13 @@ class QueueSelection:
             self._parked[topic].append((piece, queue, close))
 
     async def flush(self) -> None:
-        """Returns when what waits for a topic at this moment does so no more."""
+        """Return when no piece waits any more for a topic that is being looked up at this moment."""
         if self._resolving:
             await asyncio.wait(list(self._resolving.values()))
 
     async def close(self) -> None:
-        """What waits for a topic fails. Nothing may be placed afterwards."""
-        await asyncio.sleep(0)  # a task that is cancelled before it has begun could tell nobody
+        """Fail all pieces that wait for a topic. `place` must not be called afterwards."""
+        await asyncio.sleep(0)  # lets new tasks begin: a task cancelled before its first step could not fail its pieces
         tasks = list(self._resolving.values())
         for task in tasks:
             task.cancel()
@@ -118,9 +122,9 @@ class QueueSelection:
         error: LedgerError | None = None
         try:
             route = await self._client.topic(topic)
-            if self._asks_for_more(topic, len(route.shards)):  # it may have them by now
+            if self._asks_for_more(topic, len(route.shards)):  # the topic may have more queues by now
                 route = await self._client.topic(topic, newest=True)
-            if topic not in self._topics:  # or it grew by what was learned just now
+            if topic not in self._topics:  # otherwise `_changed` has extended its sequencers already
                 sequencers = self._sequencers_of(route)
                 self._topics[topic] = TopicQueueSelector(
                     topic, route.topic_id, sequencers, self._first_queue, self._is_available
@@ -128,8 +132,8 @@ class QueueSelection:
         except LedgerError as failed:
             error = failed
             raise
-        except asyncio.CancelledError:  # by close(); whoever waits has not been cancelled
-            error = ClosedError("The producer was closed before this topic was known: nothing was sent.")
+        except asyncio.CancelledError:  # close() cancelled this task, not the calls that wait for it
+            error = ClosedError("The producer was closed before it found this topic: the message was not sent.")
             raise error from None
         finally:
             del self._resolving[topic]
@@ -139,17 +143,17 @@ class QueueSelection:
         return any(queue is not None and queue >= queues for _, queue, _ in self._parked[topic])
 
     def _changed(self, name: str) -> None:
-        """A topic may have more queues than it had, or be no more."""
+        """Make sequencers for new queues of the topic, or forget the topic if it was deleted."""
         sequencers, route = self._topics.get(name), self._client.routes.table.topics.get(name)
         if sequencers is None:
             return
         if route is None or route.topic_id != sequencers.topic_id:
-            del self._topics[name]  # what is in its sequencers the broker refuses
+            del self._topics[name]  # the broker refuses the batches that are in its sequencers
         elif sequencers.queues < len(route.shards):
             sequencers.extend(self._sequencers_of(route, sequencers.queues))
 
-    def _sequencers_of(self, route: Topic, first: int = 0) -> list[QueueSequencer]:
-        """Of its queues from the first on."""
+    def _sequencers_of(self, route: RoutedTopic, first: int = 0) -> list[QueueSequencer]:
+        """Return new sequencers for the topic's queues from number `first` on."""
         return [
             self._make_sequencer(route.topic_id, queue, route.shards[queue])
             for queue in range(first, len(route.shards))
@@ -164,6 +168,6 @@ class QueueSelection:
 
 
 def _seen(task: asyncio.Task[None]) -> None:
-    """Whoever is parked has been told of the failure, so asyncio need not complain that nobody looked at it."""
+    """Read the task's exception, so that asyncio does not log it. The receipts of the waiting pieces have the error."""
     if not task.cancelled():
         task.exception()

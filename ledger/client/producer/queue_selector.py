@@ -1,6 +1,7 @@
-"""The user's own function that chooses a message's queue.
+"""Calls the user's own function that chooses a message's queue.
 
-A selector is foreign code. Its result affects one send only: a queue, no choice, or an error that blames the selector.
+The function is foreign code, so its result is checked. A wrong result or an exception fails only the send of that
+message, with an error that names the function.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ledger.errors import InvalidArgumentError
 
 @dataclass(frozen=True, slots=True)
 class UnplacedMessage:
-    """A message that no queue was named for. `headers`: pairs of a name and a value, perhaps none."""
+    """A message that was sent without `queue`. `headers` has pairs of a name and a value."""
 
     topic: str
     value: bytes
@@ -24,13 +25,13 @@ class UnplacedMessage:
     headers: Headers = ()
 
 
-# `selector(message, queues)` gives the queue, 0 to queues - 1, or None: as without a selector. It is called on the
-# client's loop, once for each message, and must not block. A topic may be given more queues at any time.
+# `selector(message, queues)` returns a queue, 0 to queues - 1, or None for the default choice. It is called on the
+# client's event loop, once for each message, and must not block. `queues` may grow at any time.
 QueueSelector = Callable[[UnplacedMessage, int], int | None]
 
 
 def selected(selector: QueueSelector, message: UnplacedMessage, queues: int) -> int | None:
-    """What it says. Raises InvalidArgumentError where that is no queue, or where it raises (which is the cause)."""
+    """Return the selector's choice. Raises InvalidArgumentError if the choice is not a queue or the selector raises."""
     try:
         chosen = selector(message, queues)
     except Exception as error:
@@ -46,6 +47,6 @@ def selected(selector: QueueSelector, message: UnplacedMessage, queues: int) -> 
     if not 0 <= queue < queues:
         raise InvalidArgumentError(
             f'queue_selector chose {chosen!r} for a message of topic "{message.topic}", which has the queues 0 to '
-            f"{queues - 1}: let it return one of these, or None. The message was not sent."
+            f"{queues - 1}: it must return one of these, or None. The message was not sent."
         )
     return queue

@@ -6,9 +6,9 @@ with the same number and the same bytes until the result of the batch is known.
     line:  [ in flight | in flight | ... (at most 5) | waiting | waiting | ... ]   open batch
              sent, no answer yet, all on one stream    closed, no number yet        still collects messages
 
-A batch gets its sequence number when it is sent first. So a batch that is never sent leaves no gap. When an attempt
-fails, the sequencer *halts*: it sends nothing until every attempt in flight is answered. After a back-off it starts
-again at the head of the line. So a batch has at most one attempt outstanding, and never overtakes another batch.
+A batch gets its sequence number when it is sent for the first time, so a batch that is never sent leaves no gap. When
+an attempt fails, the sequencer *halts*: it sends nothing until every attempt in flight is answered. After a back-off it
+starts again at the head of the line. So a batch has at most one attempt outstanding, and never overtakes another batch.
 
 **When a batch gets another number.** A batch is *clean* if every attempt so far was refused before any append.
 Otherwise the batch is *doubtful*. A clean batch is not in the log, and so no later batch of the line is in the log
@@ -70,36 +70,36 @@ from ledger.errors import (
     ThrottledError,
 )
 
-# Of the delivery timeout, what a message has left when it joins a batch.
+# A message may join an open batch only while the batch has this share of its delivery timeout left.
 _LEAST_SHARE_OF_TIMEOUT = 0.9
 
 
 class QueueSequencer:
-    """One queue's batches, in the order they were begun."""
+    """The batches of one queue, in the order in which they were opened."""
 
     def __init__(self, topic_id: int, queue: int, shard: int, delivery: Delivery, backoff: Backoff) -> None:
         self.topic_id = topic_id
         self.queue = queue
         self.shard = shard
-        # How many batches were closed so far: a queue is kept until its batch closes.
+        # How many batches were closed so far. The queue selector moves to the next queue when this number changes.
         self.closed = 0
-        # Why attempts have failed since the last one that was acknowledged; None: none has.
+        # The last error since the last acknowledgement; None: no attempt has failed since.
         self.trouble: LedgerError | None = None
-        # All sequencers of the topic, this one included, in the order of their queues' numbers.
+        # All sequencers of the topic, including this one, in the order of their queues' numbers.
         self.siblings: Sequence[QueueSequencer] = (self,)
         self._delivery = delivery
         self._backoff = backoff
         self._open: ProducerBatch | None = None
-        # Unsettled closed batches. Unless halted, those in flight are the first `_in_flight` of it.
+        # Closed batches without a result. Unless the sequencer is halted, the first `_in_flight` of them are in flight.
         self._line: deque[ProducerBatch] = deque()
         self._in_flight = 0  # 0 <= _in_flight <= max_in_flight, and <= len(_line)
-        self._window = delivery.max_in_flight  # how many may be in flight; fewer after a throttling
+        self._window = delivery.max_in_flight  # how many may be in flight; throttling reduces it
         self._epoch = 0
         self._next_sequence = 0
         self._halted = False
-        self._failures = 0  # in a row; 0 after an acknowledgement
-        self._has_offer = False  # something may have come, or become clean, that could be given away
-        self._retry_at = 0.0  # where halted: not before this
+        self._failures = 0  # failures in a row; 0 after an acknowledgement
+        self._has_offer = False  # since the last offer, a batch may have been added or become free to move
+        self._retry_at = 0.0  # while halted: the earliest time of the next attempt
         self._fenced: ProducerFencedError | None = None
 
     @property
@@ -111,18 +111,18 @@ class QueueSequencer:
         return self._in_flight > 0
 
     def unresolved(self) -> list[ProducerBatch]:
-        """The batches of which somebody still waits to hear."""
+        """Return the batches whose receipts have no result yet."""
         batches = [batch for batch in self._line if not batch.expired]
         return batches if self._open is None else [*batches, self._open]
 
     def refuses(self) -> LedgerError | None:
-        """Why nothing can be added any more; None while it can."""
+        """Return the error for every new piece if this producer was fenced, otherwise None."""
         return self._fenced
 
     # --- gathering ---------------------------------------------------------------------------------------------------
 
     def add(self, piece: Piece, now: float, wall_ms: int, *, close: bool = False) -> None:
-        """Put a piece behind everything that was added before; `close`: nothing more goes into its batch."""
+        """Add a piece after all earlier pieces. `close`: close its batch, so that no later piece joins it."""
         assert 1 <= len(piece.values) <= MAX_BATCH_MESSAGES
         limit = self._delivery.batch_bytes
         if self._open is not None and not self._takes(self._open, piece, now):
@@ -137,7 +137,9 @@ class QueueSequencer:
             self._close()
 
     def _takes(self, batch: ProducerBatch, piece: Piece, now: float) -> bool:
-        """Whether the piece may join. A batch times out as a whole: messages much younger than it begin another one."""
+        """Return whether the piece may join the batch. A batch times out as a whole, so much younger messages need a
+        new batch.
+        """
         return (
             batch.size + piece.size <= self._delivery.batch_bytes
             and batch.count + len(piece.values) <= MAX_BATCH_MESSAGES
@@ -145,7 +147,7 @@ class QueueSequencer:
         )
 
     def hasten(self, now: float) -> None:
-        """Let what has been gathered go without lingering."""
+        """Let the open batch be sent without lingering."""
         if self._open is not None:
             self._open.linger_until = now
 
@@ -156,7 +158,7 @@ class QueueSequencer:
         self.closed += 1
 
     def _close_if_due(self, now: float, *, gathers: bool) -> None:
-        """Close the open batch if it could go out at this moment; while it cannot, it had better gather more."""
+        """Close the open batch if it can be sent now. While it cannot, it stays open and collects more messages."""
         batch = self._open
         if batch is None or len(self._line) >= self._flight_limit():
             return
@@ -166,8 +168,10 @@ class QueueSequencer:
     # --- sending -----------------------------------------------------------------------------------------------------
 
     def take(self, now: float, *, gathers: bool = False) -> list[ProducerBatch]:
-        """The batches to be sent now, in order. Each must come back through `answered`, once. `gathers`: the open batch
-        lingers even where nothing is before it here."""
+        """Return the batches to send now, in order. The caller must call `answered` once for each of them.
+
+        `gathers`: the open batch lingers even if no other batch of this queue is unanswered.
+        """
         if self._halted and not self._restart(now):
             return []
         self._close_if_due(now, gathers=gathers)
@@ -186,7 +190,9 @@ class QueueSequencer:
         return taken
 
     def _flight_limit(self) -> int:
-        """How many may be in flight: behind a batch that timed out, nothing goes before its fate is known."""
+        """Return how many batches may be in flight. After a batch that timed out no batch is sent until its result is
+        known.
+        """
         for place, batch in enumerate(self._line):
             if batch.expired:
                 return min(place + 1, self._window)
@@ -206,7 +212,10 @@ class QueueSequencer:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def answered(self, batch: ProducerBatch, answer: Answer, now: float, *, sent: bool = True) -> list[BatchResult]:
-        """What came of an attempt. `sent=False`: it never left this process, so it leaves no doubt."""
+        """Take the answer to an attempt; return the batches that have a result now.
+
+        `sent=False`: the attempt never left this process, so it leaves no doubt.
+        """
         assert batch.in_flight
         batch.in_flight = False
         self._in_flight -= 1
@@ -227,7 +236,7 @@ class QueueSequencer:
         if isinstance(answer, ThrottledError):
             self._put_off(answer, now)
             return []
-        if not self._halted:  # those behind are only told of a gap
+        if not self._halted:  # while halted, later batches only report the gap that the first failure left
             self._note_trouble(answer)
             self._failures += 1
             self._halt(now, self._backoff.wait_ms(self._failures))
@@ -247,11 +256,11 @@ class QueueSequencer:
         self._retry_at = max(self._retry_at, now + (error.throttle_ms or 0))
 
     def _note_trouble(self, error: LedgerError) -> None:
-        if self.trouble is None or not isinstance(error, NoLeaderError):  # which mostly follows from what was before
+        if self.trouble is None or not isinstance(error, NoLeaderError):  # this follows from other errors
             self.trouble = error
 
     def _drop(self, batch: ProducerBatch, error: LedgerError) -> BatchResult:
-        """Out of the line without having been acknowledged."""
+        """Remove the batch from the line with an error."""
         if batch.numbered and not batch.doubtful:
             self._leave_hole(batch)
         return self._remove(batch, error)
@@ -261,14 +270,14 @@ class QueueSequencer:
         if behind < len(self._line) and self._line[behind].numbered:
             self._line[behind].behind_hole = True
         else:
-            self._next_sequence -= batch.count  # nobody has a later number: this one has never been anybody's
+            self._next_sequence -= batch.count  # no batch has a later number, so the next batch gets this number
 
     def _remove(self, batch: ProducerBatch, outcome: Answer) -> BatchResult:
         self._line.remove(batch)
         return batch.results(self.queue, outcome, batch.size)
 
     def _fence(self, error: ProducerFencedError, now: float) -> list[BatchResult]:
-        """Another producer took this one's id: nothing of this one may be written any more."""
+        """Fail all batches: a producer with the same id and a newer epoch has written to the queue."""
         self._halt(now, 0)
         self._fenced = error
         return list(self._give_up(error, keep_in_flight=True))
@@ -278,7 +287,7 @@ class QueueSequencer:
             self._close()
         for batch in list(self._line):
             if batch.in_flight and keep_in_flight:
-                continue  # its own answer comes
+                continue  # its own answer is still to come
             yield self._remove(batch, error)
 
     # --- halting and starting again ----------------------------------------------------------------------------------
@@ -300,12 +309,12 @@ class QueueSequencer:
         self._next_sequence = 0
         for batch in self._line:
             if not batch.numbered:
-                break  # nor is any behind it
+                break  # no later batch has a number either
             batch.renumber(self.queue, self._epoch, self._next_sequence)
             self._next_sequence += batch.count
 
     def hurry(self, now: float) -> None:
-        """What made attempts fail is over (there is a new leader, say): wait no longer."""
+        """End the back-off. To be called when the cause of the failures is gone, for example after an election."""
         self._retry_at = min(self._retry_at, now)
         self._failures = 0
 
@@ -313,22 +322,23 @@ class QueueSequencer:
 
     @property
     def fails(self) -> bool:
-        """Whether attempts fail, and none has succeeded since."""
+        """Whether an attempt has failed since the last acknowledgement."""
         return self._failures > 0
 
     @property
     def takes_over(self) -> bool:
-        """Whether batches of others are welcome."""
+        """Whether this sequencer takes batches from other sequencers."""
         return not self.fails and self._fenced is None
 
     def offers(self, now: float) -> bool:
-        """Whether there may be something that had better go to another queue: during a back-off, once after the
-        failure and after each piece that comes. What comes behind it is this queue's next attempt."""
+        """Return whether batches may move to another queue now: during a back-off, once after the failure and once
+        after each new piece. Batches that have not moved when the back-off ends are sent by this queue's next attempt.
+        """
         offers, self._has_offer = self._has_offer, False
         return offers and self.fails and self._halted and (self._in_flight > 0 or now < self._retry_at)
 
     def give_away(self) -> list[ProducerBatch]:
-        """Out of the line, in their order: all that belong in no queue and are surely in no log."""
+        """Remove and return, in order, all batches that are not bound to this queue and are not in a log."""
         if self._open is not None and not self._open.bound:
             self._close()
         leaving = [batch for batch in self._line if not (batch.bound or batch.in_flight or batch.doubtful)]
@@ -340,7 +350,7 @@ class QueueSequencer:
         return leaving
 
     def take_over(self, batch: ProducerBatch) -> None:
-        """What another sequencer gave away comes before what is younger and has no number yet."""
+        """Insert a batch of another sequencer before the younger batches that have no number yet."""
         place = len(self._line)
         while place > 0 and not self._line[place - 1].numbered and self._line[place - 1].deadline > batch.deadline:
             place -= 1
@@ -349,7 +359,7 @@ class QueueSequencer:
     # --- time --------------------------------------------------------------------------------------------------------
 
     def next_wake(self) -> float | None:
-        """When `expire` or `take` may next have something to do without anything else happening."""
+        """Return when `expire` or `take` has something to do next if no event comes before; None: never."""
         wakes = [batch.deadline for batch in self._next_to_expire()]
         if self._halted:
             if not self._in_flight:
@@ -359,15 +369,20 @@ class QueueSequencer:
         return min(wakes, default=None)
 
     def expire(self, now: float) -> list[BatchResult]:
-        """Tell the receipts of all that is past its deadline; keep what may be in a log until its fate is known."""
+        """Return timeouts for all batches past their deadline. Keep those that may be in a log until their result is
+        known.
+        """
         results = []
         while due := [batch for batch in self._next_to_expire() if batch.deadline <= now]:
             results += [self._expire_one(batch, self._all_time) for batch in due]
         return results
 
     def _next_to_expire(self) -> Iterator[ProducerBatch]:
-        """Those whose receipts are owed something, and the first one that has no number: behind it deadlines grow. (One
-        that came from another queue may be older than those which have numbers here.)"""
+        """Yield the batches whose deadlines must be checked: all numbered ones, and the first one without a number.
+
+        After the first batch without a number the deadlines rise. A batch from another queue may be older than numbered
+        batches before it.
+        """
         for batch in self._line:
             if not batch.expired:
                 yield batch
@@ -389,11 +404,11 @@ class QueueSequencer:
         return f"within {self._delivery.delivery_timeout_ms:.0f} ms"
 
     def _all_attempts(self, batch: ProducerBatch) -> str:
-        return f"by {batch.failures} attempt(s), which `retries` allows"
+        return f"by {batch.failures} attempt(s), the number that `retries` allows"
 
     def _timeout(self, batch: ProducerBatch, limit: str, *, maybe_committed: bool) -> DeliveryTimeoutError:
         fate = (
-            "They may be in the queue all the same: read it before sending them again"
+            "They may be in the queue now or appear there later: read the queue before you send them again"
             if maybe_committed
             else "They are not in the queue: send them again"
         )
@@ -406,7 +421,7 @@ class QueueSequencer:
         return error
 
     def abandon(self) -> list[BatchResult]:
-        """The producer closes: settle everything at once, as it stands."""
+        """End all batches at once with the result that is known now, because the producer closes."""
         if self._open is not None:
             self._close()
         return [self._remove(batch, self._abandoned(batch)) for batch in list(self._line)]

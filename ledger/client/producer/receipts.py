@@ -1,6 +1,6 @@
-"""What users await: a future for one message, or for a whole `send_many`.
+"""The receipts of sends: a future for one message, or for a whole `send_many`.
 
-A receipt turns the base offset of a batch into the result that its caller expects.
+A receipt makes the result of a send from the base offset of the batch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ledger.errors import DeliveryTimeoutError, LedgerError
 
 
 class SingleReceipt:
-    """For one message; its future may have been cancelled by then, which does not recall the message."""
+    """The receipt of one message. A cancelled future gets no result; the message is sent all the same."""
 
     __slots__ = ("_future", "_topic")
 
@@ -34,7 +34,7 @@ class SingleReceipt:
 
 
 class ManyReceipt:
-    """For all slices of one `send_many`, in their order."""
+    """The receipt of one `send_many`, with a receipt for each of its slices."""
 
     def __init__(self, topic: str) -> None:
         self.error: LedgerError | None = None
@@ -52,14 +52,19 @@ class ManyReceipt:
         return SliceReceipt(self, len(self._ranges) - 1)
 
     def give_up(self, error: LedgerError) -> None:
-        """There will be no more slices, for this reason. The first one counts, but one that leaves the fate of messages
-        unknown before any that does not: whoever sends again must know."""
+        """Note an error; no more slices follow.
+
+        The first error is kept. An error that leaves the result of messages unknown has precedence over other errors,
+        because the caller must know of it before it sends the messages again.
+        """
         if self.error is None or (_leaves_unknown(error) and not _leaves_unknown(self.error)):
             self.error = error
 
     async def result(self) -> list[RecordRange]:
-        """All ranges, once every slice is settled. Raises the error if there was one, with the ranges that were
-        acknowledged as its attribute `acknowledged`."""
+        """Wait until every slice has a result, and return their ranges in order.
+
+        If there was an error, raise it. Its attribute `acknowledged` has the ranges that were acknowledged.
+        """
         while self._unsettled:
             self._done.clear()
             await self._done.wait()
@@ -88,7 +93,7 @@ class ManyReceipt:
 
 
 class SliceReceipt:
-    """For one slice: it goes into one batch whole."""
+    """The receipt of one slice. A slice is always part of one batch."""
 
     __slots__ = ("_many", "_place")
 
@@ -104,7 +109,7 @@ class SliceReceipt:
 
 
 def _own(error: LedgerError) -> LedgerError:
-    """A copy, for facts of its own: the error of a batch is told to everyone who has messages in it."""
+    """Return a copy of the error with facts of its own. All senders with messages in a batch get the same error."""
     own = type(error).__new__(type(error))
     own.args = error.args
     vars(own).update(vars(error), __notes__=list(getattr(error, "__notes__", ())))

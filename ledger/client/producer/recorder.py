@@ -1,8 +1,7 @@
-"""Writes what a producer sent, and the results, into a history file (`AsyncProducer(history=...)`) for checkers to
-judge.
+"""Writes each send of a producer and its result into a history file (`AsyncProducer(history=...)`).
 
-The recorder wraps the receipt: it notes payloads and time when a piece is accepted, learns the piece's numbers when its
-batch has a result, and writes the line before the caller sees the result.
+The recorder wraps the receipt of each piece. It notes sizes, checksums and time when the producer accepts the piece. It
+learns the piece's sequence numbers when the batch has a result, and writes the line before the program gets the result.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ import google_crc32c
 
 from ledger.client.producer.producer_batch import NONE, Acknowledged, BatchResult, Piece, ProducerBatch, Receipt
 from ledger.errors import DeliveryTimeoutError, LedgerError
-from ledger.history import Close, HistoryWriter, Open, Outcome, Send, now_ns
+from ledger.history import Close, HistoryWriter, Open, OperationOutcome, Send, now_ns
 
 
 class Recorder:
-    """Of one producer. Raises HistoryError where the file cannot be written."""
+    """The history of one producer. The methods raise HistoryError if the file cannot be written."""
 
     def __init__(self, path: Path, process: int, producer_id: int) -> None:
         self._writer = HistoryWriter(path)
@@ -29,14 +28,14 @@ class Recorder:
         piece.receipt = _Recorded(self, piece.receipt, topic, piece)
 
     def settling(self, results: BatchResult) -> None:
-        """What is about to be told to the receipts."""
+        """Note the queue and sequence numbers of a batch, just before its receipts get the result."""
         sequence = results.batch.first_sequence
         for receipt, count in results.receipts:
             assert isinstance(receipt, _Recorded)
             receipt.learn(results.queue, results.batch, sequence)
             sequence += count if sequence != NONE else 0
 
-    def write(self, recorded: _Recorded, outcome: Outcome, offset: int | None, error: str | None) -> None:
+    def write(self, recorded: _Recorded, outcome: OperationOutcome, offset: int | None, error: str | None) -> None:
         self._writer.write(
             Send(
                 self._process,
@@ -57,13 +56,13 @@ class Recorder:
         )
 
     def close(self) -> None:
-        """All that was handed over has been settled."""
+        """Write the `close` line. All sends must have a result."""
         self._writer.write(Close(self._process, self._producer, now_ns()))
         self._writer.close()
 
 
 class _Recorded:
-    """Implements `Receipt`."""
+    """A receipt that writes a history line before it passes the result on. Implements Receipt."""
 
     __slots__ = (
         "_inner",
@@ -96,10 +95,12 @@ class _Recorded:
         self.doubtful = batch.doubtful or batch.in_flight
 
     def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None:
-        self._recorder.write(self, Outcome.OK, first_offset, None)
+        self._recorder.write(self, OperationOutcome.OK, first_offset, None)
         self._inner.acknowledged(queue, first_offset, count, answer)
 
     def failed(self, error: LedgerError) -> None:
         doubtful = self.doubtful or (isinstance(error, DeliveryTimeoutError) and error.maybe_committed)
-        self._recorder.write(self, Outcome.UNKNOWN if doubtful else Outcome.FAIL, None, type(error).__name__)
+        self._recorder.write(
+            self, OperationOutcome.UNKNOWN if doubtful else OperationOutcome.FAIL, None, type(error).__name__
+        )
         self._inner.failed(error)

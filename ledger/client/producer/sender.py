@@ -1,7 +1,7 @@
-"""Drives the accumulator: gives it the time, sends its batches to leaders, and returns the answers.
+"""Drives the accumulator: passes it the time and the answers, and sends its batches to leaders.
 
 Every event (a piece, an answer, a new leader, a timer) requests one poll at the end of the event loop's turn. So
-messages sent in one turn share a batch, without waiting for a timer.
+messages that are sent in one turn share a batch, without waiting for a timer.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.client.producer.recorder import Recorder
 from ledger.errors import ClosedError, LedgerError, RequestTimeoutError, SequenceGapError, ThrottledError
 
-# How often the streams are looked at, and how long an answer may take before we ask whether there is another leader.
+# How often the streams are checked, and how long an answer may take before the client asks for the present leader.
 _WATCH_SECONDS = 0.5
 _STALL_SECONDS = 1.5
 
-# Who hears first sends again, and that is on its way while the others hear: so client and cluster work at the same
-# time.
+# How many receipts get their results between two polls. Programs that got a result send their next messages, which are
+# under way while the other receipts get theirs. So client and cluster work at the same time.
 _RECEIPTS_AT_ONCE = 512
 
 
@@ -39,16 +39,17 @@ class Sender:
         self._accumulator = accumulator
         self._buffer = buffer
         self._loop = asyncio.get_running_loop()
-        # By address of the leader, and shard: answers come in order, and no shard is to wait for another.
+        # A stream for each leader's address and shard: answers on a stream come in order, and no shard must wait for
+        # another.
         self._streams: dict[tuple[str, int], ProduceStream] = {}
         self._poll_due = False
-        # When somebody asked for the poll that is due.
+        # The time of the first event since the last poll.
         self._turn_at, self._turn_at_wall_ms = 0.0, 0
         self._timer: asyncio.TimerHandle | None = None
-        # When the timer is due. Not asked of the timer itself: uvloop's has no `when` if that is within half a
-        # millisecond.
+        # The time at which the timer fires. It is kept here because a timer of uvloop has no `when` if it fires within
+        # half a millisecond.
         self._timer_at = 0.0
-        # Some of their receipts have not been told. They are, in this order.
+        # Results that some receipts have not got yet, in the order in which they get them.
         self._untold: deque[BatchResult] = deque()
         self._told = asyncio.Event()
         self._closing = False
@@ -56,12 +57,12 @@ class Sender:
         self._watcher = self._loop.create_task(self._watch())
 
     def is_available(self, sequencer: QueueSequencer) -> bool:
-        """Whether its shard is not to be passed over."""
+        """Return False if the sequencer's shard is to be avoided."""
         faults = self._accumulator.faults
         return faults.is_empty or faults.is_available(sequencer.shard, self._now())
 
     def add(self, sequencer: QueueSequencer, piece: Piece, close: bool) -> None:
-        """Put a piece into its sequencer; its bytes must have been taken in the buffer."""
+        """Add a piece to its sequencer. The caller must have taken its bytes in the buffer."""
         if self._closing:
             self._buffer.release(piece.size)
             piece.receipt.failed(ClosedError("The producer was closed before this message was sent."))
@@ -70,7 +71,7 @@ class Sender:
         self._accumulator.add(sequencer, piece, self._turn_at, self._turn_at_wall_ms, close=close)
 
     async def flush(self) -> None:
-        """Returns when everything added so far is acknowledged or has failed."""
+        """Return when every piece added so far is acknowledged or has failed."""
         self._accumulator.hasten(self._now())
         self._poll_soon()
         owed = self._accumulator.unresolved()
@@ -85,8 +86,8 @@ class Sender:
         await self._told.wait()
 
     async def close(self) -> None:
-        """Settle what is left as it stands, and refuse what comes."""
-        self._closing = True  # no more polls, and so no new streams
+        """End all batches with the result that is known now, and refuse new pieces."""
+        self._closing = True  # no more polls, and therefore no new streams
         self._watcher.cancel()
         for stream in list(self._streams.values()):
             await stream.close()
@@ -120,7 +121,7 @@ class Sender:
         self._tell()
 
     def _set_timer(self) -> None:
-        """Poll again at the accumulator's next moment. An earlier timer may stand: a poll too many does no harm."""
+        """Set the timer for the accumulator's next poll. An earlier timer stays: an extra poll does no harm."""
         wake = self._accumulator.next_wake()
         if wake is None:
             return
@@ -132,7 +133,7 @@ class Sender:
         self._timer = self._loop.call_at(self._timer_at, self._timer_fired)
 
     def _timer_fired(self) -> None:
-        """Up to half a millisecond early under uvloop, so that what it was set for may need another one."""
+        """Request a poll. uvloop fires up to half a millisecond early, so the poll may have to set another timer."""
         self._timer = None
         self._poll_soon()
 
@@ -145,7 +146,7 @@ class Sender:
             self._untold.append(one)
 
     def _tell(self) -> None:
-        """Some receipts, in the order in which they were settled; the others behind the next poll."""
+        """Give some receipts their results, in the order of the results; the others get theirs after the next poll."""
         left = _RECEIPTS_AT_ONCE
         try:
             while self._untold and left > 0:
@@ -155,7 +156,7 @@ class Sender:
                     self._untold.popleft()
                     self._buffer.release(one.released)
                     self._told.set()
-        finally:  # a receipt that raises does not keep the others from hearing
+        finally:  # the other receipts get their results even if one raises
             if self._untold:
                 self._poll_soon()
 
@@ -168,9 +169,9 @@ class Sender:
             self._stream(address, sequencer.shard).submit(sequencer, dispatch.batches)
             return
         self._client.routes.refresh_soon()
-        nobody = no_leader(sequencer.shard)
+        error = no_leader(sequencer.shard)
         self._accumulator.faults.failed(sequencer.shard, self._now())
-        self._take_back([AttemptResult(sequencer, batch, nobody, sent=False) for batch in dispatch.batches])
+        self._take_back([AttemptResult(sequencer, batch, error, sent=False) for batch in dispatch.batches])
 
     def _stream(self, address: str, shard: int) -> ProduceStream:
         stream = self._streams.get((address, shard))
@@ -192,7 +193,7 @@ class Sender:
         self._take_back(batches)
 
     def _note_latency(self, batches: Sequence[AttemptResult]) -> None:
-        """Once for each shard. What follows from something else says nothing."""
+        """Note the newest latency of each shard, without errors that say nothing about the leader's speed."""
         faults, now = self._accumulator.faults, self._now()
         follows = (SequenceGapError, ThrottledError)
         newest = {one.sequencer.shard: one for one in batches if not isinstance(one.answer, follows)}
@@ -218,7 +219,9 @@ class Sender:
         self._poll_soon()
 
     async def _watch(self) -> None:
-        """Streams whose node says nothing: ask who leads, and leave the node when it is another or time is up."""
+        """Check regularly for streams whose node does not answer. Ask for the present leader; break the stream if
+        another node leads or the request timeout has passed.
+        """
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             for (_, shard), stream in list(self._streams.items()):

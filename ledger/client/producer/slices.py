@@ -1,6 +1,6 @@
-"""Cuts lists of values into the slices that become batches. Pure.
+"""Cuts lists of values into the slices that become batches. No I/O.
 
-C loops and numpy take and sum the lengths, so a value costs some tens of nanoseconds.
+The lengths are read and summed in C loops and numpy, so a value costs some tens of nanoseconds.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ _BLOCK_MESSAGES = 16_384
 
 
 def blocks(values: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """A list or tuple whole; anything else in lists of a bounded length, so that a generator may be endless."""
+    """Yield the values as lists: a list or tuple as one list, any other iterable in lists of at most 16,384 values.
+
+    Therefore a generator may be endless. Raises InvalidArgumentError for a single bytes or str.
+    """
     if issubclass(type(values), (bytes, bytearray, str)):
         raise InvalidArgumentError("send_many() takes an iterable of bytes; for one message use send().")
     if isinstance(values, (list, tuple)):
         if values:
-            yield list(values)  # a copy: the caller's may change meanwhile
+            yield list(values)  # a copy, because the caller may change its list meanwhile
         return
     iterator = iter(values)
     while block := list(islice(iterator, _BLOCK_MESSAGES)):
@@ -32,7 +35,10 @@ def blocks(values: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def checked_lengths(values: list[bytes], max_message_bytes: int) -> NDArray[np.int64]:
-    """The length of each value; refuses what no broker would take (`max_message_bytes` 0: no limit known)."""
+    """Return the length of each value. `max_message_bytes` 0: no limit is known.
+
+    Raises InvalidArgumentError if a value is not bytes, and MessageTooLargeError if a value is too large.
+    """
     wrong = set(map(type, values)) - {bytes}
     if wrong:
         raise not_bytes(wrong.pop())
@@ -46,8 +52,11 @@ def checked_lengths(values: list[bytes], max_message_bytes: int) -> NDArray[np.i
 def cuts(
     lengths: NDArray[np.int64], *, max_bytes: int, max_count: int, each: int = 0
 ) -> Iterator[tuple[int, int, int]]:
-    """(start, stop, bytes of the values) of consecutive slices that fill a batch: at least one message each, at most
-    `max_count`, and not more than `max_bytes` unless it is one. `each`: what a message costs beside its value."""
+    """Yield (start, stop, bytes of the values) of consecutive slices, each of which fills a batch.
+
+    A slice has 1 to `max_count` messages and at most `max_bytes` bytes; a single message may be larger. `each` is the
+    number of bytes that every message takes in addition to its value.
+    """
     ends = np.cumsum(lengths)
     costs = ends + np.arange(1, len(lengths) + 1, dtype=np.int64) * (MESSAGE_OVERHEAD_BYTES + each)
     start, bytes_before, cost_before = 0, 0, 0

@@ -1,8 +1,8 @@
-"""Chooses the queue of a message. Pure.
+"""Chooses the queue of a message. No I/O.
 
-A key always selects the same queue. Messages without a key stay in one queue until its batch closes, then move to the
-next queue. So batches fill, and the load still spreads. Queues of avoided shards are skipped while others are
-available.
+All messages with the same key go to the same queue. Messages without a key go to one queue until its batch closes, then
+to the next queue. So batches fill, and the load still spreads over the queues. While other queues are available, queues
+of shards that are avoided get no messages without a key.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from ledger.hashing import queue_of
 
 
 class TopicQueueSelector:
-    """The sequencers of a topic's queues, in the order of their numbers. `first`: which one the round begins with.
-    `is_available`: whether a sequencer's shard is not to be passed over."""
+    """The sequencers of a topic's queues, in the order of the queues' numbers.
+
+    `first` is the queue with which messages without a key begin. `is_available` returns False if the sequencer's shard
+    is to be avoided.
+    """
 
     def __init__(
         self,
@@ -40,13 +43,16 @@ class TopicQueueSelector:
         return len(self._sequencers)
 
     def extend(self, sequencers: Sequence[QueueSequencer]) -> None:
-        """The topic has more queues: these come behind those that are here."""
+        """Add the sequencers of new queues, after the existing ones."""
         self._sequencers.extend(sequencers)
         for sequencer in sequencers:
             sequencer.siblings = self._sequencers
 
     def pick(self, key: bytes | None, queue: int | None) -> QueueSequencer:
-        """The sequencer of the queue asked for, else of the key's queue, else the one whose turn it is."""
+        """Return the sequencer of `queue`, else that of the key's queue, else the sequencer whose turn it is.
+
+        Raises UnknownQueueError if the topic has no such queue.
+        """
         if queue is not None:
             if not 0 <= queue < len(self._sequencers):
                 raise UnknownQueueError(
@@ -66,7 +72,7 @@ class TopicQueueSelector:
         return sequencer
 
     def _next_available(self) -> int:
-        """The one whose turn it is, where there is none."""
+        """Return the place of the next available sequencer; the present place if none is available."""
         places = range(self._current, self._current + len(self._sequencers))
         available = (place for place in places if self._is_available(self._sequencers[place % len(self._sequencers)]))
         return next(available, self._current)

@@ -1,6 +1,7 @@
 """The synchronous clients Producer, Consumer and Admin.
 
-Each runs its asyncio client on an event loop in a thread of its own, and waits for each call.
+Each of them runs its asyncio client on an event loop in a thread of its own, and waits for each call. Methods without a
+docstring do the same as the methods of the asyncio client.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _ITERATION_MESSAGES = 500
 
 
 class Producer(Lifetime):
-    """The synchronous `AsyncProducer`; takes the same arguments, and connects when it is made."""
+    """The synchronous form of AsyncProducer, with the same arguments. The constructor connects to the cluster."""
 
     def __init__(self, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
         self._client = AsyncProducer(bootstrap_servers, **settings)
@@ -58,7 +59,9 @@ class Producer(Lifetime):
         timestamp_ms: int | None = None,
         queue: int | None = None,
     ) -> RecordMetadata:
-        """Send one message; returns when a majority of the nodes has it."""
+        """Send one message; return when a majority of the shard's voters has it. Raises the errors of
+        AsyncProducer.send.
+        """
         return self._thread.run(
             self._client.send(topic, value, key=key, tag=tag, headers=headers, timestamp_ms=timestamp_ms, queue=queue)
         )
@@ -74,7 +77,9 @@ class Producer(Lifetime):
         timestamp_ms: int | None = None,
         queue: int | None = None,
     ) -> concurrent.futures.Future[RecordMetadata]:
-        """Hand one message over; the future has its metadata, or why there is none (BufferFullError among it)."""
+        """Give one message to the producer and return a future at once. The future has the metadata or the error, which
+        may be BufferFullError.
+        """
 
         async def hand_over() -> RecordMetadata:
             return await self._client.send_nowait(
@@ -92,32 +97,34 @@ class Producer(Lifetime):
         tag: str | None = None,
         queue: int | None = None,
     ) -> list[RecordRange]:
-        """Send many messages fast; returns where they lie. An iterator is drawn on the client's thread."""
+        """Send many messages fast; return their places, as AsyncProducer.send_many does. An iterator is read on the
+        client's thread.
+        """
         return self._thread.run(self._client.send_many(topic, values, key=key, tag=tag, queue=queue))
 
     def flush(self) -> None:
-        """Returns when every message handed over so far is acknowledged or has failed."""
+        """Return when every message accepted so far is acknowledged or has failed."""
         self._thread.run(self._client.flush())
 
     def close(self) -> None:
-        """Flush and close; to do it twice is harmless."""
+        """Flush, for at most delivery_timeout_ms, and close. The call is idempotent."""
         stopped(self._client, self._thread)
 
 
 class Consumer(Lifetime):
-    """The synchronous `AsyncConsumer`; takes the same arguments, and connects when it is made."""
+    """The synchronous form of AsyncConsumer, with the same arguments. The constructor connects to the cluster."""
 
     def __init__(self, *topics: str, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
         self._client = AsyncConsumer(*topics, bootstrap_servers=bootstrap_servers, **settings)
         self._thread = started(self._client, "ledgermq-consumer")
-        # Read ahead for iteration: to cross to the other thread for each message would cost more than the message.
+        # Messages read ahead for iteration. Asking the other thread for each single message would be slow.
         self._ahead: deque[Message] = deque()
 
     def __iter__(self) -> Iterator[Message]:
         return self
 
     def __next__(self) -> Message:
-        """The next message, however long that takes. When the consumer has been closed, iteration is over."""
+        """Wait for the next message without a time limit. Iteration ends when the consumer is closed."""
         try:
             message = self._next_ahead()
             while message is None and not self._client.closed:
@@ -125,42 +132,48 @@ class Consumer(Lifetime):
                 message = self._next_ahead()
         except ClosedError:
             if not self._client.closed:
-                raise  # of no use for another reason: this is behind a fork
+                raise  # the process was forked, so the client's thread does not exist here
         if self._client.closed or message is None:
             raise StopIteration
         return message
 
     def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
-        """Up to so many messages: what is there, else what comes first within `timeout_ms` (None: however long)."""
+        """Return up to `max_messages` messages that are ready.
+
+        If no message is ready, wait up to `timeout_ms` milliseconds (None: without limit) for the next ones. The list
+        is empty if that time passes.
+        """
         messages: list[Message] = []
         while len(messages) < max_messages and (message := self._next_ahead()) is not None:
             messages.append(message)
         return messages or self._thread.run(self._client.getmany(max_messages, timeout_ms))
 
     def getbatches(self, timeout_ms: float | None = None) -> list[QueueBatch]:
-        """Whole batches. Not to be mixed with iteration, which reads ahead."""
+        """Return all batches that are ready, as AsyncConsumer.getbatches does. Do not mix this with iteration, which
+        reads ahead.
+        """
         return self._thread.run(self._client.getbatches(timeout_ms))
 
     def seek(self, topic: str, queue: int, offset: int) -> None:
-        """Go on reading this queue at `offset`."""
+        """Continue reading this queue at `offset`."""
         self._thread.run(self._client.seek(topic, queue, offset))
         self._ahead = deque(one for one in self._ahead if (one.topic, one.queue) != (topic, queue))
 
     def pause(self, *places: tuple[str, int]) -> None:
-        """Read nothing of these queues, given as (topic, queue), until resume(); of all, where none is given."""
+        """Stop reading these queues, given as (topic, queue), until resume(); without arguments, all queues."""
         self._thread.run(made(lambda: self._client.pause(*places)))
 
     def resume(self, *places: tuple[str, int]) -> None:
-        """The opposite of pause()."""
+        """Read these queues again after pause(); without arguments, all queues."""
         self._thread.run(made(lambda: self._client.resume(*places)))
 
     @property
     def paused(self) -> list[TopicQueue]:
-        """The queues of which nothing is read."""
+        """The paused queues."""
         return self._thread.run(made(lambda: self._client.paused))
 
     def position(self, topic: str, queue: int) -> int:
-        """The offset of the next message that will be read."""
+        """Return the offset of the next message to read."""
         for message in self._ahead:
             if (message.topic, message.queue) == (topic, queue):
                 return message.offset
@@ -176,16 +189,19 @@ class Consumer(Lifetime):
         return self._thread.run(self._client.offsets_for_times(times))
 
     def close(self) -> None:
-        """Close, also while other threads read: iteration is over for them, and getmany() raises ClosedError."""
+        """Close the consumer. If other threads are reading, their iteration ends and getmany() raises ClosedError."""
         stopped(self._client, self._thread)
 
     def _next_ahead(self) -> Message | None:
-        """Of what was read ahead, the next message whose queue is not paused."""
+        """Return the next message that was read ahead and whose queue is not paused, or None."""
         return next_ahead(self._ahead, lambda message: not self._client.is_paused(message.topic, message.queue))
 
 
 class Admin(Lifetime):
-    """The synchronous `AsyncAdmin`; takes the same arguments, and connects when it is made."""
+    """The synchronous form of AsyncAdmin, with the same arguments and methods. The constructor connects to the cluster.
+
+    `on_progress` functions are called on the client's thread.
+    """
 
     def __init__(self, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
         self._client = AsyncAdmin(bootstrap_servers, **settings)
@@ -245,7 +261,6 @@ class Admin(Lifetime):
         timeout_ms: float = 600_000,
         on_progress: OnProgress | None = None,
     ) -> None:
-        """`on_progress` is called on the client's thread, here and below."""
         self._thread.run(
             self._client.add_node(
                 node, address, shard=shard, promote=promote, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress

@@ -1,6 +1,6 @@
 """The synchronous clients of consumer groups: GroupConsumer and PushConsumer.
 
-Iteration reads ahead. So a message is finished when the program asks for the next one, not when it was read.
+Iteration reads messages ahead. A message is finished when the program asks for the next message.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ledger.client.sync.read_ahead import next_ahead
 from ledger.errors import ClosedError
 
 _ITERATION_MESSAGES = 100
-# To cross to the other thread for each message would cost more than the message.
+# How often finished messages are passed to the other thread. Doing it for each single message would be slow.
 _TELL_EVERY_S = 0.1
 
 
 class GroupConsumer(Lifetime):
-    """The synchronous `AsyncGroupConsumer`; takes the same arguments, and joins when it is made."""
+    """The synchronous form of AsyncGroupConsumer, with the same arguments. The constructor joins the consumer group."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class GroupConsumer(Lifetime):
         self._thread = started(self._client, "ledgermq-group-consumer")
         self._auto = auto_acknowledge
         self._ahead: deque[Message] = deque()
-        # By the last read: with the program still.
+        # The messages of the last read, which the program may still be processing.
         self._handed_out: list[Message] = []
-        # Finished, which the other thread is not told yet.
+        # Finished messages that were not passed to the other thread yet.
         self._done: list[Message] = []
         self._tell_at = 0.0
 
@@ -51,7 +51,7 @@ class GroupConsumer(Lifetime):
         return self
 
     def __next__(self) -> Message:
-        """The next message, however long that takes. When the consumer has been closed, iteration is over."""
+        """Wait for the next message without a time limit. Iteration ends when the consumer is closed."""
         try:
             self._finish_handed_out()
             message = self._next_ahead()
@@ -61,14 +61,18 @@ class GroupConsumer(Lifetime):
                 message = self._next_ahead()
         except ClosedError:
             if not self._client.closed:
-                raise  # of no use for another reason: this is behind a fork
+                raise  # the process was forked, so the client's thread does not exist here
         if self._client.closed or message is None:
             raise StopIteration
         self._handed_out = [message]
         return message
 
     def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
-        """Up to so many messages: what is there, else what comes first within `timeout_ms` (None: however long)."""
+        """Return up to `max_messages` messages that are ready.
+
+        If no message is ready, wait up to `timeout_ms` milliseconds (None: without limit) for the next ones. The list
+        is empty if that time passes.
+        """
         self._finish_handed_out()
         self._tell()
         messages: list[Message] = []
@@ -78,21 +82,20 @@ class GroupConsumer(Lifetime):
         return list(self._handed_out)
 
     def finish(self, *messages: Message) -> None:
-        """These are consumed: for `auto_acknowledge = False`."""
+        """Mark these messages as consumed. Needed with `auto_acknowledge = False`."""
         self._done += messages
         self._tell()
 
     def reconsume_later(self, message: Message) -> None:
-        """It could not be consumed: it comes again, to any member, after a while; after the last attempt it is given
-        up."""
+        """Have the message delivered again later, to any member; after the last attempt it goes to the dead letters."""
         self._thread.run(self._client.reconsume_later(message))
 
     def give_up(self, message: Message) -> None:
-        """It goes to the dead letters."""
+        """Move the message to the dead letters."""
         self._thread.run(self._client.give_up(message))
 
     def acknowledge(self) -> None:
-        """Tell the cluster what is finished; returns when that is committed."""
+        """Acknowledge all finished messages; return when the offsets are committed."""
         self._tell()
         self._thread.run(self._client.acknowledge())
 
@@ -107,41 +110,46 @@ class GroupConsumer(Lifetime):
         return self._client.member
 
     def position(self, topic: str, queue: int) -> int:
-        """The offset of the next message that will be handed out."""
+        """Return the offset of the next message to hand out."""
         for message in self._ahead:
             if (message.topic, message.queue) == (topic, queue) and self._client.holds(message):
                 return message.offset
         return self._thread.run(made(lambda: self._client.position(topic, queue)))
 
     def seek(self, topic: str, queue: int, offset: int) -> None:
-        """Go on at `offset` of this queue. What lies before it counts as finished; what lies behind it is handed out,
-        again where it was before."""
+        """Continue this queue at `offset`. Earlier messages count as finished; later ones are handed out, again if
+        necessary.
+        """
         self._tell()
         self._handed_out = [one for one in self._handed_out if (one.topic, one.queue) != (topic, queue)]
         self._thread.run(self._client.seek(topic, queue, offset))
         self._ahead = deque(one for one in self._ahead if (one.topic, one.queue) != (topic, queue))
 
     def pause(self, *places: tuple[str, int]) -> None:
-        """Hand out nothing of these queues, given as (topic, queue), until resume(); of all that this member has at the
-        moment, where none is given."""
+        """Stop handing out messages of these queues, given as (topic, queue), until resume(); without arguments, of all
+        queues that this member owns now.
+        """
         self._thread.run(made(lambda: self._client.pause(*places)))
 
     def resume(self, *places: tuple[str, int]) -> None:
-        """The opposite of pause()."""
+        """Hand out messages of these queues again after pause(); without arguments, of all queues."""
         self._thread.run(made(lambda: self._client.resume(*places)))
 
     @property
     def paused(self) -> list[TopicQueue]:
-        """The queues of which nothing is handed out."""
+        """The paused queues."""
         return self._thread.run(made(lambda: self._client.paused))
 
     def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
-        """For each queue the offset of the first message that was appended at that time (ms since 1970) or later; the
-        end offset where there is none yet. What to give to seek()."""
+        """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later;
+        its end offset if there is no such message. The result can be passed to seek().
+        """
         return self._thread.run(self._client.offsets_for_times(times))
 
     def close(self) -> None:
-        """Acknowledge what is finished, and leave, also while other threads read. To do it twice is harmless."""
+        """Acknowledge finished messages and leave the group, even if other threads are reading. The call is
+        idempotent.
+        """
         try:
             self._tell()
         except ClosedError:
@@ -150,8 +158,9 @@ class GroupConsumer(Lifetime):
             stopped(self._client, self._thread)
 
     def _next_ahead(self) -> Message | None:
-        """Of what was read ahead, the next message of a queue that is not paused. What is this member's no more, since
-        its queue went elsewhere, is let go."""
+        """Return the next message that was read ahead and whose queue is not paused, or None. Messages of lost queues
+        are dropped.
+        """
         while self._ahead and not self._client.holds(self._ahead[0]):
             self._ahead.popleft()
         return next_ahead(self._ahead, self._may_go)
@@ -174,8 +183,9 @@ class GroupConsumer(Lifetime):
 
 
 class PushConsumer(Lifetime):
-    """The synchronous `AsyncPushConsumer`; takes the same arguments, and begins to call the listener, in threads, when
-    it is made. A listener that is a coroutine function is called on the client's own thread."""
+    """The synchronous form of AsyncPushConsumer, with the same arguments. The constructor joins the consumer group, and
+    threads begin to call the listener. A coroutine function is called on the client's own thread.
+    """
 
     def __init__(self, *topics: str, listener: Listener, **settings: Any) -> None:
         self._client = AsyncPushConsumer(*topics, listener=listener, **settings)
@@ -187,6 +197,9 @@ class PushConsumer(Lifetime):
         return self._thread.run(made(lambda: self._client.assignment))
 
     def close(self) -> None:
-        """Call the listener no more, wait for the calls under way (30 s at most), acknowledge and leave. To do it twice
-        is harmless. Not to be called by the listener, for which it would wait."""
+        """Stop calling the listener, wait for running calls (at most 30 s), acknowledge and leave. The call is
+        idempotent.
+
+        The listener must not call this method, because the method waits for the listener.
+        """
         stopped(self._client, self._thread)

@@ -1,6 +1,6 @@
 """An event loop in a thread of its own, on which a synchronous client runs its asyncio client.
 
-A waiting caller gets the result or the error of its call, also if the loop ends first: no thread waits for ever.
+A waiting caller always gets the result or the error of its call. If the loop ends first, the caller gets ClosedError.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ledger.errors import ClosedError
 T = TypeVar("T")
 
 
-class Client(Protocol):
-    """Of asyncio: started once, stopped once."""
+class AsyncClient(Protocol):
+    """An interface: an asyncio client, which is started once and stopped once."""
 
     async def start(self) -> None: ...
 
@@ -26,11 +26,13 @@ class Client(Protocol):
 
 
 class LoopThread:
-    """An event loop in a daemon thread. Made before a fork, it is of no use behind it."""
+    """An event loop in a daemon thread. After a fork it works only in the parent process, because the child process
+    has no copy of the thread.
+    """
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
-        self._lock = threading.Lock()  # nothing is submitted behind the end
+        self._lock = threading.Lock()  # so that no work is submitted after the end of the loop
         self._closing = False
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
@@ -40,7 +42,7 @@ class LoopThread:
         return self._thread.is_alive() and not self._closing
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run it there, and wait for it here. An interrupt here cancels it there."""
+        """Run `work` on the loop and return its result. An interrupt of the waiting thread cancels `work`."""
         future = self.submit(work)
         try:
             return future.result()
@@ -56,7 +58,7 @@ class LoopThread:
         raise _closed()
 
     def close(self) -> None:
-        """End the loop; what still runs there raises ClosedError. To do it twice, or from two threads, is harmless."""
+        """End the loop. Unfinished work raises ClosedError. The call is idempotent, also from several threads."""
         with self._lock:
             winding_up, self._closing = self.alive, True
             if winding_up:
@@ -68,12 +70,12 @@ class LoopThread:
         self._loop.close()
 
     async def _wind_up(self) -> None:
-        """All that was submitted has begun by now, and nothing is submitted any more."""
+        """Cancel all tasks and stop the loop. All submitted work has begun by now, and no more can be submitted."""
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:
             task.cancel()
         await asyncio.gather(*rest, return_exceptions=True)
-        self._loop.call_soon(self._loop.stop)  # behind the callbacks that tell the other threads
+        self._loop.call_soon(self._loop.stop)  # after the callbacks that pass results to the other threads
 
     async def _closed_where_cancelled(self, work: Coroutine[Any, Any, T]) -> T:
         try:
@@ -89,12 +91,12 @@ def _closed() -> ClosedError:
 
 
 async def made(make: Callable[[], T]) -> T:
-    """What has no `await`, to be done over there."""
+    """Call `make` on the loop and return its result."""
     return make()
 
 
-def started(client: Client, name: str) -> LoopThread:
-    """A thread on which the client has started."""
+def started(client: AsyncClient, name: str) -> LoopThread:
+    """Start the client on a new thread, and return the thread. Raises the error of the client's start."""
     thread = LoopThread(name)
     try:
         thread.run(client.start())
@@ -104,10 +106,10 @@ def started(client: Client, name: str) -> LoopThread:
     return thread
 
 
-def stopped(client: Client, thread: LoopThread) -> None:
-    """The client is stopped, and its thread ends. To do it twice is harmless."""
+def stopped(client: AsyncClient, thread: LoopThread) -> None:
+    """Stop the client and end its thread. The call is idempotent."""
     try:
-        with contextlib.suppress(ClosedError):  # it has been closed, or another thread is about it
+        with contextlib.suppress(ClosedError):  # the client was closed, or another thread is closing it
             thread.run(client.stop())
     finally:
         thread.close()

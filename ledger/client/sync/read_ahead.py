@@ -1,4 +1,4 @@
-"""The messages that a synchronous client has read ahead for iteration.
+"""Takes messages from those that a synchronous client has read ahead for iteration.
 
 A queue may be paused or lost while its messages wait here, so each message is checked again before it is handed out.
 """
@@ -12,7 +12,9 @@ from ledger.client.records import Message
 
 
 def next_ahead(ahead: deque[Message], may_go: Callable[[Message], bool]) -> Message | None:
-    """Takes the first message that may go out; the others keep their places."""
+    """Remove and return the first message for which `may_go` returns True, or return None. The others keep their
+    order.
+    """
     for at, message in enumerate(ahead):
         if may_go(message):
             del ahead[at]

@@ -1,5 +1,6 @@
-"""Rows as messages: sink.py is what Spark calls.
+"""The Spark sink, which writes rows as messages.
 
-outgoing_rows.py     sorts rows so that a repeated attempt makes the same batches
+sink.py              the writers that Spark calls
+outgoing_rows.py     sorts and cuts rows so that a repeated attempt makes the same batches
 numbered_sender.py   sends these batches under numbers that brokers recognise
 """

@@ -1,14 +1,14 @@
-"""Sends batches under numbers that the next attempt finds again.
+"""Sends batches under numbers that are the same in every attempt of a task.
 
-    producer    (query, partition)       ┐
-    epoch       micro-batch              ├  the broker takes each once, in order, and knows it again
-    sequence    rows before it in queue  ┘
+    producer    (query, partition)                      ┐
+    epoch       number of the micro-batch               ├  the broker appends each batch once, in order
+    sequence    rows before the batch in its queue      ┘
 
-Brokers drop what they have already by (producer, epoch, sequence), so a task that is run anew just sends everything
-once more. A micro-batch is an epoch: it fences the tasks of earlier ones, which may still be about.
+Brokers recognise repeated batches by (producer, epoch, sequence), so a task that is run again sends all its batches
+again. The epoch of a micro-batch fences late tasks of earlier micro-batches.
 
-Batches go out one behind another, a few at a time, on one stream to each shard's leader; after a failure, from the
-first that is not acknowledged on.
+Batches are sent in order, a few at a time, on one stream to each shard's leader. After a failure the sender repeats all
+batches from the first one that is not acknowledged.
 """
 
 from __future__ import annotations
@@ -38,31 +38,33 @@ from ledger.errors import (
 from ledger.spark.sink.outgoing_rows import Slice
 from ledger.v1 import broker_pb2
 
+# At most as many batches as a broker remembers of a producer and queue, so that it recognises all repeated batches.
 MAX_IN_FLIGHT = 5
-"""Fewer than a broker remembers of a producer and queue, so that it knows again what is sent anew after a failure."""
+# How long the sender tries again without any progress.
 _DELIVERY_TIMEOUT_S = 120.0
-"""Without any progress."""
 _ANSWER_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
-    """Under what rows are sent: the same again whenever the same rows are."""
+class TaskIdentity:
+    """The producer id and epoch of a task's rows. They are the same in every attempt of the task."""
 
     producer_id: int
     epoch: int
 
 
 @dataclass(slots=True)
-class Sent:
-    """What became of rows: all of them are committed, and `known` of them had been before."""
+class SentRows:
+    """The number of committed rows; `known` of them were committed by an earlier attempt."""
 
     rows: int = 0
     known: int = 0
 
 
 class OtherRowsError(LedgerError):
-    """Under this name other rows have been written: fewer, or cut otherwise."""
+    """An earlier attempt has written other rows under the same name. Restore the query's newest checkpoint, or start
+    the query with a new one.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +79,20 @@ class _Numbered:
 
 
 class NumberedSender:
-    """Of one task."""
+    """Sends the rows of one task."""
 
-    def __init__(self, client: ClusterClient, identity: Identity, codec: Codec) -> None:
-        self.sent = Sent()
+    def __init__(self, client: ClusterClient, identity: TaskIdentity, codec: Codec) -> None:
+        self.sent = SentRows()
         self._client = client
         self._identity = identity
         self._codec = codec
         self._next_sequence: defaultdict[tuple[int, int], int] = defaultdict(int)
 
     async def send(self, slices: Iterable[Slice]) -> None:
-        """Returns when all of them are committed. Those of a shard are encoded as there is room for them."""
+        """Send the rows; return when all of them are committed. Raises LedgerError.
+
+        A slice is encoded just before it is sent, so that only a few encoded batches are in memory.
+        """
         of_shard: defaultdict[int, deque[Slice]] = defaultdict(deque)
         for each in slices:
             of_shard[each.topic.shards[each.queue]].append(each)
@@ -108,14 +113,15 @@ class NumberedSender:
                     failures, last_success = 0, loop.time()
                 if loop.time() - last_success > _DELIVERY_TIMEOUT_S:
                     raise DeliveryTimeoutError(
-                        f"Rows could not be sent for {_DELIVERY_TIMEOUT_S:.0f} s: {error}", maybe_committed=True
+                        f"No rows could be sent for {_DELIVERY_TIMEOUT_S:.0f} s; the last error was: {error}",
+                        maybe_committed=True,
                     ) from error
                 failures += 1
                 throttle_ms = error.throttle_ms or 0 if isinstance(error, ThrottledError) else 0
                 await asyncio.sleep(max(throttle_ms, self._client.backoff.wait_ms(failures)) / 1000)
 
     async def _stream(self, shard: int, waiting: deque[Slice], in_flight: deque[_Numbered]) -> None:
-        """Until all are acknowledged, or one is refused; what is not acknowledged then is left in `in_flight`."""
+        """Send batches until all are acknowledged or one fails. Unacknowledged batches stay in `in_flight`."""
         address = self._client.routes.table.leader_address(shard)
         if address is None:
             self._client.routes.refresh_soon()
@@ -160,7 +166,7 @@ class NumberedSender:
         return _Numbered(data, first_sequence, len(content.values))
 
     def _settle(self, batch: _Numbered, result: broker_pb2.ProduceResult) -> None:
-        """Raises what the batch was refused with; that it came before is none."""
+        """Count an acknowledged batch, or raise its error. A repeated batch counts as acknowledged."""
         known = result.duplicate
         if result.HasField("error"):
             error = from_wire(result.error)
@@ -168,9 +174,10 @@ class NumberedSender:
                 raise error
             if batch.next_sequence > (error.next_sequence or 0):
                 raise OtherRowsError(
-                    f"Rows {batch.first_sequence} to {batch.next_sequence - 1} of a queue were to be written, and an "
-                    f"earlier attempt has written {error.next_sequence} other ones. A micro-batch must have the same "
-                    "rows whenever it is run: was the query started from an older copy of its checkpoint?"
+                    f"Rows {batch.first_sequence} to {batch.next_sequence - 1} of a queue should be written, but an "
+                    f"earlier attempt has written {error.next_sequence} other rows. A micro-batch must have the same "
+                    "rows whenever it is run. Check that the query was not started from an older copy of its "
+                    "checkpoint."
                 )
             known = True
         self.sent.rows += batch.count
@@ -194,7 +201,7 @@ async def _answer(
 def _told(error: LedgerError) -> LedgerError:
     if isinstance(error, ProducerFencedError):
         return ProducerFencedError(
-            f"{error} A later micro-batch of this query has been written already: either this task is a late one of an "
-            "earlier micro-batch, or the query was started from an older copy of its checkpoint."
+            f"{error} A later micro-batch of this query has been written already: either this task belongs to an "
+            "earlier micro-batch and is late, or the query was started from an older copy of its checkpoint."
         )
     return error

@@ -1,11 +1,11 @@
-"""Rows on their way out: checked, put into an order that the next attempt finds again, and cut into batches.
+"""Checks the rows of a Spark partition, sorts them, and cuts them into batches of queues. No I/O.
 
     rows of a partition ── by topic ──┬── with a key: the key's queue, keys in order ──┬── cut ── batches of each queue
                                       └── without: round the queues, a batch to each ──┘
 
-A broker knows a batch again by its number, so the same rows must come in the same batches whenever a task is run
-anew. What came through a shuffle comes in any order; so rows are sorted, unless the user says that they come in the
-same order each time. Pure, but for pyarrow; it must not know how batches travel.
+A broker recognises a repeated batch by its number. Therefore every attempt of a task must make the same batches from
+the same rows. After a shuffle the rows come in any order, so they are sorted, unless the user sets the option
+rowOrder = "arrival" because they always come in the same order.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ledger.batch import Headers
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.producer.arguments import checked_headers, checked_tag
 from ledger.client.producer.slices import cuts
 from ledger.errors import InvalidArgumentError, MessageTooLargeError
 from ledger.hashing import queue_of
 
 Table: TypeAlias = "pa.Table"
+# Row numbers of a table.
 Rows = NDArray[np.int64]
-"""Numbers of rows of a table."""
 
 BATCH_BYTES = 256 * 1024
 BATCH_ROWS = 65_535
@@ -43,7 +43,7 @@ _KINDS: Mapping[str, pa.DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The messages of one batch, column by column; None: a column that none of them has."""
+    """The messages of one batch, column by column. None: no message of the batch has this column."""
 
     values: list[bytes]
     keys: list[bytes | None] | None
@@ -53,15 +53,15 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Rows that go to a queue together. What they contain is taken out when it is needed, which costs memory."""
+    """The rows of one batch. Their content is copied from the table only when it is needed, to save memory."""
 
-    topic: Topic
+    topic: RoutedTopic
     queue: int
     table: Table
     rows: Rows
 
     def content(self) -> Content:
-        """Raises InvalidArgumentError for what no message may have."""
+        """Return the messages of the rows. Raises InvalidArgumentError for a tag or headers that are not allowed."""
         table = self.table.take(self.rows)
         keys, tags, headers = table["key"], table["tag"], table["headers"]
         return Content(
@@ -73,10 +73,11 @@ class Slice:
 
 
 def tables(batches: Iterable[pa.RecordBatch], topic: str | None, order: str, max_bytes: int) -> Iterator[Table]:
-    """The rows as tables of `_KINDS`' columns, in the order in which they are to be sent. "arrival": one for each batch
-    that comes; otherwise all rows in one, for which there must be room.
+    """Yield the rows as tables with the columns of `_KINDS`, in the order in which they are sent.
 
-    Raises InvalidArgumentError, also where they have more than `max_bytes`."""
+    With the order "arrival" there is a table for each record batch. With other orders there is one table with all rows,
+    which must fit into memory. Raises InvalidArgumentError for wrong rows, or if that table has more than `max_bytes`.
+    """
     if order == "arrival":
         yield from (_checked(batch, topic) for batch in batches if batch.num_rows)
         return
@@ -86,9 +87,9 @@ def tables(batches: Iterable[pa.RecordBatch], topic: str | None, order: str, max
         size += gathered[-1].nbytes
         if size > max_bytes:
             raise InvalidArgumentError(
-                f"The rows of one partition have more than {max_bytes} bytes, and are sorted before they are sent: "
-                'make more partitions, lower "maxOffsetsPerTrigger", raise the option "maxPartitionBytes", or set '
-                '"rowOrder" to "arrival" where they come in the same order each time.'
+                f"The rows of one partition have more than {max_bytes} bytes, too many to sort them in memory: make "
+                'more partitions, lower "maxOffsetsPerTrigger", raise the option "maxPartitionBytes", or set '
+                '"rowOrder" to "arrival" if the rows come in the same order each time.'
             )
     whole = pa.concat_tables(gathered) if gathered else None
     if whole is not None and whole.num_rows:
@@ -96,7 +97,7 @@ def tables(batches: Iterable[pa.RecordBatch], topic: str | None, order: str, max
 
 
 def _checked(batch: pa.RecordBatch, topic: str | None) -> Table:
-    """The columns that matter, as bytes and texts."""
+    """Return the batch as a table with the columns of `_KINDS`. Raises InvalidArgumentError for a missing value."""
     columns = {}
     for name, kind in _KINDS.items():
         at = batch.schema.get_field_index(name)
@@ -105,12 +106,18 @@ def _checked(batch: pa.RecordBatch, topic: str | None) -> Table:
         columns["topic"] = pa.repeat(pa.scalar(topic), batch.num_rows)
     for name in ("topic", "value"):
         if columns[name].null_count:
-            raise InvalidArgumentError(f'The column "{name}" is null in {columns[name].null_count} rows: fill it in.')
+            raise InvalidArgumentError(
+                f'The column "{name}" is null in {columns[name].null_count} rows: give it a value in every row.'
+            )
     return pa.table(columns)
 
 
 def _in_order(table: Table, order: str) -> Table:
-    """By content; or ("key") as they came where they have the same key, and by content where they have none."""
+    """Return the rows sorted.
+
+    Order "content": by content. Order "key": rows with a key are sorted by key, and keep their order within a key; rows
+    without a key are sorted by content.
+    """
     if order == "content":
         return _by_content(table)
     keyed = pc.is_valid(table["key"])
@@ -129,16 +136,18 @@ def _by_content(table: Table) -> Table:
 # -- queues and batches
 
 
-def slices(table: Table, topic_of: Callable[[str], Topic], first_queue: int) -> Iterator[Slice]:
-    """The rows in the order in which they are to be sent. `first_queue`: of each topic, where rows without a key begin
-    to go round."""
+def slices(table: Table, topic_of: Callable[[str], RoutedTopic], first_queue: int) -> Iterator[Slice]:
+    """Yield the rows of each batch in the order in which the batches are sent.
+
+    Rows without a key go to the queues of their topic in turn, beginning with `first_queue`.
+    """
     names = pc.dictionary_encode(table["topic"].combine_chunks())
     for number, name in sorted(enumerate(names.dictionary.to_pylist()), key=lambda each: each[1]):
         rows = np.flatnonzero(np.asarray(names.indices) == number)
         yield from _of_topic(table.take(rows), topic_of(name), first_queue)
 
 
-def _of_topic(table: Table, topic: Topic, first_queue: int) -> Iterator[Slice]:
+def _of_topic(table: Table, topic: RoutedTopic, first_queue: int) -> Iterator[Slice]:
     queues = len(topic.shards)
     of_key = _queues(table["key"], queues)
     sizes = _sizes(table)
@@ -150,7 +159,7 @@ def _of_topic(table: Table, topic: Topic, first_queue: int) -> Iterator[Slice]:
 
 
 def _queues(keys: pa.ChunkedArray, queues: int) -> NDArray[np.int64]:
-    """Of each row with a key, the queue; -1 for the others."""
+    """Return the queue of each row with a key, and -1 for rows without a key."""
     encoded = pc.dictionary_encode(keys.combine_chunks())
     distinct = np.array([queue_of(key, queues) for key in encoded.dictionary.to_pylist()] + [-1], np.int64)
     numbers = np.asarray(encoded.indices.fill_null(len(distinct) - 1))
@@ -159,7 +168,7 @@ def _queues(keys: pa.ChunkedArray, queues: int) -> NDArray[np.int64]:
 
 
 def _sizes(table: Table) -> NDArray[np.int64]:
-    """About how many bytes each row takes."""
+    """Return about how many bytes each row takes."""
     parts = [pc.fill_null(pc.binary_length(table[name]), 0) for name in ("value", "key", "tag")]
     sizes: NDArray[np.int64] = np.sum([np.asarray(part, np.int64) for part in parts], axis=0)
     if table["headers"].null_count < len(table):
@@ -180,15 +189,17 @@ def _headers(pairs: list[dict[str, str | bytes | None]] | None) -> Headers:
     if not pairs:
         return ()
     if wrong := [pair for pair in pairs if pair is None or pair["key"] is None or pair["value"] is None]:
-        raise InvalidArgumentError(f'The column "headers" has a header without name or value ({wrong[0]}).')
+        raise InvalidArgumentError(
+            f'The column "headers" has a header without name or value ({wrong[0]}): give both or remove the header.'
+        )
     return tuple(checked_headers([(pair["key"], pair["value"]) for pair in pairs]) or ())  # type: ignore[misc]
 
 
 def check_sizes(table: Table, max_message_bytes: int) -> None:
-    """MessageTooLargeError where a broker would refuse a row (0: no limit is known)."""
+    """Raise MessageTooLargeError if a value is larger than the cluster's limit (0: no limit is known)."""
     longest = pc.max(pc.binary_length(table["value"])).as_py()
     if max_message_bytes and longest > max_message_bytes:
         raise MessageTooLargeError(
-            f'The column "value" has {longest} bytes in a row, over the limit of {max_message_bytes}: split it, or '
-            "raise the cluster's limit."
+            f'The column "value" has {longest} bytes in one row, over the cluster\'s limit of {max_message_bytes}: '
+            "split the value, or raise the limit."
         )

@@ -1,10 +1,10 @@
-"""Rows as messages: what `write.format("ledgermq")` and `writeStream.format("ledgermq")` do.
+"""The writers of `write.format("ledgermq")` and `writeStream.format("ledgermq")`, which send rows as messages.
 
-    columns   value (needed); key, tag, headers, topic
+    columns   value (required); key, tag, headers, topic
 
-A task's rows go out under a name that the same rows have whenever they are written: the query (or, of a batch, this
-one write) and the partition; so what a task that died has sent already is not sent twice. It is not hidden either:
-readers see rows as soon as they are committed in the log, before Spark has committed the micro-batch.
+A task sends its rows as a producer whose id follows from the query and the partition. All attempts of a task use the
+same id, so brokers recognise rows that an earlier attempt has sent, and store them once. Readers see rows as soon as
+the rows are committed in the log, before Spark commits the micro-batch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ledger.spark.source.schema import COLUMNS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ledger.spark.sink.numbered_sender import Identity
+    from ledger.spark.sink.numbered_sender import TaskIdentity
 
 _BYTES = ("binary", "string")
 _TYPES = {
@@ -42,13 +42,15 @@ _QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task tells the driver: its rows, and how many of them an earlier attempt had written."""
+    """The report of a task to the driver: its rows, and how many of them an earlier attempt had written."""
 
     rows: int
     known: int
 
 
 class BatchWriter(DataSourceArrowWriter):
+    """Writes a table. Spark calls its methods."""
+
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
         self._name = options.name or (uuid.uuid4().hex, 0)
@@ -58,6 +60,8 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the micro-batches of a stream. Spark calls its methods."""
+
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
 
@@ -69,11 +73,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return write_rows(iterator, self._options, query, int(batch))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """All is in the log already."""
+        """Do nothing: the rows of the micro-batch are committed in the log already."""
 
 
 def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, query: str, epoch: int) -> Written:
-    """In a task. Returns when all rows are committed; raises LedgerError."""
+    """Send the rows of a task; return when all are committed. Raises LedgerError."""
     from ledger.codec import Codec
     from ledger.spark.sink.numbered_sender import NumberedSender
     from ledger.spark.sink.outgoing_rows import check_sizes, slices, tables
@@ -83,7 +87,7 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, query: 
     partition = context.partitionId() if context is not None else 0
     connection = connection_to(options.servers)
     sender = NumberedSender(connection.client, identity(query, partition, epoch), Codec.named(options.compression))
-    topic_of = cache(lambda name: connection.topics([name])[0])  # the same for all rows, whatever becomes of it
+    topic_of = cache(lambda name: connection.topics([name])[0])  # looked up once, so all rows see the same queues
     for table in tables(batches, options.topic, options.row_order, options.max_partition_bytes):
         check_sizes(table, connection.max_message_bytes)
         rows = list(slices(table, topic_of, partition + epoch))
@@ -91,33 +95,35 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, query: 
     return Written(sender.sent.rows, sender.sent.known)
 
 
-def identity(query: str, partition: int, epoch: int) -> Identity:
-    """The same for all attempts, and for nobody else."""
-    from ledger.spark.sink.numbered_sender import Identity
+def identity(query: str, partition: int, epoch: int) -> TaskIdentity:
+    """Return the producer id and epoch of a task: the same in all attempts, and different from those of other tasks."""
+    from ledger.spark.sink.numbered_sender import TaskIdentity
 
-    return Identity(xxhash.xxh3_64_intdigest(f"{query}/{partition}".encode()), epoch)
+    return TaskIdentity(xxhash.xxh3_64_intdigest(f"{query}/{partition}".encode()), epoch)
 
 
 def check_columns(schema: StructType, options: WriteOptions) -> None:
-    """InvalidArgumentError unless there is what is needed, of a type that can be sent, and nothing unknown."""
+    """Raise InvalidArgumentError if a required column is missing, is unknown or has a type that cannot be written."""
     there = {field.name: field.dataType.simpleString() for field in schema.fields}
     if "value" not in there:
-        raise InvalidArgumentError(f'There is no column "value", which has the messages: there are {", ".join(there)}.')
+        raise InvalidArgumentError(
+            f'The column "value" is missing; it has the values of the messages. The columns are {", ".join(there)}.'
+        )
     if "topic" not in there and options.topic is None:
-        raise InvalidArgumentError('Neither the option "topic" nor a column "topic" says where rows are to go.')
+        raise InvalidArgumentError('The topic is not known: set the option "topic", or add a column "topic".')
     for name, kind in there.items():
         if name not in COLUMNS:
             raise InvalidArgumentError(
-                f'The column "{name}" is none that can be written: {", ".join(_TYPES)} can. Drop or rename it.'
+                f'The column "{name}" cannot be written: drop or rename it. Allowed columns are {", ".join(_TYPES)}.'
             )
         if name in _TYPES and kind not in _TYPES[name]:
             raise InvalidArgumentError(
-                f'The column "{name}" is of type {kind}, and must be {" or ".join(_TYPES[name])}.'
+                f'The column "{name}" has type {kind} and must be {" or ".join(_TYPES[name])}: cast it.'
             )
 
 
 def check_topic(options: WriteOptions) -> None:
-    """UnknownTopicError where the option names none that there is; asks the cluster."""
+    """Ask the cluster for the topic of the option "topic". Raises UnknownTopicError if it does not exist."""
     from ledger.spark.source.connection import connection_to
 
     if options.topic is None:
@@ -129,14 +135,19 @@ def check_topic(options: WriteOptions) -> None:
 
 
 def check_name(options: WriteOptions, *, streaming: bool) -> None:
-    """InvalidArgumentError where a stream, which has a name of its own, is given one."""
+    """Raise InvalidArgumentError if a stream has the options "producer" and "epoch"."""
     if streaming and options.name is not None:
-        raise InvalidArgumentError('The options "producer" and "epoch" are of batches: a stream has its own.')
+        raise InvalidArgumentError(
+            'The options "producer" and "epoch" are allowed for batches only: remove them, because a stream has its '
+            "own producer and epochs."
+        )
 
 
 def check_mode(*, overwrite: bool, streaming: bool) -> None:
-    """InvalidArgumentError where a log would have to forget what it has."""
+    """Raise InvalidArgumentError for a mode that would have to replace messages in the log."""
     if overwrite and streaming:
-        raise InvalidArgumentError('A log is only appended to: outputMode "complete" cannot be written; use "update".')
+        raise InvalidArgumentError('Messages cannot be replaced: outputMode "complete" is not possible; use "update".')
     if overwrite:
-        raise InvalidArgumentError('A log is only appended to: mode "overwrite" cannot be had; use .mode("append").')
+        raise InvalidArgumentError(
+            'Messages cannot be replaced: mode "overwrite" is not possible; use .mode("append").'
+        )

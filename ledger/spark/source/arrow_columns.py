@@ -1,10 +1,11 @@
-"""Arrow's arrays over the columns of a batch, as they lie in its bytes.
+"""Makes Arrow arrays from the columns of a batch, without copying them.
 
     batch   bodies: offsets | bytes          Arrow    value: offsets | bytes             the same memory
             keys: validity | offsets | bytes          key: validity | offsets | bytes
             ...
 
-A batch is laid out as Arrow wants it, so an array is three addresses; messages are never looked at one by one.
+The columns of a batch have Arrow's memory layout, so an array only refers to the batch's bytes. No code here runs once
+per message.
 """
 
 from __future__ import annotations
@@ -28,29 +29,33 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
 def values(batch: Batch) -> Array:
-    """Bodies."""
+    """Return the values of the messages."""
     return _binary(batch.columns.bodies, len(batch), pa.binary())
 
 
 def keys(batch: Batch) -> Array | None:
-    """None: no message of the batch has one. Here and below."""
+    """Return the keys of the messages; None if no message of the batch has a key."""
     column = batch.columns.keys
     return None if column is None else _binary(column, len(batch), pa.binary())
 
 
 def tags(batch: Batch) -> Array | None:
+    """Return the tags of the messages; None if no message of the batch has a tag."""
     column = batch.columns.tags
     return None if column is None else _text(column, len(batch))
 
 
 def headers(batch: Batch) -> Array | None:
-    """A message without any has null, as Kafka's source has it."""
+    """Return the headers of the messages; None if no message of the batch has headers.
+
+    A message without headers has null, as in Kafka's Spark source.
+    """
     column = batch.columns.headers
     return None if column is None else _headers(column, len(batch))
 
 
 def timestamps(batch: Batch) -> Array:
-    """The producers' times."""
+    """Return the producers' timestamps of the messages."""
     base, deltas = batch.header.base_timestamp_ms, batch.columns.timestamp_deltas
     if deltas is None:
         times = np.full(len(batch), base * 1000, np.int64)
@@ -60,12 +65,14 @@ def timestamps(batch: Batch) -> Array:
 
 
 def from_numbers(numbers: NDArray[np.int64] | NDArray[np.int32], kind: pa.DataType) -> Array:
-    """An array of that type over those numbers."""
+    """Return an array of type `kind` that shares the memory of `numbers`."""
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def as_texts(column: Array) -> Array:
-    """Each key as a list of one text, which is what our tools look it up by; null where there is none, or no UTF-8."""
+    """Return each key as a list with one text, the form of the column "keys". A missing key, or a key that is not
+    UTF-8, becomes null.
+    """
     if column.null_count == len(column):
         return pa.nulls(len(column), KEYS)
     try:
@@ -80,7 +87,7 @@ def as_texts(column: Array) -> Array:
 
 
 def _where_utf8(column: Array) -> Array:
-    """Decodes each distinct key once; null where it is no UTF-8."""
+    """Decode each distinct key once. A key that is not UTF-8 becomes null."""
     encoded = pc.dictionary_encode(column)
     texts = [_utf8(key) for key in encoded.dictionary.to_pylist()]
     return pc.take(pa.array(texts, pa.string()), encoded.indices)

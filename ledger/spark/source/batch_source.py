@@ -1,7 +1,7 @@
-"""A topic as a table: what `spark.read.format("ledgermq")` reads.
+"""The reader of a table: `spark.read.format("ledgermq")`.
 
-The plan is made on the driver when Spark asks for partitions, and everything that a task needs is in its partition:
-Spark has pickled this reader before the plan was made.
+The driver makes the plan when Spark asks for partitions. Spark pickles the reader before that, so everything that a
+task needs from the plan is in its partition.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
 
 class BatchReader(DataSourceReader):
+    """Reads topics as a table. Spark calls its methods."""
+
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """One for each range. Raises LedgerError."""
+        """Return one partition for each range of offsets. Raises LedgerError."""
         from ledger.spark.source.planning import Planner
 
         planner = Planner(self._options)
@@ -33,13 +35,13 @@ class BatchReader(DataSourceReader):
         return [InputPartition(each) for each in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if partition.value is None:  # what Spark makes of an empty plan
+        if partition.value is None:  # Spark makes such a partition for an empty plan
             return iter(())
         return read_partition(partition, self._options, self._schema)
 
 
 def read_partition(partition: InputPartition, options: ReadOptions, schema: StructType) -> Iterator[pa.RecordBatch]:
-    """In a task: the messages of a range."""
+    """Yield the messages of a partition's range as record batches. Runs in a task."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     from ledger.spark.source.range_reader import read_range

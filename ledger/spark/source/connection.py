@@ -1,7 +1,7 @@
-"""A process's connection to a cluster: blocking calls over the asyncio client.
+"""The connection of a process to a cluster: blocking calls that run on the asyncio client.
 
-Spark's Python workers are forked and used again, and a gRPC channel does not live through a fork; so a connection is
-made where it is first needed, and belongs to that process id. Whoever pickles one has made a mistake.
+Spark forks its Python workers and reuses them, and a gRPC channel does not work after a fork. Therefore a process opens
+its connection when it first needs one. Connections are kept by process id and must not be pickled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ledger.client.admin.offsets import list_offsets, offsets_for_times
 from ledger.client.connection.channels import NodeStub
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.environment import PROCESS
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.connection.routes import topic_of
 from ledger.client.records import QueueOffsets, TopicQueue
 from ledger.client.sync.loop_thread import LoopThread
@@ -31,41 +31,44 @@ from ledger.errors import (
     StorageFailedError,
     UnavailableError,
 )
-from ledger.spark.source.ranges import Range
+from ledger.spark.source.ranges import OffsetRange
 from ledger.topics import TOPICS_SHARD, is_system_topic
 from ledger.v1 import broker_pb2
 
 T = TypeVar("T")
 
 REQUEST_TIMEOUT_MS = 30_000
+# The size of one answer.
 FETCH_BYTES = 4 << 20
-"""Of one answer."""
+# How long a replica that lags may wait for the wanted messages.
 _WAIT_MS = 500
-"""How long a replica that is behind is asked to wait."""
 
-_open: dict[tuple[int, tuple[str, ...]], Connection] = {}
+_open: dict[tuple[int, tuple[str, ...]], SparkConnection] = {}
 
 
-def connection_to(servers: tuple[str, ...]) -> Connection:
-    """The one of this process; made, and connected, at its first use. UnavailableError where no node answers."""
+def connection_to(servers: tuple[str, ...]) -> SparkConnection:
+    """Return this process's connection to these servers, which is opened at first use.
+
+    Raises UnavailableError if no node answers.
+    """
     here = (os.getpid(), servers)
     for stale in [key for key in _open if key[0] != here[0]]:
-        del _open[stale]  # of the process that this one was forked from: its thread is not here
+        del _open[stale]  # a connection of the parent process, whose thread does not exist after the fork
     if here not in _open:
-        _open[here] = Connection(servers)
+        _open[here] = SparkConnection(servers)
     return _open[here]
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """One answer, and the node that gave it (0: not known)."""
+    """The answer to one fetch, and the number of the node that gave it (0: not known)."""
 
     node: int
     queue: broker_pb2.FetchedQueue
 
 
-class Connection:
-    """See `connection_to`."""
+class SparkConnection:
+    """A connection to a cluster, made by `connection_to`."""
 
     def __init__(self, servers: tuple[str, ...]) -> None:
         self.servers = servers
@@ -85,55 +88,59 @@ class Connection:
             raise UnavailableError(f'The option "bootstrap.servers" is "{",".join(servers)}": {error}') from error
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run it on the connection's loop, and wait."""
+        """Run `work` on the connection's event loop and return its result."""
         return self._thread.run(work)
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run it there, and go on here."""
+        """Start `work` on the connection's event loop and return its future."""
         return self._thread.submit(work)
 
     @property
     def max_message_bytes(self) -> int:
         return self.client.routes.table.max_message_bytes
 
-    # -- what there is
+    # -- topics, offsets and members
 
-    def topics(self, names: Iterable[str]) -> list[Topic]:
-        """As the leader knows them at this moment. UnknownTopicError where one is not there."""
+    def topics(self, names: Iterable[str]) -> list[RoutedTopic]:
+        """Return these topics as shard 0's leader knows them now. Raises UnknownTopicError."""
 
-        async def ask() -> list[Topic]:
+        async def ask() -> list[RoutedTopic]:
             return [await self.client.topic(name, newest=True) for name in names]
 
         return self.run(ask())
 
-    def topics_like(self, pattern: str) -> list[Topic]:
-        """Those whose whole name the regular expression fits, by name; none of the broker's own."""
+    def topics_like(self, pattern: str) -> list[RoutedTopic]:
+        """Return the topics whose whole name matches the regular expression, sorted by name, without system topics."""
         request = broker_pb2.GetRouteRequest(linearizable=True)
         response = self.run(self.client.call(TOPICS_SHARD, lambda stub, s: stub.GetRoute(request, timeout=s)))
         fits = re.compile(pattern).fullmatch
         names = [topic for topic in response.topics if fits(topic.name) and not is_system_topic(topic.name)]
         return sorted(map(topic_of, names), key=lambda topic: topic.name)
 
-    def offsets(self, topic: Topic, queues: Sequence[int]) -> dict[int, QueueOffsets]:
-        """What is committed of these queues."""
+    def offsets(self, topic: RoutedTopic, queues: Sequence[int]) -> dict[int, QueueOffsets]:
+        """Return the first and end offsets of these queues; the end offset counts committed messages only."""
         return self.run(list_offsets(self.client, topic, queues)) if queues else {}
 
     def offsets_at(self, times: dict[TopicQueue, int]) -> dict[TopicQueue, int]:
-        """Of the first message that was appended at that time (ms since 1970) or later; the end where none was."""
+        """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later;
+        its end offset if there is no such message.
+        """
         return self.run(offsets_for_times(self.client, times))
 
     def members(self, shard: int) -> tuple[int, ...]:
-        """The nodes that have a replica of this shard."""
+        """Return the numbers of the nodes that have a replica of this shard, in ascending order."""
         members = self.run(MembersAdmin(self.client, shard).members(None)).members
         return tuple(sorted(member.node for member in members))
 
     # -- messages
 
     def fetch(
-        self, wanted: Range, offset: int, node: int | None, tag_hashes: Sequence[int], timeout_ms: float
+        self, wanted: OffsetRange, offset: int, node: int | None, tag_hashes: Sequence[int], timeout_ms: float
     ) -> Future[Fetched]:
-        """Batches of that range from `offset` on, by this node or (None) by the leader; asked again until the timeout
-        while the error is one that passes."""
+        """Fetch batches of the range from `offset` on, from this node or, if `node` is None, from the shard's leader.
+
+        The fetch is repeated after retriable errors until the timeout.
+        """
         request = broker_pb2.FetchRequest(
             queues=[
                 broker_pb2.QueueFetch(
@@ -156,7 +163,7 @@ class Connection:
             asked = node or self._node_of(stub)
             queue: broker_pb2.FetchedQueue = response.queues[0]
             if queue.next_offset <= offset and not queue.HasField("error"):
-                raise ReplicaBehindError(f"Node {asked} has not come to offset {offset} yet.")
+                raise ReplicaBehindError(f"Node {asked} does not have offset {offset} yet: try again.")
             return queue
 
         queue = await self.client.call(shard, ask, node=node, timeout_ms=timeout_ms)
@@ -169,5 +176,5 @@ class Connection:
 
 
 def retries_elsewhere(error: LedgerError) -> bool:
-    """Whether another replica may give what this one did not."""
+    """Return whether another replica may have the messages that this one could not return."""
     return error.retriable or isinstance(error, (StorageFailedError, CorruptBatchError, InvalidArgumentError))

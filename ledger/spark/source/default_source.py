@@ -1,9 +1,9 @@
-"""The format "ledgermq": topics as Spark's tables and streams.
+"""The format "ledgermq": Spark tables and streams that read and write topics.
 
     spark.read.format("ledgermq").option("bootstrap.servers", "host:9871").option("subscribe", "orders").load()
 
-This is where options become values, and where it is said who reads and who writes; nothing is done here. It must stay
-cheap to import: Spark does that to learn the format's name.
+This module checks the options and makes readers and writers. It imports other modules inside its methods, because
+Spark imports this module only to learn the name of the format.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from ledger.spark.source.schema import check_schema, source_schema
 
 
 class DefaultSource(DataSource):
+    """The data source "ledgermq". Spark looks for the class by this name, and calls its methods."""
+
     @classmethod
     def name(cls) -> str:
         return "ledgermq"
@@ -52,7 +54,7 @@ class DefaultSource(DataSource):
         return StreamWriter(self._checked_for_writing(schema, overwrite=overwrite, streaming=True))
 
     def _checked_for_writing(self, schema: StructType, *, overwrite: bool, streaming: bool) -> WriteOptions:
-        """What can be known to fail is refused here, before any task runs."""
+        """Return the checked options. Wrong options, columns and topics are refused here, before any task runs."""
         from ledger.spark.sink.sink import check_columns, check_mode, check_name, check_topic
 
         check_mode(overwrite=overwrite, streaming=streaming)

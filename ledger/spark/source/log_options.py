@@ -1,6 +1,6 @@
-"""What a user may set of a source that reads logs from files.
+"""Checks the options of the source "ledgermq-log", which reads logs from files.
 
-As in options.py; where a path stands in the place of servers.
+The rules are those of options.py. The option `path` replaces the addresses of servers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ledger.client.consumer.tags import wanted_tags
 from ledger.errors import InvalidArgumentError
-from ledger.spark.source.options import Options, boolean, regular_expression, topic_list
+from ledger.spark.source.options import GivenOptions, boolean, regular_expression, topic_list
 
 LOG_OPTIONS = (
     *("path", "paths", "subscribe", "subscribePattern", "replica", "committed"),
@@ -23,13 +23,13 @@ LOG_OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
+    # Data directories of nodes, or addresses of their HTTP ports.
     paths: tuple[str, ...]
-    """Data directories of nodes, or addresses of their HTTP ports."""
+    # None: all topics whose names match `pattern`.
     topics: tuple[str, ...] | None
-    """None: all that `pattern` fits."""
     pattern: str
+    # "any": the longest log of each shard; "all": every log; or the number of a node.
     replica: str
-    """"any": the longest log of each shard; "all": every log that there is; or the number of a node."""
     only_committed: bool
     tags: frozenset[str] | None
     include_headers: bool
@@ -40,10 +40,12 @@ class LogOptions:
 
 
 def log_options(given: Mapping[str, str]) -> LogOptions:
-    """Raises InvalidArgumentError."""
-    options = Options(given, LOG_OPTIONS)
+    """Return the checked options. Raises InvalidArgumentError."""
+    options = GivenOptions(given, LOG_OPTIONS)
     if options.first_of("subscribe") and options.first_of("subscribePattern"):
-        raise InvalidArgumentError('Give one of the options "subscribe" and "subscribePattern", or none: all topics.')
+        raise InvalidArgumentError(
+            'Give only one of the options "subscribe" and "subscribePattern"; without both, all topics are read.'
+        )
     return LogOptions(
         paths=_paths(options),
         topics=options.optional("subscribe", topic_list),
@@ -56,20 +58,23 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
     )
 
 
-def _paths(options: Options) -> tuple[str, ...]:
-    """As .load(path), .load([path, ...]) and the option say; with commas and wildcards."""
-    from ledger.validation.sources.access import is_url  # here, since Spark imports this module to learn a name
+def _paths(options: GivenOptions) -> tuple[str, ...]:
+    """Return the paths of .load(path), .load([path, ...]) or the option `path`, with wildcards expanded.
+
+    A text may name several paths, separated by commas.
+    """
+    from ledger.validation.sources.access import is_url  # here, because Spark imports this module to learn a name
 
     name = options.first_of("paths", "path")
     if name is None:
-        raise InvalidArgumentError("No path is given: .load() takes a node's data directory, or several.")
+        raise InvalidArgumentError("No path is given: pass the data directory of a node, or several, to .load().")
     given = json.loads(options.text(name)) if name == "paths" else options.text(name).split(",")
     found: list[str] = []
     for path in (part.strip() for part in given):
         is_pattern = not is_url(path) and glob.has_magic(path)
         expanded = sorted(glob.glob(path)) if is_pattern else [path]
         if not expanded or not path:
-            raise options.wrong(name, "there is nothing of that name")
+            raise options.wrong(name, "no file or directory has this name")
         found += expanded
     return tuple(dict.fromkeys(path.removeprefix("file://") for path in found))
 

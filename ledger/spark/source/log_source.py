@@ -1,10 +1,10 @@
-"""The format "ledgermq-log": messages from the files of logs, also of nodes that do not run.
+"""The format "ledgermq-log": reads messages from the files of logs, also of nodes that do not run.
 
     spark.read.format("ledgermq-log").option("replica", "all").load("/var/lib/ledgermq")
 
-The same columns as of a topic, but nobody is asked: what lies in the files of each replica is what comes. So that
-replicas agree is a groupBy(topic, partition, offset). Files are cut into spans wherever; each task reads one, as the
-validation does (`ledger/validation`), and what is damaged is told with its place.
+The columns are those of a topic. The source reads the files of each replica and asks no node, so a
+groupBy(topic, partition, offset) compares the replicas. Files are cut into spans at arbitrary positions, and each task
+reads one span, as in the validation (`ledger/validation`). Errors name the place of damage.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 
     from ledger.validation.sources.replica import LogReplica
 
+# The bytes of a log that one task reads.
 _PARTITION_BYTES = 32 << 20
-"""Of a log."""
 
 
 class DefaultSource(DataSource):
+    """The data source "ledgermq-log". Spark looks for the class by this name, and calls its methods."""
+
     @classmethod
     def name(cls) -> str:
         return "ledgermq-log"
@@ -39,16 +41,18 @@ class DefaultSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         check_schema(schema)
-        return LogReader(log_options(self.options), schema)
+        return LogTableReader(log_options(self.options), schema)
 
 
-class LogReader(DataSourceReader):
+class LogTableReader(DataSourceReader):
+    """Reads logs as a table. Spark calls its methods."""
+
     def __init__(self, options: LogOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """Raises LedgerError."""
+        """Return one partition for each span. Raises LedgerError."""
         from ledger.spark.source.topic_names import topic_names
         from ledger.validation.sources.replica import spans_of
 
@@ -64,7 +68,7 @@ class LogReader(DataSourceReader):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if partition.value is None:  # what Spark makes of an empty plan
+        if partition.value is None:  # Spark makes such a partition for an empty plan
             return iter(())
         from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -83,7 +87,7 @@ class LogReader(DataSourceReader):
         clusters = sorted({each.cluster for each in replicas if each.cluster})
         if len(clusters) > 1:
             raise InvalidArgumentError(
-                f"These are logs of different clusters ({', '.join(clusters)}): read one at a time."
+                f"The paths have logs of different clusters ({', '.join(clusters)}): read one cluster at a time."
             )
         return replicas
 
@@ -97,13 +101,17 @@ class LogReader(DataSourceReader):
         chosen = [each for each in replicas if each.node == int(wanted)]
         if not chosen:
             nodes = ", ".join(sorted({str(each.node) for each in replicas}))
-            raise InvalidArgumentError(f'The option "replica" is "{wanted}": there are logs of the nodes {nodes}.')
+            raise InvalidArgumentError(
+                f'The option "replica" is "{wanted}", but the paths have logs of the nodes {nodes} only.'
+            )
         return chosen
 
     def _wanted(self, names: Mapping[int, str]) -> dict[int, str]:
         for topic in self._options.topics or ():
             if topic not in names.values():
-                raise UnknownTopicError(f'The option "subscribe" names "{topic}": these logs know no such topic.')
+                raise UnknownTopicError(
+                    f'The option "subscribe" names "{topic}", but the logs have no topic of this name.'
+                )
         return {topic_id: name for topic_id, name in names.items() if self._options.wants(name)}
 
     def _last_index(self, replica: LogReplica, commits: Mapping[int, int]) -> int:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LogSpan:
-    """The task reads the topics in `names`, of the entries up to `last_index`."""
+    """The task reads messages of the topics in `names` (topic id -> name), from entries up to `last_index`."""
 
     replica: LogReplica
     span: Span

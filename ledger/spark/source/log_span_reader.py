@@ -1,7 +1,7 @@
-"""Reads one span of a log, in a task: whole batches of the topics that are wanted, as record batches.
+"""Reads one span of a log in a Spark task, and returns the messages of the wanted topics as record batches.
 
-An entry belongs to the span in which it begins, so spans are read without a word between tasks. What is there is
-judged as the validation judges it, and damage is not passed over in silence.
+An entry belongs to the span in which it begins, so tasks read their spans independently. The task checks the bytes as
+the validation does, and reports damage as an error or as a warning.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ _EVERYTHING = 1 << 62
 
 
 def read_log_span(wanted: LogSpan, options: LogOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Queue by queue, as far as there is room for so many. Raises CorruptBatchError where something is damaged, unless
-    the options say that it is to be passed over."""
+    """Yield the messages of a span as record batches, each of one queue.
+
+    Raises CorruptBatchError if the span is damaged, unless the option failOnDataLoss is false.
+    """
     replica, span = wanted.replica, wanted.span
     segment = replica.segments[span.segment]
     try:
@@ -54,7 +56,7 @@ def read_log_span(wanted: LogSpan, options: LogOptions, schema: pa.Schema) -> It
 
 
 class _Gathered:
-    """The batches of a span so far, by topic and queue."""
+    """The rows of a span that were read so far, by topic and queue."""
 
     def __init__(self, wanted: LogSpan, options: LogOptions, schema: pa.Schema) -> None:
         self._wanted = wanted
@@ -73,7 +75,7 @@ class _Gathered:
             topic = self._wanted.names.get(int(fact["topic_id"]))
             if topic is None or fact["index"] > self._wanted.last_index:
                 continue
-            batch = Batch(body_of(block, fact), check_crc=False)  # that was compared just now
+            batch = Batch(body_of(block, fact), check_crc=False)  # `batches_of` has compared the CRC already
             base, origin = int(fact["base_offset"]), Origin(int(fact["term"]), self._replica)
             yield from self._gatherer(fact, topic).add(batch, base, 0, _EVERYTHING, origin)
             self._bytes += batch.header.plain_size
@@ -96,7 +98,7 @@ class _Gathered:
 def _lost(sentence: str, options: LogOptions) -> None:
     if options.fail_on_data_loss:
         raise CorruptBatchError(
-            f'{sentence}. `ledgermq log verify` says more; set the option "failOnDataLoss" to "false" to read what is '
-            "whole."
+            f'{sentence}. Run `ledgermq log verify` for details, or set the option "failOnDataLoss" to "false" to read '
+            "the undamaged messages."
         )
-    log.warning("%s; going on with what is whole, since failOnDataLoss is false.", sentence)
+    log.warning("%s; reading only the undamaged messages, because failOnDataLoss is false.", sentence)

@@ -1,7 +1,7 @@
-"""What a user may set of a source or sink, checked: Spark's strings in, one frozen value out.
+"""Checks the options of a Spark source or sink, and returns them as one frozen value.
 
-Options are called as Kafka's are where they mean the same, and nothing is passed over in silence: what is misspelt,
-contradicts itself or has a wrong value is refused, by its name and with what would be right.
+Options have the names of Kafka's options if they have the same meaning. A misspelt option, a wrong value or a
+contradiction between options is an error, which names the option and says what is allowed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ROW_ORDERS = ("key", "content", "arrival")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which queues: exactly one of the three is set."""
+    """The queues to read. Exactly one of the fields is set: topics by name, a pattern for names, or single queues."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -69,32 +69,35 @@ class ReadOptions:
     min_partitions: int | None
     fail_on_data_loss: bool
     include_headers: bool
+    # One of REPLICAS, or the number of a node.
     replica: str
-    """One of REPLICAS, or the number of a node."""
+    # None: all messages.
     tags: frozenset[str] | None
-    """None: all messages."""
     verify_crc: bool
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     servers: tuple[str, ...]
+    # None: the column "topic" names the topic of each row.
     topic: str | None
-    """None: a column says which."""
     row_order: str
     compression: str | None
     max_partition_bytes: int
+    # Producer and epoch of a batch that the user may write again after a failure; None: the batch has no name.
     name: tuple[str, int] | None
-    """Of a batch that may be written again: its producer, and an epoch of that; None: it is written once."""
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool | None = None) -> ReadOptions:
-    """Raises InvalidArgumentError. `streaming`: whether these are of a stream or of a batch; None: not known yet."""
-    options = Options(given, READ_OPTIONS)
+    """Return the checked options of a source. Raises InvalidArgumentError.
+
+    `streaming`: True for a stream, False for a batch, None if it is not known yet.
+    """
+    options = GivenOptions(given, READ_OPTIONS)
     starting = _starting(options, LATEST if streaming else EARLIEST)
     ending = _ending(options)
     if streaming is False and starting == LATEST:
-        raise options.wrong("startingOffsets", 'a batch cannot begin with the "latest"; use "earliest" or JSON')
+        raise options.wrong("startingOffsets", 'a batch cannot start at "latest"; use "earliest" or JSON')
     if streaming and (name := options.first_of("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")):
         raise options.wrong(name, "a stream has no end; leave it out, or use spark.read")
     if ending == EARLIEST:
@@ -115,8 +118,8 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = None) -> 
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Raises InvalidArgumentError."""
-    options = Options(given, WRITE_OPTIONS)
+    """Return the checked options of a sink. Raises InvalidArgumentError."""
+    options = GivenOptions(given, WRITE_OPTIONS)
     return WriteOptions(
         servers=_servers(options),
         topic=options.optional("topic", _topic),
@@ -127,8 +130,11 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     )
 
 
-class Options:
-    """Strings by name, where case does not matter. Refuses names that are none of `known`."""
+class GivenOptions:
+    """The given options as strings, by name; upper and lower case are equal.
+
+    The constructor raises InvalidArgumentError if a name is not in `known`.
+    """
 
     def __init__(self, given: Mapping[str, str], known: tuple[str, ...]) -> None:
         names = {name.lower(): name for name in known}
@@ -136,12 +142,12 @@ class Options:
         for name, value in given.items():
             if name.lower() not in names:
                 close = difflib.get_close_matches(name.lower(), names, 1)
-                meant = f'did you mean "{names[close[0]]}"?' if close else f"there are {', '.join(known)}"
-                raise InvalidArgumentError(f'There is no option "{name}" (it is "{value}" here): {meant}')
+                meant = f'did you mean "{names[close[0]]}"?' if close else f"the options are {', '.join(known)}."
+                raise InvalidArgumentError(f'There is no option "{name}" (it is set to "{value}"): {meant}')
             self._values[names[name.lower()]] = value
 
     def first_of(self, *names: str) -> str | None:
-        """The first of these that was given."""
+        """Return the first of these names that was given, or None."""
         return next((name for name in names if name in self._values), None)
 
     def text(self, name: str) -> str:
@@ -151,7 +157,10 @@ class Options:
         return self.get(name, read, None)
 
     def get(self, name: str, read: Callable[[str], T], default: T) -> T:
-        """What `read` makes of it: a ValueError of it becomes one that names the option and its value."""
+        """Return `read(text)` of the option's text, or `default` if it was not given.
+
+        If `read` raises ValueError, raise InvalidArgumentError, which names the option and its value.
+        """
         if name not in self._values:
             return default
         try:
@@ -163,9 +172,9 @@ class Options:
         return InvalidArgumentError(f'The option "{name}" is "{self._values.get(name)}": {reason}.')
 
 
-def _servers(options: Options) -> tuple[str, ...]:
+def _servers(options: GivenOptions) -> tuple[str, ...]:
     from ledger.client.connection.channels import (
-        parse_addresses,  # here, since Spark imports this module to learn a name
+        parse_addresses,  # here, because Spark imports this module to learn a name
     )
 
     name = options.first_of(*SERVERS)
@@ -176,13 +185,11 @@ def _servers(options: Options) -> tuple[str, ...]:
     return options.get(name, parse_addresses, ())
 
 
-def _selection(options: Options) -> Selection:
+def _selection(options: GivenOptions) -> Selection:
     given = [name for name in SELECTIONS if options.first_of(name)]
     if len(given) != 1:
         told = f"{' and '.join(given)} are" if given else "none is"
-        raise InvalidArgumentError(
-            f"Exactly one of the options {', '.join(SELECTIONS)} says what to read; {told} given."
-        )
+        raise InvalidArgumentError(f"Give exactly one of the options {', '.join(SELECTIONS)}; {told} given.")
     match given[0]:
         case "subscribe":
             return Selection(topics=options.get("subscribe", topic_list, ()))
@@ -192,8 +199,8 @@ def _selection(options: Options) -> Selection:
             return Selection(assigned=options.optional("assign", queues_from))
 
 
-def _starting(options: Options, default: Position) -> Position:
-    """The precedence is Kafka's: a time, times, offsets."""
+def _starting(options: GivenOptions, default: Position) -> Position:
+    """Return the start of reading. The precedence is Kafka's: one time, times by queue, offsets."""
     strict = options.get("startingOffsetsByTimestampStrategy", _one_of(("error", "latest")), "error") == "error"
     if options.first_of("startingTimestamp"):
         return options.get("startingTimestamp", lambda text: Position(time_ms=_time(text), strict=strict), default)
@@ -202,7 +209,7 @@ def _starting(options: Options, default: Position) -> Position:
     return options.get("startingOffsets", positions_from, default)
 
 
-def _ending(options: Options) -> Position:
+def _ending(options: GivenOptions) -> Position:
     if options.first_of("endingTimestamp"):
         return options.get("endingTimestamp", lambda text: Position(time_ms=_time(text)), LATEST)
     if options.first_of("endingOffsetsByTimestamp"):
@@ -210,16 +217,16 @@ def _ending(options: Options) -> Position:
     return options.get("endingOffsets", lambda text: positions_from(text, ending=True), LATEST)
 
 
-def _name(options: Options) -> tuple[str, int] | None:
+def _name(options: GivenOptions) -> tuple[str, int] | None:
     producer, epoch = options.optional("producer", _not_empty), options.optional("epoch", _epoch)
     if (producer is None) != (epoch is None):
         raise InvalidArgumentError(
-            'The options "producer" and "epoch" go together: a name, and the number of the batch.'
+            'Give both of the options "producer" (a name) and "epoch" (the number of the batch), or none of them.'
         )
     return None if producer is None or epoch is None else (producer, epoch)
 
 
-# -- single values: each raises ValueError with what would be right
+# -- single values: each function raises ValueError with what is allowed
 
 
 def _topic(text: str) -> str:
@@ -230,7 +237,7 @@ def _topic(text: str) -> str:
 def topic_list(text: str) -> tuple[str, ...]:
     topics = tuple(part.strip() for part in text.split(",") if part.strip())
     if not topics:
-        raise ValueError("name one topic, or several with commas between them")
+        raise ValueError("name one topic, or several topics separated by commas")
     for topic in topics:
         validate_topic_name(topic)
     return tuple(dict.fromkeys(topics))
@@ -240,25 +247,25 @@ def regular_expression(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise ValueError(f"that is no regular expression ({error})") from error
+        raise ValueError(f"it is not a regular expression ({error})") from error
     return text
 
 
 def _positive(text: str) -> int:
     if not text.strip().isdecimal() or int(text) < 1:
-        raise ValueError("use a whole number from 1 on")
+        raise ValueError("use a whole number of at least 1")
     return int(text)
 
 
 def _epoch(text: str) -> int:
     if not text.strip().isdecimal() or int(text) >= 1 << 32:
-        raise ValueError("use a whole number from 0 on, which rises from batch to batch")
+        raise ValueError("use a whole number of at least 0 that is higher for each new batch")
     return int(text)
 
 
 def _not_empty(text: str) -> str:
     if not text:
-        raise ValueError("use a name")
+        raise ValueError("use a name that is not empty")
     return text
 
 

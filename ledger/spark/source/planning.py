@@ -1,8 +1,8 @@
-"""From options to ranges of offsets: what is asked of the cluster before anything is read.
+"""Makes ranges of offsets from the options, before any message is read.
 
-A plan is made of three answers (which queues there are, what they hold at this moment, who has replicas), and the
-rest is arithmetic; what the cluster no longer has is told here, before a task runs: as an error, or, where
-`failOnDataLoss` is false, as a warning.
+The planner asks the cluster for the queues, their offsets and the nodes with replicas; the rest is arithmetic. If the
+cluster no longer has some of the messages to read, the planner reports it before a task runs: as an error, or as a
+warning if `failOnDataLoss` is false.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.records import QueueOffsets, TopicQueue
 from ledger.errors import InvalidArgumentError, OffsetOutOfRangeError, UnknownQueueError, UnknownTopicError
-from ledger.spark.source.connection import Connection, connection_to
+from ledger.spark.source.connection import SparkConnection, connection_to
 from ledger.spark.source.options import ReadOptions
 from ledger.spark.source.positions import EARLIEST_OFFSET, LATEST_OFFSET, Offsets, Position
-from ledger.spark.source.ranges import Range, split
+from ledger.spark.source.ranges import OffsetRange, split
 
 log = logging.getLogger("ledgermq.spark")
 
@@ -25,14 +25,14 @@ QueueMap = dict[TopicQueue, int]
 
 
 class DataLossError(OffsetOutOfRangeError):
-    """Messages that were to be read are not there any more."""
+    """Messages that should be read no longer exist. Set `failOnDataLoss` to "false" to read the remaining messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The selected topics as they are at this moment, and what is in each selected queue."""
+    """The selected topics, and the present offsets of each selected queue."""
 
-    topics: Mapping[str, Topic]
+    topics: Mapping[str, RoutedTopic]
     offsets: Mapping[TopicQueue, QueueOffsets]
 
     @property
@@ -41,17 +41,17 @@ class Contents:
 
 
 class Planner:
-    """Of one source; connects at its first use."""
+    """The planner of one source. It connects to the cluster at its first use."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
 
     @property
-    def _connection(self) -> Connection:
+    def _connection(self) -> SparkConnection:
         return connection_to(self._options.servers)
 
     def contents(self) -> Contents:
-        """Raises UnknownTopicError or UnknownQueueError where what was named is not there."""
+        """Ask the cluster for the selected topics and their offsets. Raises UnknownTopicError or UnknownQueueError."""
         selection, connection = self._options.selection, self._connection
         if selection.pattern is not None:
             topics = connection.topics_like(selection.pattern)
@@ -67,7 +67,7 @@ class Planner:
                 offsets[TopicQueue(topic.name, queue)] = found
         return Contents({topic.name: topic for topic in topics}, offsets)
 
-    def _queues(self, topic: Topic) -> list[int]:
+    def _queues(self, topic: RoutedTopic) -> list[int]:
         if self._options.selection.assigned is None:
             return list(range(len(topic.shards)))
         queues = self._options.selection.assigned[topic.name]
@@ -78,14 +78,14 @@ class Planner:
             )
         return list(queues)
 
-    # -- where to begin and to end
+    # -- starts and ends
 
     def starts(self, contents: Contents) -> QueueMap:
-        """Where reading begins, by the options."""
+        """Return the offset at which the options start each queue."""
         return self._resolved(self._options.starting, contents, "startingOffsets")
 
     def ends(self, contents: Contents) -> QueueMap:
-        """Where a batch ends, by the options."""
+        """Return the offset at which the options end each queue of a batch."""
         return self._resolved(self._options.ending, contents, "endingOffsets")
 
     def _resolved(self, position: Position, contents: Contents, option: str) -> QueueMap:
@@ -107,8 +107,8 @@ class Planner:
         for place, offset in found.items():
             if position.strict and offset >= contents.offsets[place].end_offset:
                 raise InvalidArgumentError(
-                    f'Nothing was appended to queue {place.queue} of topic "{place.topic}" at {times[place]} ms since '
-                    "1970 or later, where reading is to begin: choose an earlier time, or set "
+                    f'Queue {place.queue} of topic "{place.topic}" has no message that was appended at the starting '
+                    f"time, {times[place]} ms since 1970, or later: choose an earlier time, or set "
                     '"startingOffsetsByTimestampStrategy" to "latest".'
                 )
         return found
@@ -121,49 +121,53 @@ class Planner:
         if not first <= number <= end:
             self.lost(
                 f'The option "{option}" has offset {number} for queue {place.queue} of topic "{place.topic}", which '
-                f"holds the offsets {first} to {end}"
+                f"has the offsets {first} to {end}"
             )
         return min(max(number, first), end)
 
     # -- ranges
 
-    def ranges(self, starts: QueueMap, ends: QueueMap, contents: Contents) -> list[Range]:
-        """What is to be read, in as many ranges as were asked for; a queue with nothing to read has none."""
+    def ranges(self, starts: QueueMap, ends: QueueMap, contents: Contents) -> list[OffsetRange]:
+        """Return the ranges to read, at least `minPartitions` if possible. A queue without messages has no range."""
         ranges = []
         for place, end in ends.items():
             topic, offsets = contents.topics.get(place.topic), contents.offsets.get(place)
             if topic is None or offsets is None:
-                self.lost(f'Queue {place.queue} of topic "{place.topic}" was to be read and is not there any more')
+                self.lost(f'Queue {place.queue} of topic "{place.topic}" should be read and no longer exists')
                 continue
             start = self._still_there(place, starts.get(place, 0), end, offsets)
             if start < end <= offsets.end_offset:
-                ranges.append(Range(topic.name, topic.topic_id, place.queue, topic.shards[place.queue], start, end))
+                ranges.append(
+                    OffsetRange(topic.name, topic.topic_id, place.queue, topic.shards[place.queue], start, end)
+                )
         return self._with_replicas(split(ranges, self._options.min_partitions))
 
     def _still_there(self, place: TopicQueue, start: int, end: int, offsets: QueueOffsets) -> int:
-        """Where to begin: behind what is kept no longer."""
+        """Return the first offset to read: `start`, or the first kept offset if earlier messages are gone."""
         where = f'of queue {place.queue} of topic "{place.topic}"'
         if start > end or end > offsets.end_offset:
             self.lost(
-                f"The offsets {start} to {end} {where} were to be read, and it ends at {offsets.end_offset}: "
-                "was the topic deleted and made anew?"
+                f"The offsets {start} to {end} {where} should be read, and the queue ends at {offsets.end_offset}; "
+                "perhaps the topic was deleted and created again"
             )
         elif start < min(offsets.first_offset, end):
             self.lost(
-                f"The offsets from {start} on {where} were to be read, and those before {offsets.first_offset} are "
-                "kept no longer"
+                f"The offsets from {start} on {where} should be read, and the messages before {offsets.first_offset} "
+                "are no longer kept"
             )
             return min(offsets.first_offset, end)
         return start
 
     def lost(self, sentence: str) -> None:
-        """Something is missing: DataLossError, or a warning."""
+        """Raise DataLossError, or log a warning if failOnDataLoss is false."""
         if self._options.fail_on_data_loss:
-            raise DataLossError(f'{sentence}. Set the option "failOnDataLoss" to "false" to go on with what there is.')
-        log.warning("%s; going on with what there is, since failOnDataLoss is false.", sentence)
+            raise DataLossError(
+                f'{sentence}. Set the option "failOnDataLoss" to "false" to read the remaining messages.'
+            )
+        log.warning("%s; reading the remaining messages, because failOnDataLoss is false.", sentence)
 
-    def _with_replicas(self, ranges: list[Range]) -> list[Range]:
-        """Says who is asked for each; with all replicas, each range is there once for each."""
+    def _with_replicas(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
+        """Return the ranges with the nodes to ask. If all replicas are read, there is one range for each replica."""
         replica = self._options.replica
         if replica == "leader" or not ranges:
             return ranges
@@ -183,20 +187,21 @@ class Planner:
 
 
 def matched(given: Offsets, contents: Contents, option: str) -> QueueMap:
-    """The numbers by queue; InvalidArgumentError unless they are of exactly the queues that are read."""
+    """Return the numbers by queue. Raises InvalidArgumentError if they are not for exactly the queues to read."""
     flat = {
         TopicQueue(topic, int(queue)): number for topic, queues in given.items() for queue, number in queues.items()
     }
     for place in contents.offsets:
         if place not in flat:
             raise InvalidArgumentError(
-                f'The option "{option}" has nothing for queue {place.queue} of topic "{place.topic}": name every queue '
-                "that is read (-2: from its first message, -1: from its end)."
+                f'The option "{option}" has no value for queue {place.queue} of topic "{place.topic}": give a value '
+                "for every queue that is read (-2: its first message, -1: its end)."
             )
     for place in flat:
         if place not in contents.offsets:
             raise InvalidArgumentError(
-                f'The option "{option}" names queue {place.queue} of topic "{place.topic}", which is not read here.'
+                f'The option "{option}" names queue {place.queue} of topic "{place.topic}", which is not selected: '
+                "remove it there, or select the queue."
             )
     return flat
 
@@ -207,6 +212,6 @@ def _meaning(number: int, offsets: QueueOffsets) -> int:
 
 
 def _turned(nodes: tuple[int, ...], by: int) -> tuple[int, ...]:
-    """The same nodes, beginning with another one, so that the work is spread."""
+    """Return the nodes rotated by `by`, so that the ranges are spread over the nodes."""
     at = by % len(nodes)
     return nodes[at:] + nodes[:at]

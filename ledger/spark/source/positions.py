@@ -1,10 +1,9 @@
-"""Where reading begins or ends, as a user says it: Kafka's JSON and words.
+"""Parses the start or end of reading, in the form of Kafka's options. No I/O.
 
     "earliest"    "latest"    {"orders": {"0": 23, "1": -1, "2": -2}}     -1: latest, -2: earliest
-    and, of queues to read:   {"orders": [0, 1]}
+    the queues to read:       {"orders": [0, 1]}
 
-What the text says is kept as it is, a number for each queue; what these numbers mean at this moment the cluster says,
-later (`planning.py`). Pure.
+The numbers are kept as the user wrote them. `planning.py` asks the cluster for the offsets that -1 and -2 stand for.
 """
 
 from __future__ import annotations
@@ -16,14 +15,20 @@ from typing import Any
 
 LATEST_OFFSET, EARLIEST_OFFSET = -1, -2
 
+# Topic -> queue (a text, as in JSON) -> offset. A stream's checkpoint has the same form.
 Offsets = Mapping[str, Mapping[str, int]]
-"""Topic -> queue (as text, since these are JSON) -> offset: also what Spark keeps in a stream's checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One of the four is set: the same for all queues (`everywhere`, LATEST_OFFSET or EARLIEST_OFFSET; `time_ms`), or
-    one for each (`offsets`; `times`, in ms since 1970). `strict`: that nothing has come since a time is an error."""
+    """The start or end of reading. Exactly one of the first four fields is set.
+
+    everywhere  LATEST_OFFSET or EARLIEST_OFFSET, for all queues
+    offsets     an offset for each queue
+    time_ms     a time for all queues, in ms since 1970
+    times       a time for each queue, in ms since 1970
+    strict      True: it is an error if a queue has no message from the given time on
+    """
 
     everywhere: int | None = None
     offsets: Offsets | None = None
@@ -37,7 +42,7 @@ _WORDS = {"latest": LATEST, "earliest": EARLIEST}
 
 
 def positions_from(text: str, *, ending: bool = False) -> Position:
-    """Raises ValueError, with what would be right."""
+    """Parse a word or offsets as JSON. Raises ValueError, which says what is allowed."""
     word = _WORDS.get(text.strip().lower())
     if word is not None:
         return word
@@ -48,12 +53,12 @@ def positions_from(text: str, *, ending: bool = False) -> Position:
 
 
 def positions_at_times(text: str, *, strict: bool) -> Position:
-    """Raises ValueError."""
+    """Parse times as JSON. Raises ValueError."""
     return Position(times=_numbers(text, 0, "milliseconds since 1970"), strict=strict)
 
 
 def queues_from(text: str) -> Mapping[str, tuple[int, ...]]:
-    """Raises ValueError."""
+    """Parse queues by topic as JSON. Raises ValueError."""
     found = {}
     for topic, queues in _object(text).items():
         if not isinstance(queues, list) or not queues or not all(_is_number(queue) and queue >= 0 for queue in queues):
@@ -67,13 +72,15 @@ def _numbers(text: str, least: int, wanted: str) -> Offsets:
     for topic, queues in _object(text).items():
         if not isinstance(queues, dict):
             raise ValueError(
-                f'what it has for "{topic}" is {json.dumps(queues)}; write it like {{"orders": {{"0": 23}}}}'
+                f'the value for "{topic}" is {json.dumps(queues)}; write it like {{"orders": {{"0": 23}}}}'
             )
         for queue, number in queues.items():
             if not queue.isdecimal():
-                raise ValueError(f'"{queue}" is no queue of "{topic}": a queue is a number from 0 on')
+                raise ValueError(f'"{queue}" is not a queue of "{topic}": a queue is a number from 0 on')
             if not _is_number(number) or not least <= number < 1 << 62:
-                raise ValueError(f'queue {queue} of "{topic}" has {json.dumps(number)} there, and needs {wanted}')
+                raise ValueError(
+                    f'the value for queue {queue} of "{topic}" is {json.dumps(number)}; it must be {wanted}'
+                )
         found[topic] = {str(int(queue)): number for queue, number in queues.items()}
     return found
 
@@ -82,9 +89,9 @@ def _object(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"that is neither a word that is known here nor JSON ({error})") from error
+        raise ValueError(f"it is neither an allowed word nor JSON ({error})") from error
     if not isinstance(found, dict) or not found:
-        raise ValueError("the JSON must be an object with topics, and name one at least")
+        raise ValueError("the JSON must be an object with at least one topic")
     return found
 
 

@@ -1,7 +1,7 @@
-"""Reads one range of offsets, in a task: fetches ahead, and hands over what came as record batches.
+"""Reads one range of offsets in a Spark task, and returns the messages as record batches.
 
-While Spark takes what came, the next answer is on its way; more than one is never asked for, so what waits here is
-bounded by two answers.
+While Spark processes one answer, the reader fetches the next one. It never fetches more than one answer ahead, so it
+holds at most two answers in memory.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ledger.errors import LedgerError, OffsetTooLowError, UnknownTopicError
 from ledger.hashing import tag_hash
 from ledger.spark.source.connection import REQUEST_TIMEOUT_MS, Fetched, connection_to, retries_elsewhere
 from ledger.spark.source.options import ReadOptions
-from ledger.spark.source.ranges import Range
+from ledger.spark.source.ranges import OffsetRange
 from ledger.spark.source.row_gatherer import Origin, RowGatherer
 from ledger.v1 import broker_pb2
 
 log = logging.getLogger("ledgermq.spark")
 
+# The timeout of a fetch if another replica can be asked afterwards.
 _ELSEWHERE_AFTER_MS = 2_000
-"""Where another replica can be asked."""
 
 
-def read_range(wanted: Range, options: ReadOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """All its messages, in order; by `schema`, which names columns of ours. Raises LedgerError."""
+def read_range(wanted: OffsetRange, options: ReadOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield all messages of the range in order, with the columns of `schema`. Raises LedgerError."""
     gatherer = RowGatherer(schema, wanted.topic, wanted.queue, options.tags)
     for answer in _Reader(wanted, options).answers():
         for batch, base_offset, origin in answer.batches:
@@ -40,20 +40,20 @@ def read_range(wanted: Range, options: ReadOptions, schema: pa.Schema) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What came when the offset `asked` was asked for; messages before it were given before."""
+    """The batches of a fetch from offset `asked`. Messages of the first batch before this offset are left out."""
 
     asked: int
     batches: list[tuple[Batch, int, Origin]]
 
 
 class _Reader:
-    def __init__(self, wanted: Range, options: ReadOptions) -> None:
+    def __init__(self, wanted: OffsetRange, options: ReadOptions) -> None:
         self._wanted = wanted
         self._options = options
         self._connection = connection_to(options.servers)
         self._tag_hashes = sorted(map(tag_hash, options.tags or ()))
         self._nodes: Sequence[int | None] = wanted.nodes or (None,)
-        self._failures = 0  # in a row; the next node is asked after each
+        self._failures = 0  # failures in a row; after each failure the next node is asked
 
     def answers(self) -> Iterator[_Answer]:
         offset, end = self._wanted.start, self._wanted.end
@@ -82,11 +82,13 @@ class _Reader:
         return whole, base_offset, Origin(batch.term, str(node) if node else None)
 
     def _next_offset(self, error: LedgerError, offset: int) -> int:
-        """Where reading goes on behind this error; raises where it does not."""
+        """Return the offset at which reading continues after this error, or raise the error."""
         if self._passed_over(error):
             gone_on_at = self._wanted.end if error.first_offset is None else error.first_offset
             log.warning(
-                "%s; going on at offset %d, since failOnDataLoss is false.", self._told(error, offset), gone_on_at
+                "%s; reading continues at offset %d, because failOnDataLoss is false.",
+                self._told(error, offset),
+                gone_on_at,
             )
             return gone_on_at
         self._failures += 1
@@ -95,12 +97,12 @@ class _Reader:
         raise self._told(error, offset) from error
 
     def _passed_over(self, error: LedgerError) -> bool:
-        """Whether this tells of messages that are kept no longer, and the user wants what is left."""
+        """Return whether the error reports messages that are no longer kept, and failOnDataLoss is false."""
         return not self._options.fail_on_data_loss and isinstance(error, (OffsetTooLowError, UnknownTopicError))
 
     def _told(self, error: LedgerError, offset: int) -> LedgerError:
         wanted, asked = self._wanted, self._wanted.nodes or "its leader"
         return type(error)(
-            f'Queue {wanted.queue} of topic "{wanted.topic}" cannot be read from offset {offset} on (asked: {asked}): '
-            f"{error}"
+            f'Queue {wanted.queue} of topic "{wanted.topic}" cannot be read from offset {offset} on '
+            f"(asked: {asked}): {error}"
         )

@@ -1,7 +1,7 @@
-"""Ranges of offsets: what one task reads, and how much of what is there one micro-batch takes.
+"""Ranges of offsets: cuts them for tasks, and limits the messages of a micro-batch. No I/O.
 
-Shares follow sizes, as Kafka's do: a queue that has ten times as much gets ten times the tasks, and ten times of what
-a trigger may take. Pure.
+Shares are proportional to sizes, as in Kafka's source: a queue with ten times as many messages gets ten times as many
+tasks, and ten times the share of a limited micro-batch.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from ledger.client.records import TopicQueue
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
-    """The messages [start, end) of a queue, and who is asked for them: `nodes` one after the other, where one fails;
-    none: whoever leads the shard."""
+class OffsetRange:
+    """The messages [start, end) of a queue.
+
+    `nodes` are the nodes to ask, each if the previous one fails; empty: the leader of the shard.
+    """
 
     topic: str
     topic_id: int
@@ -31,16 +33,16 @@ class Range:
         return self.end - self.start
 
 
-def split(ranges: Sequence[Range], least: int | None) -> list[Range]:
-    """The same messages in at least so many ranges, where there are as many; None: as they are."""
+def split(ranges: Sequence[OffsetRange], least: int | None) -> list[OffsetRange]:
+    """Return the same messages in at least `least` ranges, if there are enough messages; None: unchanged."""
     total = sum(each.size for each in ranges)
     if least is None or len(ranges) >= least or total == 0:
         return list(ranges)
     return [part for each in ranges for part in cut(each, max(1, math.ceil(each.size / total * least)))]
 
 
-def cut(whole: Range, parts: int) -> Iterable[Range]:
-    """Up to so many ranges of about the same size, none of them empty."""
+def cut(whole: OffsetRange, parts: int) -> Iterable[OffsetRange]:
+    """Yield up to `parts` ranges of about equal size. None of them is empty."""
     edges = [whole.start + whole.size * part // parts for part in range(parts + 1)]
     for start, end in zip(edges, edges[1:], strict=False):  # noqa: RUF007
         if end > start:
@@ -48,8 +50,10 @@ def cut(whole: Range, parts: int) -> Iterable[Range]:
 
 
 def limited(starts: Mapping[TopicQueue, int], ends: Mapping[TopicQueue, int], most: int) -> dict[TopicQueue, int]:
-    """How far each queue may be read, so that it is about `most` messages of all together: each queue that has any
-    gives one at least, so that none starves."""
+    """Return the end of each queue so that about `most` messages are read in total.
+
+    At least one message is read of each queue that has messages, so that no queue starves.
+    """
     sizes = {place: max(0, end - starts[place]) for place, end in ends.items()}
     total = sum(sizes.values())
     if total <= most:

@@ -1,8 +1,7 @@
-"""Gathers batches of messages into record batches of a size that suits Spark.
+"""Gathers batches of messages into Arrow record batches of a size that suits Spark.
 
-What the log holds in batches of one message or of sixty thousand comes out in pieces of about the same size; columns
-that are the same for all rows (topic, partition, ...) are made once and sliced. Only columns that are asked for are
-made. Needs pyarrow; it must not know how batches come.
+A batch of the log has 1 to 65,535 messages; the record batches have about equal sizes. Only the columns of the schema
+are made.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ MAX_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Of a batch: the term of its entry, and the replica that it was read from (None: not known)."""
+    """The origin of a batch: the term of its entry, and the replica from which it was read (None: not known)."""
 
     term: int
     replica: str | None
@@ -35,7 +34,7 @@ class Origin:
 
 @dataclass(slots=True)
 class _Piece:
-    """The rows [first, end) of a batch; row 0 has `base_offset`."""
+    """The rows [first, end) of a batch. Row 0 of the batch has the offset `base_offset`."""
 
     batch: Batch
     base_offset: int
@@ -59,7 +58,11 @@ _FROM_BATCH: dict[str, tuple[Callable[[Batch], Array | None], pa.DataType]] = {
 
 @dataclass(slots=True)
 class RowGatherer:
-    """Of one queue. `schema` says which columns, in which order; `tags`, where given, which rows."""
+    """Gathers the rows of one queue.
+
+    schema  the columns to make, in this order
+    tags    only rows with one of these tags; None: all rows
+    """
 
     schema: pa.Schema
     topic: str
@@ -70,7 +73,7 @@ class RowGatherer:
     _bytes: int = 0
 
     def add(self, batch: Batch, base_offset: int, start: int, end: int, origin: Origin) -> Iterator[pa.RecordBatch]:
-        """The batch's messages with an offset in [start, end). Gives what is full by then."""
+        """Add the batch's messages with offsets in [start, end). Yield a record batch if enough rows are gathered."""
         first, last = max(0, start - base_offset), min(len(batch), end - base_offset)
         if first >= last:
             return
@@ -81,7 +84,7 @@ class RowGatherer:
             yield from self.flush()
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """What has been gathered, unless the tags leave nothing of it."""
+        """Yield the gathered rows as one record batch, or nothing if no row has a wanted tag."""
         if not self._pieces:
             return
         pieces, self._pieces, self._rows, self._bytes = self._pieces, [], 0, 0
@@ -94,7 +97,7 @@ class RowGatherer:
 
 
 class _Columns:
-    """Of one record batch, each made when it is asked for."""
+    """The columns of one record batch. Each column is made when it is needed."""
 
     def __init__(self, gatherer: RowGatherer, pieces: list[_Piece]) -> None:
         self._gatherer = gatherer
@@ -131,7 +134,7 @@ class _Columns:
         )
 
     def _replicas(self) -> Array:
-        """Seldom more than one."""
+        """Return the column of replica names. Mostly all rows have the same one."""
         of_one = groupby(self._pieces, key=lambda piece: piece.origin.replica)
         return _joined([_replica(name, sum(piece.rows for piece in pieces)) for name, pieces in of_one])
 
@@ -144,7 +147,7 @@ class _Columns:
 
 
 def repeated(text: str, count: int) -> Array:
-    """An array that has this text so many times."""
+    """Return an array with `count` copies of the text."""
     data = text.encode()
     offsets = np.arange(count + 1, dtype=np.int32) * len(data)
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data * count)])

@@ -1,7 +1,7 @@
-"""The columns that a source has: Kafka's in Kafka's order, then ours.
+"""The columns of our Spark sources: the columns of Kafka's source in Kafka's order, then ours.
 
-A user's own schema may name any of them, in any order; what it leaves out is never made. So `.schema("value BINARY")`
-is what Spark lacks for sources in Python: pruning of columns.
+A user's own schema may name any of these columns, in any order. The source does not make the other columns. Spark
+cannot prune columns of Python data sources by itself, so `.schema("value BINARY")` saves time.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ _OURS: dict[str, DataType] = {
     "replica": StringType(),
 }
 COLUMNS = {**_KAFKAS, **_HEADERS, **_OURS}
+# Kafka's timestampType for a timestamp that the producer gave.
 CREATE_TIME = 0
-"""Kafka's timestampType of a time that the producer gave."""
 
 
 def source_schema(*, include_headers: bool) -> StructType:
-    """What a source has unless the user says otherwise."""
+    """Return the columns that a source has if the user gives no schema."""
     columns = {**_KAFKAS, **(_HEADERS if include_headers else {}), **_OURS}
     return StructType([StructField(name, kind) for name, kind in columns.items()])
 
 
 def check_schema(schema: StructType) -> None:
-    """InvalidArgumentError unless each column is one of ours, of its type."""
+    """Raise InvalidArgumentError if a column does not exist or has another type."""
     for field in schema.fields:
         kind = COLUMNS.get(field.name)
         if kind is None:
-            raise InvalidArgumentError(f'There is no column "{field.name}": there are {", ".join(COLUMNS)}.')
+            raise InvalidArgumentError(f'There is no column "{field.name}": the columns are {", ".join(COLUMNS)}.')
         if field.dataType.simpleString() != kind.simpleString():
             raise InvalidArgumentError(
-                f'The column "{field.name}" is of type {kind.simpleString()}, not {field.dataType.simpleString()}: '
-                "cast it where it is used."
+                f'The column "{field.name}" has type {kind.simpleString()}, not {field.dataType.simpleString()}: '
+                "use its own type in the schema, and cast the column after load()."
             )

@@ -1,11 +1,12 @@
-"""A topic as a stream: what `spark.readStream.format("ledgermq")` reads.
+"""The reader of a stream: `spark.readStream.format("ledgermq")`.
 
-    checkpoint:  {"orders": {"0": 42, "1": 17}}      of the next message of each queue, as Kafka's source has it
+    checkpoint:  {"orders": {"0": 42, "1": 17}}      the offset of the next message of each queue, as in Kafka's source
 
-Spark remembers the offsets, and asks for exactly the messages between two of them, as often as it needs; a log gives
-the same messages each time. So what comes of a micro-batch is computed once, however often a query dies.
+Spark stores the offsets in its checkpoint. After a failure it asks for the same offsets again, and a log returns the
+same messages each time. So a micro-batch has the same input whenever it is run.
 
-All but `read` runs in one long-lived process beside the driver, `read` in tasks: they share nothing but the partition.
+Spark calls `read` in tasks, and all other methods in one long-lived process beside the driver. Both sides share only
+the partition.
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ Checkpoint = dict[str, dict[str, int]]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads topics as a stream. Spark calls its methods."""
+
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
         self._planner = Planner(options)
+        # The ends of a query with the trigger availableNow, which stops there.
         self._target: QueueMap | None = None
-        """Where a query ends that is to read what is there now."""
         self._latest: QueueMap | None = None
 
     def initialOffset(self) -> Checkpoint:  # noqa: N802 - Spark's names
@@ -49,7 +52,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._planner.contents().ends
 
     def latestOffset(self, start: Checkpoint, limit: ReadLimit) -> Checkpoint:  # noqa: N802
-        """Where the next micro-batch ends: what is there, or about as much of it as the limit allows."""
+        """Return the end of the next micro-batch: the present end, or about as many messages as the limit allows."""
         contents = self._planner.contents()
         starts = from_checkpoint(start)
         ends = self._latest = contents.ends if self._target is None else self._target
@@ -62,7 +65,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._latest is None else as_checkpoint(self._latest)
 
     def partitions(self, start: Checkpoint, end: Checkpoint) -> Sequence[InputPartition]:
-        """One for each range. A queue that was not there at the start is read from its first message."""
+        """Return one partition for each range. A queue that is new since `start` is read from its first message."""
         starts, ends = from_checkpoint(start), from_checkpoint(end)
         if starts == ends:
             return []
@@ -74,16 +77,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check_removed(self, starts: Mapping[TopicQueue, int], contents: Contents) -> None:
         for place in starts:
             if place not in contents.offsets:
-                self._planner.lost(f'Queue {place.queue} of topic "{place.topic}" was read and is not there any more')
+                self._planner.lost(f'Queue {place.queue} of topic "{place.topic}" was read and no longer exists')
 
     def _beginnings(self, starts: QueueMap, contents: Contents, ends: QueueMap) -> QueueMap:
-        """Where reading goes on, but not before what is kept."""
+        """Return the offset at which each queue continues, at least its first kept offset."""
         firsts = {place: each.first_offset for place, each in contents.offsets.items()}
         return {place: max(starts.get(place, 0), firsts.get(place, 0)) for place in ends}
 
 
 def as_checkpoint(offsets: Mapping[TopicQueue, int]) -> Checkpoint:
-    """As JSON has it; the same offsets give the same text."""
+    """Return the offsets in the form of the checkpoint. Equal offsets give equal JSON text."""
     found: Checkpoint = {}
     for place in sorted(offsets):
         found.setdefault(place.topic, {})[str(place.queue)] = offsets[place]
@@ -91,6 +94,7 @@ def as_checkpoint(offsets: Mapping[TopicQueue, int]) -> Checkpoint:
 
 
 def from_checkpoint(offsets: Checkpoint) -> QueueMap:
+    """Return the offsets of a checkpoint by queue."""
     return {
         TopicQueue(topic, int(queue)): offset for topic, queues in offsets.items() for queue, offset in queues.items()
     }

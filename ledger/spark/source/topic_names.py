@@ -1,10 +1,9 @@
-"""Which topics the batches of logs are of: a log has their ids, and their names only in commands.
+"""Finds the names of topics in a log. Batches contain topic ids; the names are only in commands and in the state.
 
-    checkpoint or base ── the state there ──> commands of the entries behind it ──> id -> name
+    checkpoint or snapshot ── its state ──> commands of later entries ──> id -> name
 
-The state machine that gives topics their ids is run again, over commands alone: of all other entries no more is
-looked at than the header. A topic that was deleted has no name here, as it has none in the cluster, though what is
-left of its messages is in the log.
+The state machine, which gives topics their ids, applies the commands again. Of all other entries only the header is
+read. A deleted topic has no name here, although the log may still contain its messages.
 """
 
 from __future__ import annotations
@@ -23,8 +22,11 @@ _BLOCK_BYTES = 8 << 20
 
 
 def topic_names(replicas: Iterable[LogReplica]) -> dict[int, str]:
-    """The names by id, as a replica of shard 0 tells them, which has all of them; where there is none, those of any
-    other shards. Of several replicas of a shard, the one that goes furthest."""
+    """Return the names of topics by topic id.
+
+    A replica of shard 0 knows all topics. Without such a replica, the result has the topics of the other shards. Of
+    several replicas of a shard, the one with the longest log is read.
+    """
     longest = {each.shard: each for each in sorted(replicas, key=lambda each: each.last_index)}
     if TOPICS_SHARD in longest:
         return _names_in(longest[TOPICS_SHARD])
@@ -46,12 +48,12 @@ def _names_in(replica: LogReplica) -> dict[int, str]:
 
 
 def _known_state(replica: LogReplica) -> Snapshot | None:
-    """The newest that lies beside the log; None: the log begins with its first entry."""
+    """Return the newest state that is stored beside the log; None if the log begins with entry 1."""
     if replica.checkpoint is not None and (data := access_to(replica.checkpoint).file(replica.checkpoint)):
         try:
             checkpoint = Checkpoint.decode(data).snapshot
         except (ValueError, TypeError):
-            checkpoint = None  # the log says the same, only slower
+            checkpoint = None  # the log contains the same facts, but reading them takes longer
         if checkpoint is not None and checkpoint.index <= replica.last_index:
             return checkpoint
     data = access_to(replica.base).file(replica.base) if replica.base is not None else None
@@ -59,7 +61,9 @@ def _known_state(replica: LogReplica) -> Snapshot | None:
 
 
 def _commands(replica: LogReplica, access: Access, begin: int) -> Iterator[tuple[Header, bytes]]:
-    """Those from that position on. Damage is passed over here: whoever reads messages there tells it."""
+    """Yield the commands from position `begin` on. Damaged entries are skipped; the tasks that read messages report
+    them.
+    """
     for segment in replica.segments:
         position, end = max(begin, segment.base), segment.end
         while position < end:
@@ -77,7 +81,7 @@ def _commands(replica: LogReplica, access: Access, begin: int) -> Iterator[tuple
 
 
 def _headers(block: Block) -> Iterator[Header]:
-    """Of the entries in a block; those of commands, which are to be applied, were read whole."""
+    """Yield the headers of the entries in a block. Entries of commands are also checked as a whole."""
     position = block.begin
     while position < block.end:
         try:

@@ -1,1 +1,6 @@
-"""The validation of replicas on Spark: spark_engine.py reads spans in tasks, application.py is the PySpark program."""
+"""The validation of replicas on Spark.
+
+application.py   the PySpark program
+spark_engine.py  reads spans of logs in tasks and combines the results
+parquet.py       writes a Parquet file without Spark
+"""

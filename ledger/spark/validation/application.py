@@ -1,11 +1,11 @@
-"""The validation as a plain PySpark application.
+"""The validation of replicas as a plain PySpark application.
 
     spark-submit --master spark://host:7077 --py-files ledgermq.zip ledger/spark/validation/application.py
     /data/node-1 /data/node-2
     python -m ledger.spark.validation.application --master local[2] /data/node-1 /data/node-2 http://10.0.0.3:9872
 
-It takes what `ledgermq validate` takes, and says the same; without --master it runs where spark-submit or the
-environment says. docs/VALIDATION.md has how to run it on a cluster.
+The program takes the same sources as `ledgermq validate` and prints the same report. Without --master it runs where
+spark-submit or the environment says. docs/VALIDATION.md describes how to run it on a cluster.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ledger.validation.report.report import NOT_JUDGED, Report
 from ledger.validation.report.summary import as_text
 from ledger.validation.validate import OnPlan, validate
 
+# The job takes seconds, and Java only passes data between Python processes. Full optimisation by Java's compiler would
+# take longer than it saves. The user's own options follow these and have precedence.
 CONF = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
-"""Where Java only passes on what Python has read, for some seconds: compiling itself well took it longer than that. A
-user's own options come behind."""
 
 
 def validate_on_spark(
@@ -40,7 +40,7 @@ def validate_on_spark(
     on_plan: OnPlan = lambda _spans, _bytes: None,
     on_progress: OnProgress = no_progress,
 ) -> Report:
-    """`master`: as `spark_session` takes it. Raises LedgerError."""
+    """Validate the sources on Spark and return the report. `master` as for `spark_session`. Raises LedgerError."""
     require_spark()
     with failures_in_a_line(master), spark_session("ledgermq validate", master=master, conf=CONF) as spark:
         engine = SparkEngine(spark, on_progress)
@@ -48,7 +48,7 @@ def validate_on_spark(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit status."""
+    """Run the program and return its exit status."""
     options = _parser().parse_args(arguments)
     try:
         report = validate_on_spark(
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (LedgerError, OSError) as error:
         print(f"Error: {told_of(error)}", file=sys.stderr)
         return NOT_JUDGED
-    except Exception:  # Python's own status for it, 1, would say that the logs are wrong
+    except Exception:  # Python's exit status for an exception, 1, would mean that the logs are wrong
         traceback.print_exc()
         return NOT_JUDGED
     if sys.stderr.isatty():
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _say(spans: int, size: int, wrong: int) -> None:
-    """On a terminal only: one line, which the next one takes the place of."""
+    """Print progress on a terminal, on one line that each call replaces."""
     if sys.stderr.isatty():
         said = f"{spans:,} spans, {size / 1e6:,.0f} MB read, {wrong:,} violations"
         print(f"\r\x1b[K{said}", end="", file=sys.stderr, flush=True)
@@ -82,9 +82,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help="a data directory, or http://HOST:PORT of a node")
     parser.add_argument("--acked", action="append", default=[], type=Path, metavar="HISTORY", help="a client's history")
-    parser.add_argument("--master", help="where Spark runs, as local[2]; by default as spark-submit says")
+    parser.add_argument("--master", help="where Spark runs, such as local[2]; default: as spark-submit says")
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="verdict.json, violations.parquet and index.html go there"
+        "--out", type=Path, metavar="DIR", help="directory for verdict.json, violations.parquet and index.html"
     )
     parser.add_argument("--format", choices=["text", "json"], default="text")
     return parser

@@ -1,4 +1,4 @@
-"""Rows of plain values as a Parquet file, without Spark; needs pyarrow alone."""
+"""Writes rows of plain values to a Parquet file, with pyarrow and without Spark."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ import pyarrow.parquet as pq
 
 
 def write_rows(rows: Sequence[Mapping[str, Any]], types: Mapping[str, type], path: Path) -> None:
-    """`types`: of the columns, `str` or `int`; each may be null. Raises OSError."""
+    """Write the rows. `types` has the type of each column, `str` or `int`; values may be None. Raises OSError."""
     schema = pa.schema([(name, pa.string() if kind is str else pa.int64()) for name, kind in types.items()])
     pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema), path)

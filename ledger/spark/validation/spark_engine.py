@@ -1,4 +1,4 @@
-"""The engine on Spark: each span a task's work, and whatever belongs together brought together by a shuffle.
+"""The validation engine on Spark: tasks read spans, and shuffles bring related results together.
 
     spans ── read ──┬── outlines ─────────────────────────────> driver: joins them
                     ├── windows   by (shard, window)  ────────> those that differ
@@ -7,8 +7,8 @@
     histories ──────┬── by the hash of each message
     messages ───────┘
 
-What tasks keep of a span, and what travels, is what the plain engine keeps: sums, last batches, what is wrong.
-Entries are read where they lie, and only those of windows in which replicas differ are ever sent anywhere.
+Tasks keep and send the same facts as the plain engine: sums, last batches and violations. Entries stay in the tasks
+that read them; only the entries of windows in which replicas differ are sent to other tasks.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOOK_S = 0.5
+# The bytes of logs that one task reads, if there is more than enough work for all executors.
 _TASK_BYTES = 256 << 20
-"""Of logs that one task reads, where there are more of them than tasks are needed to keep everybody busy."""
+# The bytes of a history that one task reads.
 _HISTORY_BYTES = 16 << 20
-"""Of a history that one task reads."""
 
 Replay = tuple[Replayed, list[Violation], str]
+# The steps of a span and its last index, with the replica and position as the key.
 _Keyed = tuple[tuple[int, int], tuple[list[Step], int]]
-"""The steps of a span, and its last index, by replica and position."""
 _Sums = dict[int, WindowSum]
 
 
@@ -82,12 +82,12 @@ class SparkEngine:
 
     @property
     def _shares(self) -> int:
-        """Into how many parts what is brought together by a shuffle is cut."""
+        """The number of partitions of a shuffle."""
         return 2 * int(self._sc.defaultParallelism)
 
     @property
     def _few(self) -> RDD[SpanFacts]:
-        """All facts, in few tasks: for what reads no log, and takes less time than a Python task does by itself."""
+        """All facts, in few partitions. For work that reads no log, where starting a task costs more than the work."""
         return self._facts.coalesce(self._shares)
 
     # -- reading
@@ -136,7 +136,7 @@ class SparkEngine:
         ordered = self._sc.parallelize(nothing, 1).union(steps)
 
         def replayed(part: Iterable[_Keyed]) -> Iterator[Replay]:
-            """Of some replicas, one after the other; the steps of each come in the order of its log."""
+            """Replay some replicas, one after the other. The steps of each replica come in the order of its log."""
             for number, steps in groupby(part, key=lambda each: each[0][0]):
                 yield replay_one(number, steps)
 
@@ -209,7 +209,7 @@ class SparkEngine:
             found.setdefault(shard, []).append(divergence)
         return {shard: joined(parts) for shard, parts in found.items()}
 
-    # -- what lies beside the logs, and what clients were told
+    # -- indexes beside the logs, and acknowledged messages
 
     def index_ends(self, known: Sequence[IndexEnds]) -> list[IndexEndsFound]:
         if not known:
@@ -306,7 +306,7 @@ class SparkEngine:
 
 @dataclass(slots=True)
 class _Sum:
-    """Of the violations of some spans: how many by kind, and the first ones."""
+    """The violations of some spans: their numbers by kind, and the first violations of each kind."""
 
     first: list[Violation] = field(default_factory=list)
     told: Counter[str] = field(default_factory=Counter)
@@ -324,7 +324,7 @@ class _Sum:
 
 
 def _added(one: _Sums, other: _Sums) -> _Sums:
-    """Both, in a new one: what is kept by Spark must not change."""
+    """Return the sums of both in a new dict, because Spark keeps the arguments and they must not change."""
     both = dict(one)
     for replica, each in other.items():
         both[replica] = both[replica] + each if replica in both else each
@@ -340,7 +340,7 @@ def _pieces(path: Path) -> list[tuple[str, int, int]]:
 
 
 class _Progress:
-    """Tells how far the tasks have come, while the driver waits for them."""
+    """Reports the progress of the tasks while the driver waits for them."""
 
     def __init__(self, sc: Any, on_progress: OnProgress) -> None:
         self.counters: tuple[Accumulator[int], ...] = tuple(sc.accumulator(0) for _ in range(3))

@@ -27,7 +27,7 @@ import xxhash
 from ledger.batch import HEADER_BYTES, Batch, Codec
 from ledger.batch.header import KEYS, TAGS
 from ledger.errors import LedgerError
-from ledger.history import Operation, Outcome, Send
+from ledger.history import Operation, OperationOutcome, Send
 from ledger.validation.judging.bound import MAX_TOLD
 from ledger.validation.judging.violation import Violation, ViolationKind
 from ledger.validation.replay.batches import Facts, body_of
@@ -47,7 +47,7 @@ MESSAGE = np.dtype(
 `outcome` of what was sent, `in_tail`, `index` and `shard` of what is there."""
 Messages = npt.NDArray[np.void]
 OK, FAIL, UNKNOWN = 0, 1, 2
-_OUTCOMES = {Outcome.OK: OK, Outcome.FAIL: FAIL, Outcome.UNKNOWN: UNKNOWN}
+_OUTCOMES = {OperationOutcome.OK: OK, OperationOutcome.FAIL: FAIL, OperationOutcome.UNKNOWN: UNKNOWN}
 _NO_OFFSET = -1
 _AT_ONCE = 65_536
 _ODD = tuple(

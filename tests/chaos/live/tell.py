@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.history import Assign, Close, Open, Outcome, Poll, Progress, Send
+from ledger.history import Assign, Close, Open, OperationOutcome, Poll, ProgressReport, Send
 
 P, Q = "000000000000000a", "000000000000000b"
 """Two producers."""
@@ -29,7 +29,7 @@ def send(
     """One message; by default sent at ten times its sequence, and answered five later."""
     start, end = at or (10 * sequence, 10 * sequence + 5)
     crcs = [crc(sequence) if payload is None else payload]
-    kind = Outcome(outcome)
+    kind = OperationOutcome(outcome)
     return Send(process, kind, "t", queue, bound, offset, producer, epoch, sequence, crcs, [1], None, start, end)
 
 
@@ -67,5 +67,5 @@ def assign(offset: int, process: int = 2) -> Assign:
     return Assign(process, "t", 0, offset, 0)
 
 
-def progress(offset: int, start: int, end: int) -> Progress:
-    return Progress(3, "g", "t", 0, offset, start, end)
+def progress(offset: int, start: int, end: int) -> ProgressReport:
+    return ProgressReport(3, "g", "t", 0, offset, start, end)

@@ -21,7 +21,7 @@ TIMEOUT_S = 60
 def start(*arguments: str, cwd: Path | None = None, **options: Any) -> subprocess.Popen[bytes]:
     environment = {**os.environ, **options.pop("environment", {})}
     return subprocess.Popen(
-        [sys.executable, "-m", "cluster.cli", *arguments],
+        [sys.executable, "-m", "ledgermq", *arguments],
         cwd=cwd,
         env=environment,
         stdin=options.pop("stdin", subprocess.DEVNULL),

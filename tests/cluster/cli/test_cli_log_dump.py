@@ -138,7 +138,7 @@ def test_for_a_person(node: StoppedNode, capsys: pytest.CaptureFixture[str]) -> 
 def test_a_reader_that_has_enough(tmp_path: Path) -> None:
     """`ledgermq log dump ... | head -1` ends at once and quietly."""
     node = StoppedNode.make(tmp_path / "node", 3000)
-    command = [sys.executable, "-m", "cluster.cli", "log", "dump", "--decode", str(node.path)]
+    command = [sys.executable, "-m", "ledgermq", "log", "dump", "--decode", str(node.path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as dumping:
         assert dumping.stdout is not None
         assert dumping.stderr is not None

@@ -490,7 +490,7 @@ class TestUnreadable:
 @pytest.mark.real
 def test_progress_on_a_terminal_leaves_the_data_on_standard_output(node: StoppedNode) -> None:
     ours, theirs = os.openpty()
-    command = [sys.executable, "-m", "cluster.cli", "log", "verify", str(node.path)]
+    command = [sys.executable, "-m", "ledgermq", "log", "verify", str(node.path)]
     try:
         wide = os.environ | {"COLUMNS": "300"}  # the whole path fits on a line
         ran = subprocess.run(

@@ -12,7 +12,7 @@ import pytest
 
 import ledgermq
 from ledger.errors import BusyError, DeliveryTimeoutError, LedgerError
-from ledger.history import Close, HistoryError, Open, Outcome, Send, read_history
+from ledger.history import Close, HistoryError, Open, OperationOutcome, Send, read_history
 from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
 
 pytestmark = pytest.mark.real
@@ -47,7 +47,13 @@ async def test_what_was_acknowledged(broker: FakeBroker, tmp_path: Path) -> None
     assert opened.producer == closed.producer
     first, second = sends(path)
     assert told == [first, second]
-    assert (first.process, first.outcome, first.topic, first.queue, first.bound) == (7, Outcome.OK, "t", 1, True)
+    assert (first.process, first.outcome, first.topic, first.queue, first.bound) == (
+        7,
+        OperationOutcome.OK,
+        "t",
+        1,
+        True,
+    )
     assert (first.offset, second.offset) == (receipt.offset, ranges[0].first_offset)
     assert (first.sequence, second.sequence) == (0, 1)
     assert second.crcs == [google_crc32c.value(b"bb"), google_crc32c.value(b"ccc")]
@@ -80,7 +86,7 @@ async def test_nobody_knows_of_what_was_never_answered(broker: FakeBroker, tmp_p
         with pytest.raises(DeliveryTimeoutError):
             await one.send("t", b"a", queue=0)
     (send,) = sends(path)
-    assert (send.outcome, send.offset, send.error) == (Outcome.UNKNOWN, None, "DeliveryTimeoutError")
+    assert (send.outcome, send.offset, send.error) == (OperationOutcome.UNKNOWN, None, "DeliveryTimeoutError")
     assert (send.queue, send.sequence) == (0, 0)
 
 
@@ -91,7 +97,7 @@ async def test_what_was_refused_each_time_has_failed(broker: FakeBroker, tmp_pat
         with pytest.raises(DeliveryTimeoutError):
             await one.send("t", b"a", queue=0)
     (send,) = sends(path)
-    assert send.outcome is Outcome.FAIL
+    assert send.outcome is OperationOutcome.FAIL
 
 
 async def test_what_never_found_a_queue_has_failed(broker: FakeBroker, tmp_path: Path) -> None:
@@ -100,7 +106,7 @@ async def test_what_never_found_a_queue_has_failed(broker: FakeBroker, tmp_path:
         with pytest.raises(LedgerError):
             await one.send("nowhere", b"a")
     (send,) = sends(path)
-    assert (send.outcome, send.sequence, send.producer) == (Outcome.FAIL, -1, "")
+    assert (send.outcome, send.sequence, send.producer) == (OperationOutcome.FAIL, -1, "")
 
 
 async def test_a_history_that_cannot_be_written_is_told_at_the_start(broker: FakeBroker, tmp_path: Path) -> None:

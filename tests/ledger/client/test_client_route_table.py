@@ -9,14 +9,16 @@ import pytest
 
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.channels import parse_addresses
-from ledger.client.connection.route_table import Leader, RouteTable, Said, Topic
+from ledger.client.connection.route_table import KnownLeader, RoutedTopic, RouteTable, Said
 from ledger.errors import InvalidArgumentError
 
 NODES = {1: "a:1", 2: "b:2", 3: "c:3"}
 
 
-def said(leader: int, term: int, topics: tuple[Topic, ...] = (), as_of: int = 0, asked: tuple[str, ...] = ()) -> Said:
-    leaders = {0: Leader(leader, term)}
+def said(
+    leader: int, term: int, topics: tuple[RoutedTopic, ...] = (), as_of: int = 0, asked: tuple[str, ...] = ()
+) -> Said:
+    leaders = {0: KnownLeader(leader, term)}
     return Said("dev", NODES, leaders, topics, max_message_bytes=4096, topics_index=as_of, asked=asked)
 
 
@@ -89,8 +91,8 @@ def test_a_hint_is_taken_at_once(table: RouteTable) -> None:
     assert not table.hint(0, 4, "d:4")
 
 
-ONE, TWO, GROWN = Topic("one", 1, (0, 0), 7), Topic("two", 2, (0,), 8), Topic("one", 1, (0, 0, 1), 7)
-AGAIN = Topic("one", 5, (0,), 9)
+ONE, TWO, GROWN = RoutedTopic("one", 1, (0, 0), 7), RoutedTopic("two", 2, (0,), 8), RoutedTopic("one", 1, (0, 0, 1), 7)
+AGAIN = RoutedTopic("one", 5, (0,), 9)
 
 
 def test_the_newest_answer_about_all_topics_says_which_there_are(table: RouteTable) -> None:
@@ -124,9 +126,9 @@ def test_a_node_that_has_no_topics_yet_takes_none_away(table: RouteTable) -> Non
 
 
 def test_a_shard_of_which_a_node_only_knows_that_it_is_there_is_in_doubt_until_another_tells(table: RouteTable) -> None:
-    elsewhere = Said("dev", NODES, {0: Leader(1, 5), 1: Leader(0, 0)}, (), max_message_bytes=4096)
+    elsewhere = Said("dev", NODES, {0: KnownLeader(1, 5), 1: KnownLeader(0, 0)}, (), max_message_bytes=4096)
     doubts = []
-    for answer in (elsewhere, Said("dev", NODES, {1: Leader(3, 2)}, (), max_message_bytes=4096)):
+    for answer in (elsewhere, Said("dev", NODES, {1: KnownLeader(3, 2)}, (), max_message_bytes=4096)):
         table.learn(answer)
         doubts.append(table.in_doubt)
     assert doubts == [True, False]
@@ -182,7 +184,7 @@ OUTSIDE = {1: "localhost:11", 2: "localhost:12", 3: "localhost:13"}
 
 
 def told(leader: int, outside: dict[int, str], nodes: dict[int, str] = NODES, configuration: int = 0) -> Said:
-    return Said("dev", nodes, {0: Leader(leader, 5)}, (), 4096, configuration=configuration, outside=outside)
+    return Said("dev", nodes, {0: KnownLeader(leader, 5)}, (), 4096, configuration=configuration, outside=outside)
 
 
 @pytest.mark.parametrize("given", ["localhost:12", "127.0.0.1:12", "[::1]:12", "LOCALHOST:12"])

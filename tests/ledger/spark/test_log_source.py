@@ -93,7 +93,7 @@ def test_damage_is_told_with_its_place_or_passed_over(
     ("path", "options", "told"),
     [
         ("/nowhere", {}, "path.*/nowhere.*is no directory"),
-        ("/nowhere*", {}, "path.*/nowhere.*nothing of that name"),
+        ("/nowhere*", {}, "path.*/nowhere.*no file or directory has this name"),
         ("HERE", {"replica": "9"}, 'replica" is "9".*nodes 1, 2, 3'),
         ("HERE", {"subscribe": "nowhere"}, 'subscribe" names "nowhere"'),
         ("HERE", {"startingOffsets": "earliest"}, 'no option "startingOffsets"'),

@@ -46,7 +46,7 @@ def test_a_time_goes_before_times_and_these_before_offsets() -> None:
         ("endingOffsets", "earliest", "latest"),
         ("endingOffsets", '{"orders": {"0": -2}}', "-1"),
         ("startingTimestamp", "yesterday", "milliseconds"),
-        ("maxOffsetsPerTrigger", "0", "from 1"),
+        ("maxOffsetsPerTrigger", "0", "at least 1"),
         ("minPartitions", "many", "whole number"),
         ("failOnDataLoss", "maybe", "true"),
         ("replica", "nearest", "leader, any, all"),
@@ -81,7 +81,7 @@ def test_exactly_one_option_says_what_to_read() -> None:
 def test_a_misspelt_option_is_refused_and_the_right_one_named() -> None:
     with pytest.raises(InvalidArgumentError, match=r'"startingOffset".*did you mean "startingOffsets"'):
         read_options({**READ, "startingOffset": "latest"})
-    with pytest.raises(InvalidArgumentError, match=r'"colour".*"red".*there are bootstrap\.servers'):
+    with pytest.raises(InvalidArgumentError, match=r'"colour".*"red".*the options are bootstrap\.servers'):
         read_options({**READ, "colour": "red"})
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ledger.client.connection.route_table import Topic
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.errors import InvalidArgumentError, MessageTooLargeError
 from ledger.hashing import queue_of
 from ledger.spark.sink.outgoing_rows import BATCH_BYTES, Slice, check_sizes, slices, tables
 
-TOPIC = Topic("orders", 1, (0, 1, 0), created_ms=0)
+TOPIC = RoutedTopic("orders", 1, (0, 1, 0), created_ms=0)
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 

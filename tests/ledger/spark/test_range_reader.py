@@ -14,7 +14,7 @@ from ledger.spark.source import range_reader
 from ledger.spark.source.connection import Fetched
 from ledger.spark.source.options import ReadOptions, read_options
 from ledger.spark.source.range_reader import read_range
-from ledger.spark.source.ranges import Range
+from ledger.spark.source.ranges import OffsetRange
 from ledger.v1 import broker_pb2
 
 SCHEMA = pa.schema([("offset", pa.int64()), ("value", pa.binary()), ("replica", pa.string())])
@@ -40,7 +40,7 @@ class Nodes:
         self._answer = answer
 
     def fetch(
-        self, wanted: Range, offset: int, node: int | None, tag_hashes: Sequence[int], timeout_ms: float
+        self, wanted: OffsetRange, offset: int, node: int | None, tag_hashes: Sequence[int], timeout_ms: float
     ) -> Future[Fetched]:
         self.asked.append((node or 0, offset))
         future: Future[Fetched] = Future()
@@ -64,7 +64,7 @@ def read(
     connection = Nodes(answer)
     monkeypatch.setattr(range_reader, "connection_to", lambda _: connection)
     given: ReadOptions = read_options({"servers": "localhost:1", "subscribe": "orders", **options})
-    wanted = Range("orders", 1, 0, 0, start, 18, nodes)
+    wanted = OffsetRange("orders", 1, 0, 0, start, 18, nodes)
     rows = [row for each in read_range(wanted, given, SCHEMA) for row in each.to_pylist()]
     return [(row["offset"], row["value"], row["replica"]) for row in rows], connection
 

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.client.records import TopicQueue
-from ledger.spark.source.ranges import Range, limited, split
+from ledger.spark.source.ranges import OffsetRange, limited, split
 
 
-def whole(queue: int, start: int, size: int) -> Range:
-    return Range("orders", 1, queue, 0, start, start + size)
+def whole(queue: int, start: int, size: int) -> OffsetRange:
+    return OffsetRange("orders", 1, queue, 0, start, start + size)
 
 
 SIZES = st.lists(st.integers(1, 1000), min_size=1, max_size=6)

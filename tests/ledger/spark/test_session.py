@@ -56,10 +56,10 @@ def test_a_local_worker_that_waits_while_the_session_ends_says_nothing(monkeypat
 @pytest.mark.parametrize(
     ("script", "told"),
     [
-        ("echo 'openjdk version \"11.0.2\" 2019-01-15' >&2", "JAVA is Java 11: install Java 17 or newer"),
-        ("echo 'java version \"1.8.0_392\"' >&2", "JAVA is Java 8: install Java 17 or newer"),
+        ("echo 'openjdk version \"11.0.2\" 2019-01-15' >&2", "JAVA is Java 11, which is too old: install Java 17"),
+        ("echo 'java version \"1.8.0_392\"' >&2", "JAVA is Java 8, which is too old: install Java 17 or newer"),
         ("echo 'no such runtime' >&2; exit 3", "JAVA does not run"),
-        (None, "Spark needs Java, and there is none: install Java 17 or newer"),
+        (None, "Spark needs Java, and Java was not found: install Java 17 or newer"),
     ],
 )
 @pytest.mark.parametrize("by", ["PATH", "JAVA_HOME"])
@@ -95,4 +95,5 @@ def test_a_task_that_fails_is_told_in_one_line(spark: SparkSession) -> None:
 
     with pytest.raises(SparkFailedError) as failed, failures_in_a_line("local[2]"):
         spark.sparkContext.parallelize([0], 1).map(fail).collect()
-    assert str(failed.value) == "Spark at local[2] failed: RuntimeError: the disk is on fire (its own log says more)"
+    expected = "Spark at local[2] failed: RuntimeError: the disk is on fire (see Spark's log for details)"
+    assert str(failed.value) == expected

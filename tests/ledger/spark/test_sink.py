@@ -152,15 +152,15 @@ def test_a_batch_with_a_name_is_written_once_however_often(
 @pytest.mark.parametrize(
     ("columns", "options", "told"),
     [
-        ("'x' AS body", {"topic": "T"}, 'no column "value"'),
-        ("1 AS value", {"topic": "T"}, '"value" is of type int.*binary or string'),
-        ("'x' AS value, 'y' AS tags", {"topic": "T"}, '"tags" is none'),
-        ("'x' AS value", {}, 'Neither the option "topic" nor a column'),
+        ("'x' AS body", {"topic": "T"}, 'column "value" is missing'),
+        ("1 AS value", {"topic": "T"}, '"value" has type int and must be binary or string'),
+        ("'x' AS value, 'y' AS tags", {"topic": "T"}, '"tags" cannot be written'),
+        ("'x' AS value", {}, 'set the option "topic", or add a column "topic"'),
         ("'x' AS value", {"topic": "nowhere"}, 'option "topic" is "nowhere"'),
         ("CAST(NULL AS STRING) AS value", {"topic": "T"}, '"value" is null in 1 rows'),
         ("'x' AS value, 'nowhere' AS topic", {}, 'no topic "nowhere"'),
         ("'x' AS value", {"topic": "T", "servers": "127.0.0.1:1"}, "bootstrap.servers.*127.0.0.1:1"),
-        ("space(5000000) AS value", {"topic": "T"}, "5000000 bytes.*over the limit"),
+        ("space(5000000) AS value", {"topic": "T"}, "5000000 bytes.*over the cluster's limit"),
     ],
 )
 def test_what_cannot_be_written_is_told(

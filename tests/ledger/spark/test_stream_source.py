@@ -105,7 +105,7 @@ def test_a_topic_that_is_made_anew_is_a_loss_that_is_told(
     with Producer(bootstrap) as another:
         another.send(topic, b"anew")
     if fails:
-        with pytest.raises(StreamingQueryException, match=r"(?s)offsets 3 to 1.*made anew.*failOnDataLoss"):
+        with pytest.raises(StreamingQueryException, match=r"(?s)offsets 3 to 1.*created again.*failOnDataLoss"):
             copy(source, tmp_path)
         return
     copy(source, tmp_path)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import google_crc32c
 
 from ledger.batch import BatchHeader
-from ledger.history import Outcome, Send
+from ledger.history import OperationOutcome, Send
 from ledger.state import State
 from ledger.validation.judging.violation import Violation, ViolationKind
 from store import Checkpoint, Header, Kind, Snapshot
@@ -602,7 +602,7 @@ def an_acknowledged_message_at_another_offset(cluster: StoppedCluster) -> Plante
 def a_message_that_surely_failed(cluster: StoppedCluster) -> Planted:
     sends = _sends(cluster)
     right = sends[11].offset
-    sends[11] = replace(sends[11], outcome=Outcome.FAIL, offset=None)
+    sends[11] = replace(sends[11], outcome=OperationOutcome.FAIL, offset=None)
     return Planted([Due(K.FAILED_PRESENT, 0, offset=right)], sends=sends)
 
 
@@ -627,7 +627,7 @@ def nothing(_: StoppedCluster) -> Planted:
 @plant
 def a_number_that_was_refused_and_given_again(cluster: StoppedCluster) -> Planted:
     sends = _sends(cluster)
-    refused = replace(sends[11], outcome=Outcome.FAIL, offset=None, crcs=[1])
+    refused = replace(sends[11], outcome=OperationOutcome.FAIL, offset=None, crcs=[1])
     return Planted([], sends=[*sends[:11], refused, *sends[11:]])
 
 

@@ -20,7 +20,7 @@ import google_crc32c
 
 from ledger.batch import BatchHeader, encode, key_hashes, tag_hashes
 from ledger.batch.header import seal
-from ledger.history import HistoryWriter, Open, Outcome, Send
+from ledger.history import HistoryWriter, Open, OperationOutcome, Send
 from ledger.state import CommittedBatch, State
 from ledger.v1 import command_pb2
 from raft.configuration_entry import ConfiguredMember, ShardConfiguration, encode_configuration
@@ -317,7 +317,7 @@ class StoppedCluster:
         """It, acknowledged where it lies."""
         crc = google_crc32c.value(message.value)
         return Send(
-            1, Outcome.OK, message.topic, message.queue, True, message.offset, f"{self.producer:016x}", 0,
+            1, OperationOutcome.OK, message.topic, message.queue, True, message.offset, f"{self.producer:016x}", 0,
             message.sequence, [crc], [len(message.value)], None, 1, 2,
         )  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ledger.history import HistoryWriter, Open, Outcome, Send
+from ledger.history import HistoryWriter, Open, OperationOutcome, Send
 from ledger.validation.judging.bound import MAX_TOLD
 from ledger.validation.judging.violation import ViolationKind
 from store import Draft, Kind
@@ -50,5 +50,7 @@ def _history(path: Path) -> Path:
         writer.write(Open(1, producer, 1))
         for first in range(0, MISSING, 1000):
             crcs, sizes = [7] * 1000, [1] * 1000
-            writer.write(Send(1, Outcome.OK, "orders", 1, True, first, producer, 0, first, crcs, sizes, None, 1, 2))
+            writer.write(
+                Send(1, OperationOutcome.OK, "orders", 1, True, first, producer, 0, first, crcs, sizes, None, 1, 2)
+            )
     return path
