@@ -1,4 +1,4 @@
-"""`ledgermq log diff`: where replicas part, said of each two of them."""
+"""`ledgermq log diff`: prints for each two replicas where their logs differ."""
 
 from __future__ import annotations
 

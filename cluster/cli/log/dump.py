@@ -1,6 +1,6 @@
-"""`ledgermq log dump`: entries as lines, as they are read.
+"""`ledgermq log dump`: prints the entries of a log, one on a line, while it reads them.
 
-Each thing found becomes a line at once, so a dump of any length begins at once and ends when its reader has enough.
+The output begins at once however long the log is, and reading ends when the reader of the output closes it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from raft.v1 import raft_pb2
 from store import Flaw, Found, Header, Kind
 
 PREVIEW_BYTES = 60
+# A line of text, and the same as the fields of a JSON object.
 Row = tuple[str, dict[str, Any]]
-"""A line for a person, and the same for a program."""
 _CODECS = {int(codec): codec.name.lower() for codec in Codec}
 _COLUMNS = (
     f"{'index':>10} {'term':>5} {'kind':<13} {'position':>14} {'size':>9} {'commit':>10} "
@@ -106,7 +106,7 @@ def _entry_line(header: Header) -> str:
 
 
 def entry_fields(header: Header) -> dict[str, Any]:
-    """All of a header. An entry whose CRC is wrong is no entry but a flaw."""
+    """Return all fields of an entry's header. `crc_ok` is always true: an entry with a wrong CRC is a flaw instead."""
     return {"type": "entry", **asdict(header), "kind": header.kind.name.lower(), "crc_ok": True}
 
 
@@ -141,7 +141,7 @@ def _message_rows(header: Header, body: bytes) -> Iterator[Row]:
 
 
 def _body_rows(found: Found) -> Iterator[Row]:
-    """What an entry says that is no batch."""
+    """The content of an entry that is not a batch, as text."""
     body = bytes(found.body)
     match found.header.kind:
         case Kind.COMMAND:
@@ -149,14 +149,14 @@ def _body_rows(found: Found) -> Iterator[Row]:
         case Kind.CONFIGURATION:
             text = text_format.MessageToString(raft_pb2.Configuration.FromString(body), as_one_line=True)
         case Kind.LOG_START:
-            text = f"the log begins behind entry {int.from_bytes(body, 'little')}"
+            text = f"the log begins after entry {int.from_bytes(body, 'little')}"
         case _:
             return
     yield f"{'':10} {text}", {"type": "body", "index": found.header.index, "text": text}
 
 
 def _preview(data: bytes) -> str:
-    """The beginning of it, on one line; what is not printable as Python writes it."""
+    """Return the first bytes on one line. Characters that cannot be printed are written as Python's escapes."""
     text = data[:PREVIEW_BYTES].decode("utf-8", "backslashreplace")
     plain = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
     return plain + ("..." if len(data) > PREVIEW_BYTES else "")

@@ -396,7 +396,7 @@ class TestIndexesElsewhere:
         with pytest.raises(SystemExit) as ended:
             main(["log", "verify", str(node.path)])
         assert ended.value.code == 0
-        assert "name their directory by --index-data" in capsys.readouterr().err
+        assert "give their directory with --index-data" in capsys.readouterr().err
 
     def test_those_of_another_node_are_refused(self, node: StoppedNode, indexes: Path, verify: Verify) -> None:
         (indexes / "indexes.json").write_text('{"format": 1, "cluster": "test", "node": 2}')
@@ -534,6 +534,6 @@ async def test_a_real_node_running_killed_and_stopped(
     with pytest.raises(SystemExit):
         main(["log", "verify", str(fleet.data(1))])
     captured = capsys.readouterr()
-    assert f"a node runs on it (process {os.getpid()})" in captured.err
+    assert f"a node runs here (process {os.getpid()})" in captured.err
     assert ": whole. " in captured.out
     lock.release()

@@ -236,7 +236,7 @@ def test_health_of_several_shards() -> None:
     assert "node 1 leads shard 0 in term 3, node 2 leads shard 1 in term 3; 2 of 2 nodes" in led.sentence
     half = health_of(rows_of([of_shards(1, "leader", "candidate"), of_shards(2, "follower", "follower")]))
     assert half.status == "unavailable"
-    assert "nobody leads shard 1" in half.sentence
+    assert "no leader in shard 1" in half.sentence
 
 
 @pytest.mark.parametrize(("text", "ms"), [("90s", 90_000), ("15m", 900_000), ("24h", 86_400_000), ("7d", 604_800_000)])

@@ -49,7 +49,7 @@ def test_a_fault_of_its_own_is_no_violation(
     assert run(*cluster.sources) == 2
     said = capsys.readouterr().err
     assert "in broken" in said
-    assert "a fault of its own: ZeroDivisionError('a bug')" in said
+    assert "a bug of its own, so nothing is judged; please report it: ZeroDivisionError('a bug')" in said
 
 
 def test_a_disk_that_cannot_be_written_is_told_in_one_sentence(
