@@ -169,7 +169,7 @@ def test_a_shard_that_leaves_messages_is_deleted_by_yes(cluster: DevCluster, led
     ledgermq("produce", "left", input=b"a\n")
     give_up(cluster, "left", "leaving", 1)
     asked = ledgermq("group", "delete", "leaving", status=1)[1]
-    assert "Delete leaving, with 0 messages to come again and 1 dead letter?" in asked
+    assert "Delete consumer group leaving, with 0 messages to be delivered again and 1 dead letter?" in asked
     assert "Deleted consumer group leaving" in ledgermq("group", "delete", "leaving", input=b"y\n")[1]
 
 
