@@ -19,8 +19,8 @@ import numpy as np
 import xxhash
 
 from ledger.validation.judging.windows import WINDOW, Divergence, differ, divergences, said_in, window_sums
-from ledger.validation.replay.entries import Entries
 from ledger.validation.sources.place import LogPlace
+from ledger.validation.spans.entries import Entries
 from store import Flaw, FlawKind, Found, Header
 from store.log.entry import MAGIC, ROW, VERSION
 

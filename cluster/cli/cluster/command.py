@@ -16,7 +16,7 @@ from ledger.client.records import NodeStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ReplicaRow:
     """The status of one replica: one node in one shard. The unknown values of an unreachable node are None."""
 
     node: int
@@ -117,7 +117,7 @@ def health(bootstrap: str, output: str) -> int:
     return 0 if verdict.status == "healthy" else 1
 
 
-def rows_of(nodes: list[NodeStatus]) -> list[Row]:
+def rows_of(nodes: list[NodeStatus]) -> list[ReplicaRow]:
     """Return a row for each node and shard. The lag is measured against the leader with the highest term."""
     leaders = [shard for node in nodes for shard in node.shards if shard.role == "leader"]
     leading = {leader.shard: leader.last_index for leader in sorted(leaders, key=lambda leader: leader.term)}
@@ -125,12 +125,12 @@ def rows_of(nodes: list[NodeStatus]) -> list[Row]:
     for node in sorted(nodes, key=lambda one: one.node):
         if not node.shards:
             role = "waiting" if node.reachable else "unreachable"
-            rows.append(Row(node.node, node.address, None, role, None, None, None, None, None))
+            rows.append(ReplicaRow(node.node, node.address, None, role, None, None, None, None, None))
         for shard in node.shards:
             last = leading.get(shard.shard)
             lag = None if last is None else max(0, last - shard.last_index)
             rows.append(
-                Row(
+                ReplicaRow(
                     node=node.node,
                     address=node.address,
                     shard=shard.shard,
@@ -146,7 +146,7 @@ def rows_of(nodes: list[NodeStatus]) -> list[Row]:
     return rows
 
 
-def health_of(rows: list[Row]) -> Health:
+def health_of(rows: list[ReplicaRow]) -> Health:
     """Return the verdict about the cluster that `rows` describe."""
     leaders = {row.shard: row for row in sorted(rows, key=lambda row: row.term or 0) if row.role == "leader"}
     shards = sorted({row.shard for row in rows if row.shard is not None})
@@ -168,7 +168,7 @@ def health_of(rows: list[Row]) -> Health:
     )
 
 
-def _who_leads(leaders: list[Row]) -> str:
+def _who_leads(leaders: list[ReplicaRow]) -> str:
     if len(leaders) == 1:
         return f"node {leaders[0].node} leads in term {leaders[0].term}"
     return ", ".join(f"node {leader.node} leads shard {leader.shard} in term {leader.term}" for leader in leaders)
@@ -182,7 +182,7 @@ def _ask(bootstrap: str) -> list[NodeStatus]:
     return asyncio.run(work())
 
 
-def _print_rows(rows: list[Row]) -> None:
+def _print_rows(rows: list[ReplicaRow]) -> None:
     columns = ["NODE", "ADDRESS", "SHARD", "ROLE", "TERM", "LAST INDEX", "COMMIT", "APPLIED", "LAG"]
     cells = [
         [row.node, row.address, row.shard, _role(row), row.term, row.last_index, row.commit, row.applied, row.lag]
@@ -191,5 +191,5 @@ def _print_rows(rows: list[Row]) -> None:
     print_table(columns, cells)
 
 
-def _role(row: Row) -> str:
+def _role(row: ReplicaRow) -> str:
     return f"{row.role}, suspect" if row.suspect else row.role

@@ -39,7 +39,7 @@ class Duration(click.ParamType[int]):
         return int(found[1]) * _UNITS_MS[found[2]]
 
 
-class Moment(click.ParamType[int]):
+class TimeOrAge(click.ParamType[int]):
     """A time such as "2026-07-01", "2026-07-01T12:30:00Z" or "72h" (72 hours ago), converted to ms since 1970."""
 
     name = "time"
@@ -74,7 +74,7 @@ class Size(click.ParamType[int]):
         return int(found[1]) * _UNITS_BYTES[found[2]]
 
 
-class Place(click.ParamType[tuple[str, int, int]]):
+class QueuePlaceType(click.ParamType[tuple[str, int, int]]):
     """An offset in a queue, written TOPIC:QUEUE:OFFSET."""
 
     name = "topic:queue:offset"
@@ -91,7 +91,7 @@ class Place(click.ParamType[tuple[str, int, int]]):
 @click.command()
 @click.option(
     "--before-time",
-    type=Moment(),
+    type=TimeOrAge(),
     metavar="TIME",
     help="Keep messages appended then or later. A time, or 72h for 72 hours ago.",
 )
@@ -99,7 +99,10 @@ class Place(click.ParamType[tuple[str, int, int]]):
     "--keep-bytes", type=Size(), metavar="SIZE", help="Keep this much at the end of the log: 500000, 512M, 10G (bytes)."
 )
 @click.option(
-    "--before", type=Place(), metavar="TOPIC:QUEUE:OFFSET", help="Keep the messages of this queue from this offset on."
+    "--before",
+    type=QueuePlaceType(),
+    metavar="TOPIC:QUEUE:OFFSET",
+    help="Keep the messages of this queue from this offset on.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be removed, and remove nothing.")
 @shard_option("all shards; with --before, the shard of the queue")

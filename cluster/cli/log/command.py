@@ -94,10 +94,10 @@ def dump(
     With --format json each line is an object, and its "type" is segment, entry, batch, message, body, flaw or
     undecodable.
     """
-    from cluster.cli.log.dump import Wanted, dump_log
+    from cluster.cli.log.dump import DumpSelection, dump_log
     from ledger.validation.sources.place import UnreadableError
 
-    wanted = Wanted(first, last, limit, batches=batches or decode, messages=decode)
+    wanted = DumpSelection(first, last, limit, batches=batches or decode, messages=decode)
     with _unreadable_is_said():
         for place in _places(paths):
             try:

@@ -48,7 +48,7 @@ class StartType(click.ParamType[Start]):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ConsumeSelection:
     """Which messages `consume` reads, and when it stops."""
 
     topic: str
@@ -127,7 +127,7 @@ def consume(
         raise click.UsageError(
             "give either --group or --queue: a consumer group assigns queues to its members by itself"
         )
-    wanted = Wanted(topic, start, queues, tags, count, follow or start == "latest", on_dropped)
+    wanted = ConsumeSelection(topic, start, queues, tags, count, follow or start == "latest", on_dropped)
     form = json_format if output == "json" else text_format(separator, key_separator)
     writer = MessageWriter(sys.stdout.buffer, form)
     try:
@@ -140,7 +140,7 @@ def consume(
     say(counted(writer.written, "message"))
 
 
-async def _in_group(bootstrap: str, group: str, wanted: Wanted, writer: MessageWriter) -> None:
+async def _in_group(bootstrap: str, group: str, wanted: ConsumeSelection, writer: MessageWriter) -> None:
     await consume_in_group(
         bootstrap,
         group,
@@ -153,7 +153,7 @@ async def _in_group(bootstrap: str, group: str, wanted: Wanted, writer: MessageW
     )
 
 
-async def _consume(bootstrap: str, wanted: Wanted, writer: MessageWriter) -> None:
+async def _consume(bootstrap: str, wanted: ConsumeSelection, writer: MessageWriter) -> None:
     async with AsyncConsumer(
         wanted.topic,
         bootstrap_servers=bootstrap,

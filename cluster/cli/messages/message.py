@@ -23,24 +23,24 @@ from ledger.client.records import Message
 _SHOWN_CHARACTERS = 60
 
 
-class Place(NamedTuple):
+class MessagePlace(NamedTuple):
     topic: str
     queue: int
     offset: int
 
 
-class PlaceType(click.ParamType[Place]):
+class MessagePlaceType(click.ParamType[MessagePlace]):
     """The id of a message: topic:queue:offset."""
 
     name = "topic:queue:offset"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
-        if isinstance(value, Place):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> MessagePlace:
+        if isinstance(value, MessagePlace):
             return value
         topic, *numbers = value.split(":")
         if len(numbers) != 2 or not all(number.isascii() and number.isdecimal() for number in numbers):
             self.fail(f"{value!r} is not the id of a message: give TOPIC:QUEUE:OFFSET, as in orders:3:1042", param, ctx)
-        return Place(topic, int(numbers[0]), int(numbers[1]))
+        return MessagePlace(topic, int(numbers[0]), int(numbers[1]))
 
 
 @click.group()
@@ -49,10 +49,10 @@ def message() -> None:
 
 
 @message.command()
-@click.argument("place", metavar="TOPIC:QUEUE:OFFSET", type=PlaceType())
+@click.argument("place", metavar="TOPIC:QUEUE:OFFSET", type=MessagePlaceType())
 @bootstrap_option
 @format_option
-def get(place: Place, bootstrap: str, output: str) -> None:
+def get(place: MessagePlace, bootstrap: str, output: str) -> None:
     """Print the value of one message to standard output, and its id, times, key and headers to standard error.
 
     With --format json all of it is one object on standard output.

@@ -88,7 +88,7 @@ def produce(
     descriptor = 0 if file == "-" else os.open(file, os.O_RDONLY)
     source = Source("standard input" if file == "-" else file, descriptor, separator, key_separator, labels)
     producer = AsyncProducer(bootstrap, compression=compression, delivery_timeout_ms=round(timeout * 1000))
-    report = Report(time.monotonic())
+    report = ProduceReport(time.monotonic())
     try:
         asyncio.run(_produce(topic, source, producer, report))
     finally:
@@ -97,7 +97,7 @@ def produce(
 
 
 @dataclass(slots=True)
-class Report:
+class ProduceReport:
     """The summary that the command prints at its end. It prints nothing if the topic was not found."""
 
     began: float
@@ -123,7 +123,7 @@ class Report:
         say(_summary(sender, seconds))
 
 
-async def _produce(topic: str, source: Source, producer: AsyncProducer, report: Report) -> None:
+async def _produce(topic: str, source: Source, producer: AsyncProducer, report: ProduceReport) -> None:
     await producer.start()
     try:
         sender = LineSender(producer, topic)

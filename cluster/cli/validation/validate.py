@@ -21,7 +21,7 @@ from cluster.cli.options import format_option
 from cluster.cli.output import data_console, note_console, print_json, print_table
 
 if TYPE_CHECKING:
-    from ledger.validation.report.report import Report
+    from ledger.validation.report.report import ValidationReport
 
 
 class CannotJudgeError(click.ClickException):
@@ -88,7 +88,7 @@ def validate(
 
 def _judged(
     sources: Sequence[str], histories: Sequence[Path], master: str | None, out: Path | None, progress: _ProgressLine
-) -> Report:
+) -> ValidationReport:
     if master is not None:
         from ledger.spark.session import require_spark
 
@@ -104,7 +104,7 @@ def _judged(
     return judge(sources, PlainEngine(progress.update), histories=histories, out=out, on_plan=progress.plan)
 
 
-def _print_report(report: Report) -> None:
+def _print_report(report: ValidationReport) -> None:
     from ledger.validation.report.summary import COLUMNS, acknowledged_sentence, closing_lines, rows_of, shard_sentence
 
     console = data_console()

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 
 from ledger.state import State
 from ledger.topics import TOPICS_SHARD
-from ledger.validation.replay.block import Block
 from ledger.validation.sources.access import Access, SegmentGoneError, access_to
 from ledger.validation.sources.replica import LogReplica
+from ledger.validation.spans.block import SpanBlock
 from store import Checkpoint, Header, Kind, Snapshot
 from store.log.entry import ALIGNMENT, HEADER_SIZE, EntryFlawError, parse
 
@@ -65,7 +65,7 @@ def _commands(replica: LogReplica, access: Access, begin: int) -> Iterator[tuple
         while position < end:
             upto = min(end, position + _BLOCK_BYTES)
             try:
-                block = Block.read(access, segment, position, upto, replica.largest_entry)
+                block = SpanBlock.read(access, segment, position, upto, replica.largest_entry)
             except SegmentGoneError:
                 break
             for header in _headers(block):
@@ -76,7 +76,7 @@ def _commands(replica: LogReplica, access: Access, begin: int) -> Iterator[tuple
             position = upto
 
 
-def _headers(block: Block) -> Iterator[Header]:
+def _headers(block: SpanBlock) -> Iterator[Header]:
     """Of the entries in a block; those of commands, which are to be applied, were read whole."""
     position = block.begin
     while position < block.end:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ledger.validation.judging.violation import Violation, ViolationKind
-from ledger.validation.replay.key_entries import WrongKeys
-from ledger.validation.replay.key_files import KeyFile, key_files_in, link_flaws, unreadable_in
-from ledger.validation.replay.unit_check import AbsentUnits, first_of_each
 from ledger.validation.sources.replica import LogReplica
+from ledger.validation.spans.key_entries import WrongKeys
+from ledger.validation.spans.key_files import KeyIndexFile, key_files_in, link_flaws, unreadable_in
+from ledger.validation.spans.unit_check import AbsentUnits, first_of_each
 from store.disk.numbered import is_number
 from store.index.consume_queue import UNIT_BYTES, UNITS_PER_FILE
 
@@ -26,14 +26,14 @@ class IndexEnds:
     """What is known of a replica's log, beside which its indexes are looked at."""
 
     replica: LogReplica
+    # Next offsets by topic id and queue.
     ends: Mapping[tuple[int, int], int]
-    """Next offsets by topic id and queue."""
+    # Topics whose queues may have files or not.
     deleted: frozenset[int]
-    """Topics whose queues may have files or not."""
+    # Whether every queue that may have units is in `ends`.
     knows_queues: bool
-    """Whether every queue that may have units is in `ends`."""
+    # Whether no entry is missing: so that keys behind the log's end are of no batch.
     is_continuous: bool
-    """Whether no entry is missing: so that keys behind the log's end are of no batch."""
     log_end: int
     committed: int
     absent_units: Sequence[AbsentUnits]
@@ -43,10 +43,10 @@ class IndexEnds:
 @dataclass(frozen=True, slots=True)
 class IndexEndsFound:
     violations: tuple[Violation, ...] = ()
+    # What a kill leaves, and the next start puts right: no violations.
     left: tuple[Violation, ...] = ()
-    """What a kill leaves, and the next start puts right: no violations."""
+    # Why something could not be judged.
     unread: tuple[str, ...] = ()
-    """Why something could not be judged."""
 
 
 def check_index_ends(known: IndexEnds) -> IndexEndsFound:
@@ -142,7 +142,7 @@ class _Check:
             yield from self._surplus_keys(file)
         yield from self._absent_keys()
 
-    def _surplus_keys(self, file: KeyFile) -> Iterator[Violation]:
+    def _surplus_keys(self, file: KeyIndexFile) -> Iterator[Violation]:
         there = file.between(self._known.log_end, (1 << 63) - 1)
         if len(there.entries) and self._known.is_continuous:
             reason = f"{len(there.entries)} entries are of batches behind the log's end"

@@ -23,29 +23,29 @@ from ledger.state import BatchRecord, DeletedTopic, ProducerLimits, ProducerQueu
 from ledger.v1 import command_pb2
 from ledger.validation.judging.bound import Bound
 from ledger.validation.judging.violation import ViolationKind
-from ledger.validation.replay.batches import Facts
-from ledger.validation.replay.continuity import (
+from ledger.validation.spans.batches import Facts
+from ledger.validation.spans.continuity import (
     BROKER,
     Misfit,
     offset_misfit,
     sequence_misfit,
     unknown_producer_misfit,
 )
-from ledger.validation.replay.steps import (
+from ledger.validation.spans.steps import (
     BatchesApplied,
     CommandApplied,
     Configured,
-    Cut,
     Moved,
     RunBegins,
     RunEnds,
+    StateCut,
     Step,
 )
 from store import Tail
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PlacedMisfit:
     """A misfit with its place."""
 
     kind: ViolationKind
@@ -62,26 +62,26 @@ class Replayed:
     """What came of one replica's replay."""
 
     replica: int
+    # By index (a cut): digests of the state and of the newest configuration.
     states: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By index (a cut): digests of the state and of the newest configuration."""
+    # By index: of the entries at the same places.
     tails: dict[int, Tail] = field(default_factory=dict)
-    """By index: of the entries at the same places."""
+    # By topic id and queue: the first offset, of queues that had messages before the log begins.
     begins: dict[tuple[int, int], int] = field(default_factory=dict)
-    """By topic id and queue: the first offset, of queues that had messages before the log begins."""
+    # Names by id, also of topics that were deleted since.
     topics: dict[int, str] = field(default_factory=dict)
-    """Names by id, also of topics that were deleted since."""
     deleted: frozenset[int] = frozenset()
+    # By topic id and queue: the next offset, as far as it is known.
     ends: dict[tuple[int, int], int] = field(default_factory=dict)
-    """By topic id and queue: the next offset, as far as it is known."""
-    told: list[Told] = field(default_factory=list)
+    told: list[PlacedMisfit] = field(default_factory=list)
+    # How many misfits are not in `told`, by kind.
     left_out: Counter[str] = field(default_factory=Counter)
-    """How many misfits are not in `told`, by kind."""
+    # The newest.
     configuration: bytes = b""
-    """The newest."""
+    # Whether the state was known to the end.
     is_known: bool = True
-    """Whether the state was known to the end."""
+    # Whether no entry is missing, from the known beginning on.
     is_continuous: bool = True
-    """Whether no entry is missing, from the known beginning on."""
 
 
 class Replay:
@@ -136,7 +136,7 @@ class Replay:
                 self._result.configuration = body
             case Moved():
                 self._move(step)
-            case Cut():
+            case StateCut():
                 self._cut(step.index, step.tail, is_reached=step.is_reached)
 
     def _begin(self, run: RunBegins) -> None:
@@ -218,7 +218,7 @@ class Replay:
         try:
             result = state.apply_command(step.body, step.append_time_ms, index=step.index)
         except InternalError as error:
-            self._result.told.append(Told(ViolationKind.UNKNOWN_ENTRY, str(error), step.index, 0, 0, 0, 0))
+            self._result.told.append(PlacedMisfit(ViolationKind.UNKNOWN_ENTRY, str(error), step.index, 0, 0, 0, 0))
             self._state = None
             return
         if isinstance(result, DeletedTopic):
@@ -240,12 +240,12 @@ class Replay:
 
     def _tell(self, facts: Facts, misfit: Misfit) -> None:
         if self._bound.takes(misfit.kind):
-            self._result.told.append(told(facts, misfit))
+            self._result.told.append(placed(facts, misfit))
 
 
-def told(facts: Facts, misfit: Misfit) -> Told:
+def placed(facts: Facts, misfit: Misfit) -> PlacedMisfit:
     fact = facts[misfit.fact]
-    return Told(
+    return PlacedMisfit(
         misfit.kind,
         misfit.reason,
         int(fact["index"]),

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 from ledger.validation.sources.replica import Segment
 
+# How long a node that is busy, or just opening its log, is asked again.
 _PATIENCE_S = 30.0
-"""How long a node that is busy, or just opening its log, is asked again."""
 _AGAIN_S = 0.25
 _TIMEOUT_S = 20.0
 
@@ -117,8 +117,8 @@ class HttpAccess:
     def __init__(self) -> None:
         self._connection: http.client.HTTPConnection | None = None
         self._host = ""
+        # Why nobody is waited for a second time, by host.
         self._silent: dict[str, str] = {}
-        """Why nobody is waited for a second time, by host."""
 
     def read(self, segment: Segment, begin: int, end: int) -> bytes:
         first, last = begin - segment.base, end - segment.base - 1

@@ -51,25 +51,25 @@ class UnreadableError(Exception):
 class LogPlace:
     """One log to look at."""
 
+    # As it is called in what is told.
     path: Path
-    """As it is called in what is told."""
     segments: tuple[SegmentFile, ...]
     segment_bytes: int
+    # What the first entry follows; None where that is not known.
     start: Tail | None
-    """What the first entry follows; None where that is not known."""
+    # The directory with the shard's other files; None where only segments are to be looked at.
     shard: Path | None = None
-    """The directory with the shard's other files; None where only segments are to be looked at."""
+    # The directory with its indexes, which may be the same; None where they are not to be looked at.
     indexes: Path | None = None
-    """The directory with its indexes, which may be the same; None where they are not to be looked at."""
+    # Of the orderly stop; None without one.
     clean: CleanMark | None = None
-    """Of the orderly stop; None without one."""
     snapshot: Snapshot | None = None
+    # A reset to `base` is under way: the segments that are here count no more.
     void: bool = False
-    """A reset to `base` is under way: the segments that are here count no more."""
+    # The process of the node that runs on it: what is read may be changing.
     holder: int | None = None
-    """The process of the node that runs on it: what is read may be changing."""
+    # What is wrong with the files that say all this.
     flaws: tuple[Flaw, ...] = ()
-    """What is wrong with the files that say all this."""
 
     def may_be_of(self, other: LogPlace) -> bool:
         """Whether both can be replicas of one shard, as their directories are called."""

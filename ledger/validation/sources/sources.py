@@ -19,10 +19,10 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 
 from ledger.batch import MAX_PLAIN_BYTES
-from ledger.validation.replay.segment_end import last_entry
 from ledger.validation.sources.access import Access, FileAccess, HttpAccess, SegmentGoneError, SourceError, is_url
 from ledger.validation.sources.place import LogPlace, UnreadableError, places_of
 from ledger.validation.sources.replica import LogReplica, Segment
+from ledger.validation.spans.segment_end import last_entry
 from raft.configuration_entry import ShardConfiguration, decode_configuration
 from store import Checkpoint, Header, Kind, PosixReadOnlyDisk, SegmentFile, Snapshot, StoreError
 from store.disk.numbered import name_of, numbers_of
@@ -30,10 +30,10 @@ from store.log.entry import HEADER_SIZE, EntryFlawError, parse
 from store.log.tail import EMPTY
 
 _TRIES = 3
+# Of what was never written behind the log, so much is read: enough to see that nothing follows.
 _SEEN = 64 << 10
-"""Of what was never written behind the log, so much is read: enough to see that nothing follows."""
+# Of an entry, where no configuration says it.
 _LARGEST = MAX_PLAIN_BYTES + (2 << 20)
-"""Of an entry, where no configuration says it."""
 
 
 def open_sources(names: Sequence[str]) -> tuple[list[LogReplica], list[str]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ledger.validation.judging.plain_engine import PlainEngine
-from ledger.validation.report.report import NOT_JUDGED, Report
+from ledger.validation.report.report import NOT_JUDGED, ValidationReport
 from ledger.validation.sources import sources
 from ledger.validation.sources.access import HttpAccess, SourceError
 from ledger.validation.sources.replica import Segment
@@ -29,7 +29,7 @@ def cluster(tmp_path: Path) -> StoppedCluster:
     return StoppedCluster.make(tmp_path)
 
 
-def validate_while(sources: list[str], happens: Callable[[], object], *, after: int | None = None) -> Report:
+def validate_while(sources: list[str], happens: Callable[[], object], *, after: int | None = None) -> ValidationReport:
     """`happens` comes after so many spans; after all, if None."""
     sizes: list[int] = []
 

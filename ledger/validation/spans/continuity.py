@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from ledger.state import ProducerLimits
 from ledger.validation.judging.violation import ViolationKind
-from ledger.validation.replay.batches import Facts
+from ledger.validation.spans.batches import Facts
 
+# The producer id of what brokers append themselves: its sequences are the offsets, and it is nobody's to judge.
 BROKER = 0
-"""The producer id of what brokers append themselves: its sequences are the offsets, and it is nobody's to judge."""
 _EXPIRY_MS = ProducerLimits().expiry_ms
 Order = npt.NDArray[np.int64]
 _ODD = tuple(np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
@@ -30,22 +30,22 @@ class Misfit:
     """A batch that does not go on where its queue or producer was."""
 
     kind: ViolationKind
+    # Which of the facts.
     fact: int
-    """Which of the facts."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Continuity:
+    # The facts by queue, each queue's in the order of the log.
     by_queue: Order
-    """The facts by queue, each queue's in the order of the log."""
+    # By producer and queue.
     by_producer: Order
-    """By producer and queue."""
+    # The first fact of each queue.
     queue_heads: Order
-    """The first fact of each queue."""
     producer_heads: Order
+    # Along `by_producer`: whether another producer or queue begins.
     producer_starts: npt.NDArray[np.bool_]
-    """Along `by_producer`: whether another producer or queue begins."""
     queue_starts: npt.NDArray[np.bool_]
     misfits: tuple[Misfit, ...]
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ledger.validation.replay.block import Block, written_in
-from ledger.validation.replay.entries import entries_from
 from ledger.validation.sources.access import Access
 from ledger.validation.sources.replica import LogReplica, Segment
+from ledger.validation.spans.block import SpanBlock, written_in
+from ledger.validation.spans.entries import entries_from
 from store import Header
 from store.log.entry import ALIGNMENT, EntryFlawError
 
@@ -38,7 +38,7 @@ def last_entry(replica: LogReplica, access: Access) -> tuple[int, list[Header]] 
 def last_begun(replica: LogReplica, access: Access) -> int:
     """The base of the last segment that begins with a whole entry; -1 where none does."""
     for segment in reversed(replica.segments):
-        block = Block.read(
+        block = SpanBlock.read(
             access, segment, segment.base, min(segment.end, segment.base + _PIECE), replica.largest_entry
         )
         try:
@@ -65,14 +65,14 @@ def _entries_before(replica: LogReplica, segment: Segment, access: Access, end: 
     for reach in (_PIECE, replica.largest_entry + _PIECE):
         begin = max(segment.base, (end - reach) & -ALIGNMENT)
         upto = min(end + ALIGNMENT, segment.base + segment.length)
-        block = Block.read(access, segment, begin, upto, replica.largest_entry)
+        block = SpanBlock.read(access, segment, begin, upto, replica.largest_entry)
         found = list(_whole(block, begin))
         if found or begin == segment.base:
             return found
     return []
 
 
-def _whole(block: Block, begin: int) -> Iterator[Header]:
+def _whole(block: SpanBlock, begin: int) -> Iterator[Header]:
     position = begin
     while (first := block.next_whole(position)) is not None:
         entries, position = entries_from(block, first.position)

@@ -14,20 +14,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ledger.validation.judging.violation import ViolationKind
-from ledger.validation.replay.pieces import Break, Gap, GapKind, Run, break_between
-from ledger.validation.replay.span_reader import SpanFacts
 from ledger.validation.sources.replica import LogReplica, Segment
+from ledger.validation.spans.pieces import Break, EntryGap, EntryRun, GapKind, break_between
+from ledger.validation.spans.span_reader import SpanFacts
 from store import Tail
 from store.disk.numbered import name_of
 from store.log.entry import chained
 from store.log.grid import Grid
 
-Look = Callable[[int, int, int], Gap]
-"""(which segment, position, end): what lies there, where no whole entry does, as far as `end`. Reads it."""
+# (which segment, position, end): what lies there, where no whole entry does, as far as `end`. Reads it.
+Look = Callable[[int, int, int], EntryGap]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LogFinding:
     """Something that is wrong with a log, or was left behind its end."""
 
     kind: ViolationKind
@@ -45,27 +45,27 @@ class JoinedLog:
 
     replica: LogReplica
     first_index: int | None = None
+    # Of the last entry; what the first one would follow where there is none.
     last: Tail | None = None
-    """Of the last entry; what the first one would follow where there is none."""
+    # Where the log ends. Runs from there on are no part of it.
     end: int = 0
-    """Where the log ends. Runs from there on are no part of it."""
+    # The largest commit that its entries mention.
     known_commit: int = 0
-    """The largest commit that its entries mention."""
     entries: int = 0
     messages: int = 0
+    # Whether all of it could be read.
     is_read: bool = True
-    """Whether all of it could be read."""
-    wrong: list[Place] = field(default_factory=list)
-    torn: list[Place] = field(default_factory=list)
-    """Behind its end, and such as a killed write leaves there; or in the changing end of a node that runs."""
+    wrong: list[LogFinding] = field(default_factory=list)
+    # Behind its end, and such as a killed write leaves there; or in the changing end of a node that runs.
+    torn: list[LogFinding] = field(default_factory=list)
+    # Numbers of spans whose first entry was searched for, and found within another one; and where it really begins.
     misled: list[tuple[int, int]] = field(default_factory=list)
-    """Numbers of spans whose first entry was searched for, and found within another one; and where it really begins."""
+    # Positions of entries that the span calls broken in their chain, and that go on from the right one: the entry
+    # before, which begins the span, says a wrong chain.
     excused: list[int] = field(default_factory=list)
-    """Positions of entries that the span calls broken in their chain, and that go on from the right one: the entry
-    before, which begins the span, says a wrong chain."""
     terms: list[tuple[int, int]] = field(default_factory=list)
+    # (index, position) of the first and the last entry of each run.
     course: list[tuple[int, int]] = field(default_factory=list)
-    """(index, position) of the first and the last entry of each run."""
 
     @property
     def last_index(self) -> int:
@@ -76,13 +76,13 @@ def join(replica: LogReplica, spans: Iterable[SpanFacts], look: Look) -> JoinedL
     """`spans`: all of the replica's that could be read, in any order."""
     ordered = sorted(spans, key=lambda facts: facts.span.begin)
     last_begun = max(map(_begun, ordered), default=-1)
-    joining = Joining(replica, lambda: last_begun, look)
+    joining = SpanJoiner(replica, lambda: last_begun, look)
     for facts in ordered:
         joining.take(facts)
     return joining.finish()
 
 
-class Joining:
+class SpanJoiner:
     """Takes the spans of one replica in the order of their positions."""
 
     def __init__(self, replica: LogReplica, last_begun: Callable[[], int], look: Look) -> None:
@@ -93,15 +93,15 @@ class Joining:
         self._grid = Grid(replica.segment_bytes)
         self._tail = replica.start
         self._due_chain: int | None = None
+        # Entries are missing between the tail and the next one.
         self._lost = False
-        """Entries are missing between the tail and the next one."""
-        self._gap: Gap | None = None
-        """That is open: the next entry closes it."""
+        # That is open: the next entry closes it.
+        self._gap: EntryGap | None = None
         self._segment = -1
+        # What comes now was left behind the end.
         self.has_ended = False
-        """What comes now was left behind the end."""
+        # The span before could not be read.
         self._is_blind = False
-        """The span before could not be read."""
         known = replica.start.index if replica.start is not None else 0
         self.log = JoinedLog(replica, last=replica.start, end=replica.begin, known_commit=known)
 
@@ -123,7 +123,7 @@ class Joining:
             self._lead(facts)
         self._is_blind = False
         for piece in facts.pieces:
-            if isinstance(piece, Gap):
+            if isinstance(piece, EntryGap):
                 self._open(piece)
             else:
                 self._run(piece, facts)
@@ -176,7 +176,7 @@ class Joining:
         if segment.length == due or self._replica.is_running:
             return
         reason = f"the file has {segment.length} bytes, and segments of this log {due}"
-        place = Place(
+        place = LogFinding(
             ViolationKind.DAMAGED_ENTRY, reason, segment.base + min(segment.length, due), None, path=segment.path
         )
         gap = self._gap
@@ -192,25 +192,25 @@ class Joining:
         does, the index there says."""
         return self._grid.base(begin) + self._replica.segment_bytes if begin % self._replica.segment_bytes else begin
 
-    def _missing_segments(self, due: int, base: int) -> Place:
+    def _missing_segments(self, due: int, base: int) -> LogFinding:
         step = self._replica.segment_bytes
         reason = f"the segments from {due} to {base} are missing"
         if due % step or base % step:
             reason = f"segments of {step} bytes do not begin at {base}: had they another size?"
         path = self._replica.segments[0].path.rpartition("/")[0] + "/" + name_of(due)
-        return Place(ViolationKind.MISSING_SEGMENT, reason, due, self._due_index, base, path=path)
+        return LogFinding(ViolationKind.MISSING_SEGMENT, reason, due, self._due_index, base, path=path)
 
     def _lead(self, facts: SpanFacts) -> None:
         """What lies before the span's first entry, which had to be searched for."""
         begin, first = facts.span.begin, facts.pieces[0] if facts.pieces else None
-        found = first.first.position if isinstance(first, Run) else facts.span.end
+        found = first.first.position if isinstance(first, EntryRun) else facts.span.end
         if self._gap is not None:
             if self._gap.kind is GapKind.BLANK and facts.lead is not None and self._gap.junk is None:
                 gap = self._gap
-                self._gap = Gap(gap.kind, gap.position, gap.reason, max(facts.lead[0], gap.position))
+                self._gap = EntryGap(gap.kind, gap.position, gap.reason, max(facts.lead[0], gap.position))
             return
         due = self._due_position(facts)
-        if isinstance(first, Run) and found < due:
+        if isinstance(first, EntryRun) and found < due:
             self.log.misled.append((facts.span.number, due))
         elif due < found and due < facts.span.end:
             self._open(self._look(facts.span.segment, max(due, begin), facts.span.end))
@@ -222,10 +222,10 @@ class Joining:
 
     # -- pieces
 
-    def _open(self, gap: Gap) -> None:
+    def _open(self, gap: EntryGap) -> None:
         self._gap = gap
 
-    def _run(self, run: Run, facts: SpanFacts) -> None:
+    def _run(self, run: EntryRun, facts: SpanFacts) -> None:
         if self._gap is not None:
             self._close(self._gap, run)
             self._gap = None
@@ -249,7 +249,7 @@ class Joining:
         log.course += [(header.index, header.position) for header in (run.first, run.last)]
         log.terms += [each for each in facts.terms if run.first.index <= each[1] <= run.last.index]
 
-    def _judge(self, run: Run, tail: Tail) -> tuple[Break | None, int | None]:
+    def _judge(self, run: EntryRun, tail: Tail) -> tuple[Break | None, int | None]:
         """What is wrong where the run begins, and the chain that its first entry ought to have, if another one."""
         header = run.first
         if not self._lost:
@@ -262,7 +262,7 @@ class Joining:
             return Break(ViolationKind.TERM_FALLS, reason, *place), None
         return None, None
 
-    def _close(self, gap: Gap, run: Run) -> None:
+    def _close(self, gap: EntryGap, run: EntryRun) -> None:
         """An entry follows."""
         if gap.kind is GapKind.BLANK:
             self._close_blank(gap, run)
@@ -270,11 +270,11 @@ class Joining:
             self._wrong(self._damage(gap, run))
             self._lost = True
 
-    def _close_blank(self, gap: Gap, run: Run) -> None:
+    def _close_blank(self, gap: EntryGap, run: EntryRun) -> None:
         path = self._path_of(gap.position)
         due = self._due_index
         reason = f"entries {run.first.index} to {run.last.index} lie behind a blank word"
-        place = Place(ViolationKind.DAMAGED_ENTRY, reason, gap.position, due, run.first.position, None, path)
+        place = LogFinding(ViolationKind.DAMAGED_ENTRY, reason, gap.position, due, run.first.position, None, path)
         says_more = due is not None and run.commit >= due
         if due is not None and not says_more and not self._goes_on_behind(gap.position):
             self.log.torn.append(place)
@@ -282,35 +282,35 @@ class Joining:
             return
         if says_more:
             reason += f", and say that entry {run.commit} was committed"
-        self._wrong(Place(ViolationKind.DAMAGED_ENTRY, reason, gap.position, due, run.first.position, None, path))
+        self._wrong(LogFinding(ViolationKind.DAMAGED_ENTRY, reason, gap.position, due, run.first.position, None, path))
         self._lost = True
 
     def _goes_on_behind(self, position: int) -> bool:
         return self._replica.clean is not None or self._last_begun() > self._grid.base(position)
 
-    def _close_last(self, gap: Gap) -> None:
+    def _close_last(self, gap: EntryGap) -> None:
         """Nothing follows any more."""
         if gap.kind is not GapKind.BLANK:
             self._wrong(self._damage(gap, None))
         elif gap.junk is not None and not self.has_ended:
             self._tell_junk(gap, gap.junk)
 
-    def _tell_junk(self, gap: Gap, junk: int) -> None:
+    def _tell_junk(self, gap: EntryGap, junk: int) -> None:
         """Bytes behind the last entry of a segment."""
         reason = "bytes lie behind the last entry, where all should be blank"
-        place = Place(ViolationKind.NOT_BLANK, reason, junk, self._due_index, path=self._path_of(gap.position))
+        place = LogFinding(ViolationKind.NOT_BLANK, reason, junk, self._due_index, path=self._path_of(gap.position))
         if self._goes_on_behind(gap.position):
             self._wrong(place)
         else:
             self.log.torn.append(place)
 
-    def _damage(self, gap: Gap, run: Run | None) -> Place:
+    def _damage(self, gap: EntryGap, run: EntryRun | None) -> LogFinding:
         kind = ViolationKind.UNKNOWN_ENTRY if gap.kind is GapKind.UNKNOWN else ViolationKind.DAMAGED_ENTRY
         due, path = self._due_index, self._path_of(gap.position)
         if run is None:
-            return Place(kind, gap.reason, gap.position, due, path=path)
+            return LogFinding(kind, gap.reason, gap.position, due, path=path)
         last = run.first.index - 1 if due is not None and run.first.index > due else None
-        return Place(kind, gap.reason, gap.position, due, run.first.position, last, path)
+        return LogFinding(kind, gap.reason, gap.position, due, run.first.position, last, path)
 
     def _compare_clean(self) -> None:
         clean, tail = self._replica.clean, self._tail
@@ -324,11 +324,11 @@ class Joining:
             found = "its last entry is another one now"
         first, index = min(tail.end, clean.end), min(tail.index, clean.last_index) + 1
         reason = f"{stopped}, {found}"
-        self._wrong(Place(ViolationKind.LOG_CUT, reason, first, index, path=self._path_of(max(0, first - 1))))
+        self._wrong(LogFinding(ViolationKind.LOG_CUT, reason, first, index, path=self._path_of(max(0, first - 1))))
 
     # -- what is said of it
 
-    def _wrong(self, place: Place) -> None:
+    def _wrong(self, place: LogFinding) -> None:
         """Of a running replica, what lies where bytes may still be replaced is told, and no violation."""
         if self._replica.is_running and place.position >= self._replica.settled:
             self.log.torn.append(place)
@@ -347,9 +347,9 @@ class Joining:
 def _begun(facts: SpanFacts) -> int:
     """The base of the segment at whose beginning the span has an entry; -1 where it has none there."""
     first = facts.pieces[0] if facts.pieces else None
-    at_begin = isinstance(first, Run) and facts.span.is_exact and first.first.position == facts.span.begin
+    at_begin = isinstance(first, EntryRun) and facts.span.is_exact and first.first.position == facts.span.begin
     return facts.span.begin if at_begin else -1
 
 
-def _place_of(found: Break, path: str | None) -> Place:
-    return Place(found.kind, found.reason, found.position, found.index, found.end, found.last_index, path)
+def _place_of(found: Break, path: str | None) -> LogFinding:
+    return LogFinding(found.kind, found.reason, found.position, found.index, found.end, found.last_index, path)

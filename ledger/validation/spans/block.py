@@ -23,13 +23,13 @@ from store.log.log_files import SegmentFile
 from store.log.segment_view import SegmentView
 
 Words = npt.NDArray[np.uint64]
+# Read behind the end together with the rest: most entries that cross it end there.
 _AHEAD = 128 << 10
-"""Read behind the end together with the rest: most entries that cross it end there."""
+# Words that are looked at together for the beginning of an entry.
 _SEARCHED = 32 << 10
-"""Words that are looked at together for the beginning of an entry."""
 
 
-class Block:
+class SpanBlock:
     """Bytes [begin, end) of a log, and some behind. Positions are those of the log."""
 
     def __init__(self, access: Access, segment: Segment, begin: int, end: int, largest: int, data: bytes) -> None:
@@ -37,16 +37,16 @@ class Block:
         self.largest = largest
         self.segment = segment
         self.begin = begin
+        # Behind it, no entry of this block begins.
         self.end = end
-        """Behind it, no entry of this block begins."""
         self._set(data)
 
     @staticmethod
-    def read(access: Access, segment: Segment, begin: int, end: int, largest: int) -> Block:
+    def read(access: Access, segment: Segment, begin: int, end: int, largest: int) -> SpanBlock:
         """`largest`: of an entry, in bytes. Raises SourceError, SegmentGoneError."""
         upto = min(end + _AHEAD, segment.base + segment.length)
         data = access.read(segment, begin, upto)
-        return Block(access, segment, begin, min(end, begin + len(data)), largest, data)
+        return SpanBlock(access, segment, begin, min(end, begin + len(data)), largest, data)
 
     def _set(self, data: bytes) -> None:
         self.data = data

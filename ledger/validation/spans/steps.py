@@ -23,10 +23,10 @@ from ledger.batch.header import HEADERS
 from ledger.errors import LedgerError
 from ledger.retries import place_before
 from ledger.state.sequence import REMEMBERED_BATCHES
-from ledger.validation.replay.batches import Facts, body_of
-from ledger.validation.replay.block import Block
-from ledger.validation.replay.continuity import BROKER, Continuity
-from ledger.validation.replay.entries import Entries
+from ledger.validation.spans.batches import Facts, body_of
+from ledger.validation.spans.block import SpanBlock
+from ledger.validation.spans.continuity import BROKER, Continuity
+from ledger.validation.spans.entries import Entries
 from store import Kind, Tail
 from store.log.entry import HEADER_SIZE
 
@@ -48,8 +48,8 @@ class RunEnds:
 
 @dataclass(frozen=True, slots=True)
 class BatchesApplied:
+    # Those that count.
     facts: Facts
-    """Those that count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +75,21 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class StateCut:
     index: int
+    # Of the entry there.
     tail: Tail
-    """Of the entry there."""
+    # No entry of the run is missing before it: else its place is known, and the state there is not.
     is_reached: bool = True
-    """No entry of the run is missing before it: else its place is known, and the state there is not."""
 
 
-Step = RunBegins | RunEnds | BatchesApplied | CommandApplied | Configured | Moved | Cut
-_Boundary = CommandApplied | Configured | Moved | Cut
+Step = RunBegins | RunEnds | BatchesApplied | CommandApplied | Configured | Moved | StateCut
+_Boundary = CommandApplied | Configured | Moved | StateCut
 
 
-def steps_of(block: Block, entries: Entries, facts: Facts, continuity: Continuity, cuts: Sequence[int]) -> list[Step]:
+def steps_of(
+    block: SpanBlock, entries: Entries, facts: Facts, continuity: Continuity, cuts: Sequence[int]
+) -> list[Step]:
     """`cuts`: ascending."""
     first, last = int(entries.rows["index"][0]), int(entries.rows["index"][-1])
     inside = [_cut(entries, cut) for cut in cuts if first <= cut <= last]
@@ -116,19 +118,19 @@ def steps_of(block: Block, entries: Entries, facts: Facts, continuity: Continuit
     return steps
 
 
-def _cut(entries: Entries, index: int) -> Cut | None:
+def _cut(entries: Entries, index: int) -> StateCut | None:
     """At that entry, if it is here."""
     places = np.flatnonzero(entries.rows["index"] == np.uint64(index))
     if not len(places):
         return None
     header = entries.header(int(places[0]))
-    return Cut(index, Tail.of(header), is_reached=index == int(entries.rows["index"][0]) + int(places[0]))
+    return StateCut(index, Tail.of(header), is_reached=index == int(entries.rows["index"][0]) + int(places[0]))
 
 
 def _edge(boundary: _Boundary) -> int:
     """Twice its index, and a little more where the entry of that index itself comes before: so that all can be
     compared with batches, which stand at twice their index and one."""
-    return boundary.index * 2 + (2 if isinstance(boundary, Cut) else 0)
+    return boundary.index * 2 + (2 if isinstance(boundary, StateCut) else 0)
 
 
 def _kept(part: np.ndarray, continuity: Continuity) -> np.ndarray:
@@ -143,7 +145,7 @@ def _kept(part: np.ndarray, continuity: Continuity) -> np.ndarray:
     return np.sort(order[from_behind <= REMEMBERED_BATCHES])
 
 
-def _boundaries(block: Block, entries: Entries, facts: Facts, cuts: Sequence[Cut]) -> list[_Boundary]:
+def _boundaries(block: SpanBlock, entries: Entries, facts: Facts, cuts: Sequence[StateCut]) -> list[_Boundary]:
     found: list[_Boundary] = [*cuts]
     for number in np.flatnonzero((entries.rows["kind"] == Kind.COMMAND) | (entries.rows["kind"] == Kind.CONFIGURATION)):
         header, at = entries.header(int(number)), int(entries.at[number])
