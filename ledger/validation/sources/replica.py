@@ -1,10 +1,10 @@
-"""What is to be validated: replicas of logs, and the spans of bytes that they are read in.
+"""Replicas, their segments, and the spans of bytes in which they are read, as plain values.
 
     segment  | entry | entry | en|try | entry | entr|y | entry | blank         |
     spans    [ 0               ) [ 1                ) [ 2                       )
 
-An entry belongs to the span in which it begins, wherever it ends; so spans can be cut at any multiple of 8, without
-reading, and be read in any order and anywhere. All of this is plain values, to be sent to whoever reads.
+An entry belongs to the span in which it begins. Therefore spans can be planned without reading the log, and can be read
+in any order and on any machine.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Segment:
 
     @property
     def end(self) -> int:
-        """Position behind the last byte that is to be read."""
+        """The position after the last byte that is read."""
         return self.base + self.length - self.unwritten
 
 
 @dataclass(frozen=True, slots=True)
 class LogReplica:
-    """One shard's log at one source, as it was when the validation began."""
+    """The log of one shard at one source, as it was at the start of the validation."""
 
     # Among all replicas of the validation.
     number: int

@@ -1,10 +1,10 @@
-"""Reads one span: the bytes in, everything that can be told of them alone out.
+"""Reads one span of a log, and finds everything that its bytes alone can show.
 
     bytes ─> runs of whole entries and gaps ─> of each run: does it hold together?  sums of windows, steps for the
              (entries.py, pieces.py)           (run_check, batches, continuity)     replay, units, keys
 
-This is all the work there is, and it needs no other span; so it is done wherever the bytes are nearest, in any order,
-by one process or by a hundred. What is left for others is small, and a matter of how spans join.
+This is almost all the work of a validation. A span is read without other spans; therefore spans can be read in any
+order, by one process or by many machines. Joining the spans is little work.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from store.log.grid import Grid
 
 @dataclass(slots=True)
 class SpanFacts:
-    """What one span holds."""
+    """What was found in one span."""
 
     span: ReplicaSpan
     pieces: list[Piece] = field(default_factory=list)
-    # Before its first entry, where that had to be searched for: the first and last byte that is not zero.
+    # The first and the last byte that is not zero before the first entry, if that entry was searched for.
     lead: tuple[int, int] | None = None
     breaks: list[Break] = field(default_factory=list)
     misfits: list[PlacedMisfit] = field(default_factory=list)
@@ -54,7 +54,7 @@ class SpanFacts:
     absent_keys: list[WrongKeys] = field(default_factory=list)
     # Of `breaks`, `misfits`, `wrong_positions`, `wrong_units` and `wrong_keys`.
     bound: Bound = field(default_factory=Bound)
-    # (term, index) where another term begins.
+    # Each term with the index at which it begins.
     terms: list[tuple[int, int]] = field(default_factory=list)
     first_index: int = 0
     last_index: int = 0
@@ -63,14 +63,14 @@ class SpanFacts:
     units: int = 0
     keys: int = 0
     bytes: int = 0
-    # Its segment was dropped by retention meanwhile.
+    # Retention has removed the segment meanwhile.
     is_gone: bool = False
-    # Why it could not be read.
+    # Why the span could not be read; empty if it was read.
     unread: str = ""
 
     @property
     def findings(self) -> int:
-        """How many things are wrong in it, as far as it knows alone."""
+        """The number of faults that this span alone shows."""
         gaps = [piece for piece in self.pieces if isinstance(piece, EntryGap) and piece.kind is not GapKind.BLANK]
         beside = len(self.wrong_positions) + len(self.wrong_units) + len(self.wrong_keys)
         inside = len(self.breaks) + len(self.misfits) + beside
@@ -78,8 +78,10 @@ class SpanFacts:
 
 
 def read_span(replica: LogReplica, span: ReplicaSpan, access: Access, cuts: Sequence[int]) -> SpanFacts:
-    """`cuts`: indexes at which the replay is to tell the state, ascending. Whatever keeps the span from being read is
-    in what is returned."""
+    """Read a span and return what was found. The result also says why the span could not be read.
+
+    `cuts` are the indexes at which the replay keeps the state, in ascending order.
+    """
     facts = SpanFacts(span, bytes=span.end - span.begin)
     try:
         segment = replica.segments[span.segment]
@@ -99,7 +101,7 @@ def read_span(replica: LogReplica, span: ReplicaSpan, access: Access, cuts: Sequ
 
 
 def runs_in(block: SpanBlock, position: int | None) -> Iterator[Entries | EntryGap]:
-    """The pieces of a block, from `position` on; from the first entry that is found, where there is none."""
+    """Yield the pieces of a block from `position` on. None: from the first entry that is found."""
     if position is None:
         found = block.next_whole(block.begin)
         if found is None:
@@ -119,7 +121,7 @@ def runs_in(block: SpanBlock, position: int | None) -> Iterator[Entries | EntryG
 
 
 def look(block: SpanBlock, position: int) -> tuple[EntryGap, int | None]:
-    """What lies there, where no whole entry does; and where the next one is in this block."""
+    """Return the gap at `position`, where no whole entry is, and the position of the next entry in this block."""
     at = position - block.begin
     if entry.is_blank(block.view, at):
         junk = block.blank_from(position)

@@ -1,14 +1,13 @@
-"""The steps by which a run of entries changes the replicated state: everything of it that a replay needs.
+"""The steps by which a run of entries changes the replicated state. A replay needs nothing else of the run.
 
     entries   batch batch batch ... batch  command  batch batch ... batch   cut   batch ...
     steps     [the last few of each      ] command  [the last few         ] cut   [...
 
-The state remembers of a producer in a queue no more than its last few batches, and of a queue its end; so between two
-commands all but these few batches may be left out, and of all that leaders accept the state comes out the same
-(test_steps.py holds that; a log that holds what none accepts is violated anyway). So a replay costs what commands and
-producers cost, not what entries do.
+The state remembers only the last few batches of a producer in a queue, and the end of a queue. Therefore all other
+batches between two commands are left out, and the replayed state is the same (tests/ledger/validation/test_steps.py). A replay
+thus costs time for each command and producer, and not for each entry.
 
-A *cut* is an index at which the state is to be told: where a snapshot is that says what it was there.
+A *cut* is an index at which the digest of the state is kept, because a snapshot exists there.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from store.log.entry import HEADER_SIZE
 
 @dataclass(frozen=True, slots=True)
 class RunBegins:
-    """Entries `index` and on, one behind the other. The facts are the first ones of each queue and producer."""
+    """A run begins at entry `index`. The facts are the first batches of each queue and producer in the run."""
 
     index: int
     position: int
@@ -48,7 +47,7 @@ class RunEnds:
 
 @dataclass(frozen=True, slots=True)
 class BatchesApplied:
-    # Those that count.
+    # The batches that the replay applies.
     facts: Facts
 
 
@@ -67,7 +66,7 @@ class Configured:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A batch of the broker's own: the message was elsewhere before."""
+    """A batch of the broker itself: it moves a message to a retry topic or to the dead letters."""
 
     index: int
     topic_id: int

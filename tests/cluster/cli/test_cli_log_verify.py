@@ -104,7 +104,7 @@ def test_a_flipped_bit_in_an_entry(node: StoppedNode, verify: Verify, field: str
     assert place(flaws[0]) == ("damage", str(path), position, index, again)
     behind = [flaw for flaw in flaws[1:] if flaw["path"].startswith(str(node.log))]
     # The very last entry is also missing to the mark of the orderly stop.
-    assert (len(behind) == 1 and "stopped in order" in behind[0]["reason"]) if index == 41 else not behind
+    assert (len(behind) == 1 and "the last orderly stop" in behind[0]["reason"]) if index == 41 else not behind
     assert log["entries"] == (41 if field == "chain" else 40)
 
 
@@ -145,11 +145,11 @@ def test_the_last_segment_is_missing(node: StoppedNode, verify: Verify) -> None:
     status, flaws, _ = verify(node.path)
     assert status == 1
     assert flaws[0]["index"] == lost.index
-    assert "stopped in order" in flaws[0]["reason"]
+    assert "the last orderly stop" in flaws[0]["reason"]
     status, flaws, _ = verify(node.killed().path)
     assert status == 1
     assert {flaw["path"] for flaw in flaws} == {str(node.units(0)), str(node.units(1)), str(key_files(node)[1])}
-    assert "messages that the log does not have" in flaws[0]["reason"]
+    assert "the log has no messages for the units" in flaws[0]["reason"]
 
 
 def test_an_old_copy_of_a_segment(node: StoppedNode, tmp_path: Path, verify: Verify) -> None:
