@@ -4,8 +4,8 @@
     steps     [the last few of each      ] command  [the last few         ] cut   [...
 
 The state remembers only the last few batches of a producer in a queue, and the end of a queue. Therefore all other
-batches between two commands are left out, and the replayed state is the same (tests/ledger/validation/test_steps.py). A replay
-thus costs time for each command and producer, and not for each entry.
+batches between two commands are left out, and the replayed state is the same (tests/ledger/validation/test_steps.py).
+A replay thus costs time for each command and producer, and not for each entry.
 
 A *cut* is an index at which the digest of the state is kept, because a snapshot exists there.
 """
