@@ -198,7 +198,7 @@ def test_a_shortened_segment(node: StoppedNode, verify: Verify) -> None:
     status, flaws, _ = verify(node.path)
     assert status == 1
     assert place(flaws[0])[:3] == ("damage", str(path), SEGMENT + 1000)
-    assert f"1000 bytes, and segments of this log {SEGMENT}" in flaws[0]["reason"]
+    assert f"1000 bytes, but segments of this log have {SEGMENT}" in flaws[0]["reason"]
 
 
 class TestUnits:
