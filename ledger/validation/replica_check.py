@@ -169,8 +169,8 @@ class _Reading:
         path = Path(self._replica.segments[facts.span.segment].path)
         for kind, count in left_out_of(facts, self._replica, bounds).items():
             if kind not in _OF_THE_STATE:
-                where = "in this part of the log or its indexes"
-                reason = f"{count:,} more faults of the kind '{kind}' {where} are only counted"
+                where = "all in this part of the log or of its indexes"
+                reason = f"{count:,} more faults of the kind '{kind}' are only counted, {where}"
                 yield Flaw(FlawKind.DAMAGE, path, facts.span.begin, None, reason, facts.span.end)
 
     @property

@@ -63,7 +63,7 @@ def test_the_check_of_one_replica_tells_the_first_ones_and_how_many_more_there_a
     flaws = list(check_replica(place, checked))
     counted = [flaw for flaw in flaws if "only counted" in flaw.reason]
     more = COUNTS[ViolationKind.DAMAGED_BATCH] - MAX_TOLD
-    assert [flaw.reason.split(" are ")[0] for flaw in counted] == [f"{more:,} more of the kind 'damaged batch'"]
+    assert [flaw.reason.split(" are ")[0] for flaw in counted] == [f"{more:,} more faults of the kind 'damaged batch'"]
     assert len(flaws) == MAX_TOLD + UNITS + 1
     assert checked.kinds == {FlawKind.DAMAGE}
 

@@ -91,7 +91,7 @@ def test_a_shard_of_another_cluster_among_the_shards_of_a_node_is_told(cluster: 
     report = validate(cluster.sources, PlainEngine())
     assert report.status == NOT_JUDGED
     (why,) = report.not_judged
-    assert "shard 1 is of cluster 'another', and the node of cluster 'test'" in why
+    assert "shard 1 belongs to cluster 'another', and the node to cluster 'test'" in why
     assert cluster.sources[0] in why
 
 
