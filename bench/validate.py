@@ -25,7 +25,7 @@ from bench.tables import options, show
 from ledger.batch import encode, tag_hashes
 from ledger.v1 import command_pb2
 from ledger.validation.judging.plain_engine import PlainEngine
-from ledger.validation.report.report import Report
+from ledger.validation.report.report import ValidationReport
 from ledger.validation.sources.access import FileAccess
 from ledger.validation.sources.replica import SPAN_BYTES
 from ledger.validation.sources.sources import open_sources
@@ -132,7 +132,7 @@ class Row:
     """Of the processor's time."""
 
 
-def judged(sources: list[str], engine: str) -> Report:
+def judged(sources: list[str], engine: str) -> ValidationReport:
     if engine == "plain":
         return validate(sources, PlainEngine())
     from ledger.spark.session import spark_session

@@ -1,8 +1,21 @@
-"""The command line, `ledgermq`.
+"""The command line `ledgermq`: the list of its commands, and what happens when a command fails.
 
-A person sees one sentence when something goes wrong, and a program sees data alone on standard output and a status: 0
-done, 1 it failed, 2 wrong usage, 130 interrupted. Both are settled here, in `main`; a command just raises. Commands
-are loaded when they are called, so `ledgermq --help` is quick, and works where only the clients are installed.
+__init__.py   `_COMMANDS`, the list of commands; `main`, which runs one command and sets the exit status
+options.py    options that several commands share: --bootstrap, --format, --shard, --data
+output.py     tables, JSON and sentences for the terminal
+failure.py    which errors are printed as one sentence
+question.py   asks the user before data is deleted
+cluster/, topics/, groups/, messages/, log/, validation/, servers/, local/, bench/: one folder for each noun
+
+To add a command to a group such as `ledgermq topic`, write a function with `@topic.command()` in the module of that
+group. To add a command below `ledgermq` itself, write a click command in a module of one of these folders and add a
+line to `_COMMANDS`. A distribution outside this package adds its commands with the entry point group
+`ledgermq.commands`: each entry point loads a `CommandEntry` (chaos/commands.py shows how).
+
+Commands write data to standard output, and everything else to standard error. A command reports a failure by raising an
+exception; `main` prints it as one sentence. The exit status is 0 for success, 1 for a failure, 2 for wrong usage and
+130 for an interrupt with Ctrl-C; what a command function returns overrides it. A command's module is imported only when
+the command runs. Therefore `ledgermq --help` is fast, and works where only the client packages are installed.
 """
 
 from __future__ import annotations
@@ -25,11 +38,11 @@ INTERRUPTED = 130
 
 
 class _ReaderLeftError(Exception):
-    """Whoever read our standard output has closed it."""
+    """The process that reads our standard output has closed it."""
 
 
 class CommandEntry(NamedTuple):
-    """Where a command is, and what it is for: known without loading it."""
+    """The module and the function of a command, and its line in `ledgermq --help`."""
 
     module: str
     name: str
@@ -37,36 +50,36 @@ class CommandEntry(NamedTuple):
 
 
 _COMMANDS = {
-    "dev": CommandEntry("cluster.cli.local.dev", "dev", "A local cluster: start, status, stop, purge."),
+    "dev": CommandEntry("cluster.cli.local.dev", "dev", "Run a local cluster: start, status, add-node, stop, purge."),
     "server": CommandEntry("cluster.cli.servers.server", "server", "Run one node."),
-    "topic": CommandEntry("cluster.cli.topics.topic", "topic", "Topics: create, list, describe; offsets by time."),
+    "topic": CommandEntry("cluster.cli.topics.topic", "topic", "Create, alter, delete, list and describe topics."),
     "produce": CommandEntry(
-        "cluster.cli.messages.produce", "produce", "Send lines of a file or of standard input to a topic."
+        "cluster.cli.messages.produce", "produce", "Send the lines of a file or of standard input."
     ),
     "message": CommandEntry(
-        "cluster.cli.messages.message", "message", "Single messages: get one by its place, query by key."
+        "cluster.cli.messages.message", "message", "Get one message by its offset, or find messages by key."
     ),
-    "consume": CommandEntry("cluster.cli.messages.consume", "consume", "Write a topic's messages to standard output."),
-    "group": CommandEntry("cluster.cli.groups.group", "group", "Consumer groups: list, describe, reset, delete."),
-    "dlq": CommandEntry("cluster.cli.groups.dlq", "dlq", "Dead letters of a consumer group: list, resend."),
+    "consume": CommandEntry("cluster.cli.messages.consume", "consume", "Print the messages of a topic."),
+    "group": CommandEntry("cluster.cli.groups.group", "group", "List, describe, reset and delete consumer groups."),
+    "dlq": CommandEntry("cluster.cli.groups.dlq", "dlq", "List or resend the dead letters of a consumer group."),
     "cluster": CommandEntry(
-        "cluster.cli.cluster.command", "cluster", "How a cluster's nodes are; members, leader, what is kept."
+        "cluster.cli.cluster.command", "cluster", "Show and change nodes, shards, leaders and the log start."
     ),
-    "nameserver": CommandEntry("cluster.cli.servers.nameserver", "nameserver", "Run a name server; see what it knows."),
-    "log": CommandEntry("cluster.cli.log.command", "log", "Look at a node's log on the disk: dump, verify, diff."),
+    "nameserver": CommandEntry(
+        "cluster.cli.servers.nameserver", "nameserver", "Run a name server, or show its routes."
+    ),
+    "log": CommandEntry("cluster.cli.log.command", "log", "Read a node's log files: dump, verify, diff."),
     "bench": CommandEntry(
-        "cluster.cli.bench.command", "bench", "Measure a cluster: produce, consume, e2e, failover, idle."
+        "cluster.cli.bench.command", "bench", "Measure throughput, latency and failover of a cluster."
     ),
     "validate": CommandEntry(
-        "cluster.cli.validation.validate", "validate", "Prove from the bytes that replicas agree."
+        "cluster.cli.validation.validate", "validate", "Check that replicas agree, from the bytes of their logs."
     ),
-    "demo": CommandEntry(
-        "cluster.cli.local.demo", "demo", "Three nodes, a real corpus, a killed leader, and a verdict."
-    ),
+    "demo": CommandEntry("cluster.cli.local.demo", "demo", "Send a corpus, kill the leader, and check every line."),
 }
 
+# The entry points in this group add commands of packages that this package does not import. Each loads a CommandEntry.
 _MORE_COMMANDS = "ledgermq.commands"
-"""The group of entry points, each an `Entry`, of parts that this one must not know."""
 
 
 def _all_commands() -> dict[str, CommandEntry]:
@@ -74,7 +87,7 @@ def _all_commands() -> dict[str, CommandEntry]:
 
 
 class _LazyGroup(click.Group):
-    """A group whose commands are imported when they are needed; their one-line helps stand above."""
+    """A group that imports a command when the command is called. `_COMMANDS` has the help lines."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_all_commands())
@@ -107,16 +120,23 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Show it.")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 def ledgermq() -> None:
-    """A message queue whose log is a Raft log.
+    """A replicated message queue whose log is a Raft log.
 
-    Start with `ledgermq dev start`, or see it at work with `ledgermq demo`.
+    To begin, start a local cluster with `ledgermq dev start`, or run `ledgermq demo`.
     """
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line and exits with its status."""
+    """Run the command that `arguments` name (None: those of the process), and exit with its status."""
     prefer_older_engine()
     keep_large_buffers()
     sys.exit(_run(arguments))
@@ -144,13 +164,13 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _reader_left() -> int:
-    # `ledgermq consume t | head`: whoever read has what it wanted. The interpreter must not flush into the pipe again.
+    # `ledgermq consume t | head`: `head` has read enough. At exit the interpreter must not flush into the closed pipe.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
 def _sentence(error: Exception) -> str | None:
-    """What to tell a person, None for an error that only a programmer can do something about."""
+    """Return the sentence that the user sees, or None for a bug, which keeps its traceback."""
     from cluster.cli.failure import sentence
 
     return sentence(error)

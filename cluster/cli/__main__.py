@@ -1,4 +1,4 @@
-"""`python -m cluster.cli`: the same as `ledgermq`, for where the script is not on the PATH."""
+"""`python -m cluster.cli` does the same as `ledgermq`, which may not be on the PATH."""
 
 from cluster.cli import main
 

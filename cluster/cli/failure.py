@@ -1,7 +1,4 @@
-"""Which errors a person is told in one sentence; all others are bugs and keep their traceback.
-
-It must not import more than it has to: it is loaded when a command has failed.
-"""
+"""Which errors the command line prints as one sentence. All other errors are bugs and keep their traceback."""
 
 from __future__ import annotations
 
@@ -12,11 +9,11 @@ from ledger.errors import LedgerError, told_of
 
 
 class CommandError(Exception):
-    """A command cannot do what was asked; the message is for a person."""
+    """A command cannot do what the user asked for. The message is printed as it is."""
 
 
 def sentence(error: Exception) -> str | None:
-    """The sentence for an operating error, None for anything else."""
+    """Return the sentence for an operating error, or None for a bug."""
     if isinstance(error, DevError | DemoError | BenchError | CommandError):
         return str(error)
     return told_of(error) if isinstance(error, LedgerError | OSError) else None

@@ -1,6 +1,7 @@
-"""Options that several commands share, and how they find a cluster when none is named.
+"""Options and value types that several commands share.
 
-On the command line, then in LEDGERMQ_BOOTSTRAP, then the local cluster of this directory, if it runs.
+A command finds its cluster by --bootstrap, else by the variable LEDGERMQ_BOOTSTRAP. Without either, a command uses the
+local cluster of the current directory (`ledgermq dev start`), if that cluster runs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from cluster.local.processes import DEFAULT_DIRECTORY, DevCluster
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-# A person waits less patiently than a program.
+# Shorter than the default of the clients (30 s), because a person waits.
 REQUEST_TIMEOUT_MS = 10_000
 BOOTSTRAP_VARIABLE = "LEDGERMQ_BOOTSTRAP"
 
@@ -28,12 +29,12 @@ def _find_cluster(ctx: click.Context, parameter: click.Parameter, given: str | N
     cluster = DevCluster(DEFAULT_DIRECTORY)
     if not cluster.exists:
         raise click.UsageError(
-            f"no cluster named: give --bootstrap HOST:PORT, set {BOOTSTRAP_VARIABLE}, "
+            f"no cluster is named: give --bootstrap HOST:PORT, set {BOOTSTRAP_VARIABLE}, "
             "or start a local one with `ledgermq dev start`"
         )
     if not cluster.running:
         raise click.UsageError(
-            f"no cluster named, and the local one in {DEFAULT_DIRECTORY} does not run: start it with "
+            f"no cluster is named, and the local cluster in {DEFAULT_DIRECTORY} does not run: start it with "
             f"`ledgermq dev start`, give --bootstrap HOST:PORT, or set {BOOTSTRAP_VARIABLE}"
         )
     return cluster.bootstrap
@@ -51,7 +52,8 @@ bootstrap_option: Callable[[Command], Command] = click.option(
     metavar="HOST:PORT,...",
     envvar=BOOTSTRAP_VARIABLE,
     callback=_find_cluster,
-    help=f"Some of the cluster's nodes.  [default: ${BOOTSTRAP_VARIABLE}, or the local cluster here]",
+    help="Addresses of one or more nodes, or of name servers.  "
+    f"[default: ${BOOTSTRAP_VARIABLE}, or the local cluster of this directory]",
 )
 
 format_option: Callable[[Command], Command] = click.option(
@@ -60,24 +62,24 @@ format_option: Callable[[Command], Command] = click.option(
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="For people, or for programs.",
+    help="Output format: text for people, json for programs.",
 )
 
 
 def shard_option(default: str) -> Callable[[Command], Command]:
-    """`default`: what is meant without it, in words."""
+    """Return the option --shard. `default` is the help text's description of what happens without the option."""
     option = click.option(
-        "--shard", type=click.IntRange(0, 63), default=None, help=f"Of this shard alone.  [default: {default}]"
+        "--shard", type=click.IntRange(0, 63), default=None, help=f"Number of the shard.  [default: {default}]"
     )
     return lambda command: option(renamed_option("--group", "--shard")(command))
 
 
 def renamed_option(old: str, new: str) -> Callable[[Command], Command]:
-    """An option of an earlier version, hidden: a command that is given it fails with the option's new name."""
+    """Return a hidden option with the name that an earlier version used. A command with it fails and names `new`."""
 
     def refuse(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
         if value is not None:
-            raise click.UsageError(f"{old} has another name now: use {new}")
+            raise click.UsageError(f"{old} was renamed: use {new}")
 
     return click.option(old, hidden=True, expose_value=False, callback=refuse)
 
@@ -87,12 +89,12 @@ data_option: Callable[[Command], Command] = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     default=DEFAULT_DIRECTORY,
     show_default=True,
-    help="The cluster's directory.",
+    help="Directory of the cluster.",
 )
 
 
 class Moment(click.ParamType[datetime]):
-    """A date and time in the form of ISO 8601, in UTC where it names no zone; or milliseconds since 1970."""
+    """A date and time as in ISO 8601 (UTC if it has no time zone), or milliseconds since 1970."""
 
     name = "time"
 
@@ -105,19 +107,23 @@ class Moment(click.ParamType[datetime]):
             moment = datetime.fromisoformat(value)
             moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         except (ValueError, OverflowError, OSError):
-            self.fail(f"{value!r} is no time: give one as in 2026-11-21T08:30:00Z, or in ms since 1970", param, ctx)
+            self.fail(
+                f"{value!r} is not a time: give a time such as 2026-11-21T08:30:00Z, or milliseconds since 1970",
+                param,
+                ctx,
+            )
         if moment.year < 1970:
-            self.fail(f"{value!r} lies before 1970", param, ctx)
+            self.fail(f"{value!r} lies before 1970: give a later time", param, ctx)
         return moment
 
 
 def moment_text(ms: int) -> str:
-    """Milliseconds since 1970 in the form that `Moment` reads."""
+    """Return the time `ms` (milliseconds since 1970) in the form that `Moment` reads."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Separator(click.ParamType[bytes]):
-    """What separates lines or fields; not empty. Escapes as in Python (\\t, \\0, \\x1f) are understood."""
+    """A separator of lines or fields: one character or more, with escapes as in Python (\\t, \\0, \\x1f)."""
 
     name = "text"
 
@@ -127,7 +133,7 @@ class Separator(click.ParamType[bytes]):
         try:
             separator = value.encode("latin-1", "backslashreplace").decode("unicode_escape").encode("utf-8")
         except UnicodeDecodeError:
-            self.fail(f"{value!r} ends within an escape", param, ctx)
+            self.fail(f"{value!r} has an incomplete or unknown escape: write \\\\ for a backslash", param, ctx)
         if not separator:
-            self.fail("it must not be empty", param, ctx)
+            self.fail("the separator must not be empty: give one character or more", param, ctx)
         return bytes(separator)

@@ -1,7 +1,7 @@
-"""What commands write: data on standard output, everything else on standard error.
+"""How commands print: data to standard output, sentences for the user to standard error.
 
-The same rows are a table for a person and JSON for a program. Colours are for terminals only, and never where
-NO_COLOR is set (rich sees to that); a table in a pipe is as wide as it needs to be.
+Colours appear only on a terminal, and never if NO_COLOR is set (the library rich checks that). In a pipe or a file, a
+table is as wide as its content.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 _WIDE = 10_000
-# The words that a table shows in colour, whatever column they stand in.
+# Words that a table prints in colour, in any column.
 _STYLES = {
     "leader": "bold green",
     "follower": "green",
@@ -37,31 +37,32 @@ _STYLES = {
 
 
 def data_console() -> Console:
-    """Standard output."""
+    """Return a console that writes to standard output."""
     return _console(stderr=False)
 
 
 def note_console() -> Console:
-    """Standard error."""
+    """Return a console that writes to standard error."""
     return _console(stderr=True)
 
 
 def say(sentence: str) -> None:
-    """Tells a person something that is not data."""
+    """Print a sentence for the user to standard error."""
     note_console().print(sentence, soft_wrap=True)
 
 
 def counted(number: int, noun: str) -> str:
-    """ "1 message", "2,000 messages"."""
+    """Return a number and its noun, as in "1 message" or "2,000 messages"."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def print_json(value: Any) -> None:
+    """Print one indented JSON value to standard output. Values without a JSON form are printed as text."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Rows under column names. Numbers stand to the right; None is shown as a dash."""
+    """Print rows below column names. Columns of numbers are aligned to the right; None is printed as a dash."""
     rows = [list(row) for row in rows]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
@@ -73,7 +74,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def show(renderable: RenderableType, console: Console) -> None:
-    """Prints it; in a pipe without the blanks that pad the last column."""
+    """Print to the console. In a pipe or a file, lines are printed without trailing blanks."""
     if console.is_terminal:
         console.print(renderable)
         return

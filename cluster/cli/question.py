@@ -1,4 +1,4 @@
-"""A question to be answered before something goes for good."""
+"""Asks the user before data is deleted for good."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from cluster.cli.failure import CommandError
 
 
 def ask(question: str) -> None:
-    """Raises CommandError unless somebody says yes."""
+    """Ask on the terminal. Raises CommandError unless the answer is yes; without a terminal the answer is no."""
     try:
         agreed = click.confirm(question, err=True)
-    except click.Abort:  # nobody is there to answer
+    except click.Abort:  # standard input has ended, so there is no answer
         agreed = False
     if not agreed:
-        raise CommandError("nothing was deleted: answer y, or give --yes")
+        raise CommandError("nothing was deleted: answer y to delete, or give --yes")

@@ -1,157 +1,192 @@
-"""Where replicas of one log part.
+"""`ledgermq log diff`: compares the logs of replicas, two by two.
 
-    A  1 2 3 4 5 6 7        A is a prefix of C; B parts from both at 6
+    A  1 2 3 4 5 6 7        A is a prefix of C; B diverges from A and from C at entry 6
     B  1 2 3 4 5 6'
-    C  1 2 3 4 5 6 7 8      a fork in what is committed, if B calls 6' committed, and A or C their 6
+    C  1 2 3 4 5 6 7 8      a fork, if B knows that 6' is committed, and A or C knows the same of 6
 
-Equal chains at an index mean equal bytes up to there, so comparing (term, CRC, chain) entry by entry is comparing the
-logs. A tail that nobody calls committed may differ: Raft replaces it.
+The logs are read side by side, one window of indexes after the other. `judging/windows.py` finds the divergences in a
+window, as it does for `ledgermq validate`. Raft replaces entries that are not committed, so the last entries of two
+replicas may differ without a fault.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, groupby
 
+import numpy as np
+import xxhash
+
+from ledger.validation.judging.windows import WINDOW, Divergence, differ, divergences, said_in, window_sums
 from ledger.validation.sources.place import LogPlace
+from ledger.validation.spans.entries import Entries
 from store import Flaw, FlawKind, Found, Header
+from store.log.entry import MAGIC, ROW, VERSION
 
+# Called with the number of a log and the number of its bytes that are read.
 OnProgress = Callable[[int, int], None]
-"""Takes the number of a replica and the bytes of it that are behind."""
 _PROGRESS_ENTRIES = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Divergence:
-    """Two replicas, and the entries of the first index at which they differ."""
-
-    first: int
-    second: int
-    """Which of the replicas, counted from 0."""
-    ours: Header
-    theirs: Header
-    is_committed: bool
-    """Both replicas call that index committed: each has what the other can never have."""
-
-
-@dataclass(frozen=True, slots=True)
 class Prefix:
-    """Everything that `shorter` has is in `longer`; where they end at the same entry, they are the same."""
+    """Two logs without a divergence: each entry of `shorter` that `longer` could have is the same in both."""
 
+    # The numbers of the two logs.
     shorter: int
     longer: int
+    # Both logs end with the same entry.
     is_same: bool
+    # The logs have an index in common. Without one, nothing was compared.
     overlap: bool
-    """Whether they have any index in common, without which nothing was compared."""
 
 
 @dataclass(slots=True)
-class Replica:
-    """One log as it is read."""
+class ComparedLog:
+    """One of the logs, and what reading it has shown."""
 
     place: LogPlace
+    # None: the log has no entries.
     first_index: int | None = None
     last_index: int = 0
+    # The largest commit that an entry of the log mentions.
     known_commit: int = 0
+    # The first flaws because of which entries cannot be compared, at most MAX_FLAWS.
     flaws: list[Flaw] = field(default_factory=list)
-    """That keep it from being compared as a whole; the first few."""
 
 
 @dataclass(slots=True)
 class Comparison:
-    replicas: list[Replica]
+    """The result for several logs, which are numbered from 0 in the order in which they were given."""
+
+    logs: list[ComparedLog]
+    # The first divergence of each two logs.
     divergences: list[Divergence] = field(default_factory=list)
     prefixes: list[Prefix] = field(default_factory=list)
+    # The entries at which logs diverge, by the number of the log and the index.
+    headers: dict[tuple[int, int], Header] = field(default_factory=dict)
+
+    def is_committed(self, divergence: Divergence) -> bool:
+        """Return whether both logs know that the index of the divergence is committed."""
+        one, other = self.logs[divergence.first_replica], self.logs[divergence.second_replica]
+        return min(one.known_commit, other.known_commit) >= divergence.index
 
     @property
     def is_forked(self) -> bool:
-        return any(divergence.is_committed for divergence in self.divergences)
+        return any(self.is_committed(divergence) for divergence in self.divergences)
 
     @property
     def is_unreadable(self) -> bool:
-        return any(replica.flaws for replica in self.replicas)
+        return any(log.flaws for log in self.logs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The entries of one log whose indexes lie in one window."""
+
+    number: int
+    headers: dict[int, Header]
+    entries: Entries
 
 
 MAX_FLAWS = 16
-_Key = tuple[int, int, int]
+_Pair = tuple[int, int]
 
 
-def compare(places: Sequence[LogPlace], on_progress: OnProgress = lambda _replica, _bytes: None) -> Comparison:
-    """Reads all of them, side by side. Raises `StoreError` where a file cannot be read at all."""
-    replicas = [Replica(place) for place in places]
-    streams = [_headers(number, replica, on_progress) for number, replica in enumerate(replicas)]
+def compare(places: Sequence[LogPlace], on_progress: OnProgress = lambda _log, _bytes: None) -> Comparison:
+    """Read all logs side by side and compare them. Raises `StoreError` if a file cannot be read at all."""
+    logs = [ComparedLog(place) for place in places]
+    streams = [_windows(number, log, on_progress) for number, log in enumerate(logs)]
     heads = [next(stream, None) for stream in streams]
-    parted: dict[tuple[int, int], tuple[Header, Header]] = {}
-    compared: set[tuple[int, int]] = set()
+    comparison, overlapping = Comparison(logs), set[_Pair]()
     while any(head is not None for head in heads):
-        index = min(head.index for head in heads if head is not None)
-        here = [(number, head) for number, head in enumerate(heads) if head is not None and head.index == index]
-        _compare_at(replicas, here, parted, compared)
-        for number, _ in here:
+        window = min(head.number for head in heads if head is not None)
+        here = {number: head for number, head in enumerate(heads) if head is not None and head.number == window}
+        overlapping |= _overlapping(here)
+        _compare_window(comparison, here)
+        for number in here:
             heads[number] = next(streams[number], None)
-    return _concluded(replicas, parted, compared)
+    _conclude(comparison, overlapping)
+    return comparison
 
 
-def _compare_at(
-    replicas: list[Replica],
-    here: list[tuple[int, Header]],
-    parted: dict[tuple[int, int], tuple[Header, Header]],
-    compared: set[tuple[int, int]],
-) -> None:
-    """The entries of one index, of those replicas that have it."""
-    for (first, ours), (second, theirs) in combinations(here, 2):
-        if not replicas[first].place.may_be_of(replicas[second].place):
+def _overlapping(here: dict[int, _Window]) -> set[_Pair]:
+    return {
+        (first, second)
+        for first, second in combinations(here, 2)
+        if not here[first].headers.keys().isdisjoint(here[second].headers)
+    }
+
+
+def _compare_window(comparison: Comparison, here: dict[int, _Window]) -> None:
+    """Add the divergences in one window, of each two logs that have not diverged before."""
+    if not differ(each for window in here.values() for each in window_sums(window.entries)):
+        return
+    diverged = {(each.first_replica, each.second_replica) for each in comparison.divergences}
+    said = [said_in(each.entries, number, np.array([each.number])) for number, each in here.items()]
+    for found in divergences(np.concatenate(said)):
+        first, second = pair = found.first_replica, found.second_replica
+        if pair in diverged or not comparison.logs[first].place.may_be_of(comparison.logs[second].place):
             continue
-        compared.add((first, second))
-        if _key(ours) != _key(theirs):
-            parted.setdefault((first, second), (ours, theirs))
+        diverged.add(pair)
+        comparison.divergences.append(found)
+        for number in pair:
+            comparison.headers[number, found.index] = here[number].headers[found.index]
 
 
-def _key(header: Header) -> _Key:
-    return header.term, header.crc, header.chain
+def _windows(number: int, log: ComparedLog, on_progress: OnProgress) -> Iterator[_Window]:
+    found = _found(number, log, on_progress)
+    for window, entries in groupby(found, key=lambda each: each[0].index // WINDOW):
+        headers, digests = zip(*entries, strict=True)
+        yield _Window(window, {header.index: header for header in headers}, _columns(headers, digests))
 
 
-def _headers(number: int, replica: Replica, on_progress: OnProgress) -> Iterator[Header]:
-    reader = replica.place.reader()
-    begin = replica.place.segments[0].base if replica.place.segments else 0
+def _columns(headers: Sequence[Header], digests: Sequence[int]) -> Entries:
+    rows = [
+        (MAGIC, VERSION, each.kind, each.flags, each.size, each.count, each.index, each.term, each.position,
+         each.commit, each.append_time_ms, each.base_offset, each.topic_id, each.queue, each.crc, each.chain)
+        for each in headers
+    ]  # fmt: skip
+    count = len(rows)
+    return Entries(
+        np.zeros(count, np.int64), np.array(rows, ROW), np.array(digests, np.uint64), np.zeros(count, np.uint32)
+    )
+
+
+def _found(number: int, log: ComparedLog, on_progress: OnProgress) -> Iterator[tuple[Header, int]]:
+    """Yield each entry's header and the digest of its body, in ascending order of indexes."""
+    reader = log.place.reader()
+    begin = log.place.segments[0].base if log.place.segments else 0
     last = 0
-    replica.flaws += [flaw for flaw in replica.place.flaws if flaw.kind is not FlawKind.TORN]
+    log.flaws += [flaw for flaw in log.place.flaws if flaw.kind is not FlawKind.TORN]
     for each in reader:
         if not isinstance(each, Found):
-            if each.kind is not FlawKind.TORN and len(replica.flaws) < MAX_FLAWS:
-                replica.flaws.append(each)
+            if each.kind is not FlawKind.TORN and len(log.flaws) < MAX_FLAWS:
+                log.flaws.append(each)
             continue
         header = each.header
         if header.index <= last:
-            continue  # a stale entry behind a flaw, which was told
+            continue  # an older entry after a flaw; the flaw is reported
         last = header.index
-        if replica.first_index is None:
-            replica.first_index = last
-        replica.last_index, replica.known_commit = last, reader.known_commit
+        if log.first_index is None:
+            log.first_index = last
+        log.last_index, log.known_commit = last, reader.known_commit
         if last % _PROGRESS_ENTRIES == 0:
             on_progress(number, reader.position - begin)
-        yield header
-    replica.known_commit = max(replica.known_commit, reader.known_commit)
-    on_progress(number, replica.place.total_bytes)
+        yield header, xxhash.xxh3_64_intdigest(each.body)
+    log.known_commit = max(log.known_commit, reader.known_commit)
+    on_progress(number, log.place.total_bytes)
 
 
-def _concluded(
-    replicas: list[Replica],
-    parted: dict[tuple[int, int], tuple[Header, Header]],
-    compared: set[tuple[int, int]],
-) -> Comparison:
-    comparison = Comparison(replicas)
-    for first, second in combinations(range(len(replicas)), 2):
-        a, b = replicas[first], replicas[second]
-        if not a.place.may_be_of(b.place):
+def _conclude(comparison: Comparison, overlapping: set[_Pair]) -> None:
+    """Sort the divergences by their logs, and add a prefix for each two logs without a divergence."""
+    comparison.divergences.sort(key=lambda each: (each.first_replica, each.second_replica))
+    diverged = {(each.first_replica, each.second_replica) for each in comparison.divergences}
+    for first, second in combinations(range(len(comparison.logs)), 2):
+        one, other = comparison.logs[first], comparison.logs[second]
+        if (first, second) in diverged or not one.place.may_be_of(other.place):
             continue
-        if (first, second) in parted:
-            ours, theirs = parted[first, second]
-            is_committed = min(a.known_commit, b.known_commit) >= ours.index
-            comparison.divergences.append(Divergence(first, second, ours, theirs, is_committed))
-        else:
-            shorter, longer = (first, second) if a.last_index <= b.last_index else (second, first)
-            same = a.last_index == b.last_index
-            comparison.prefixes.append(Prefix(shorter, longer, same, (first, second) in compared))
-    return comparison
+        shorter, longer = (first, second) if one.last_index <= other.last_index else (second, first)
+        is_same = one.last_index == other.last_index
+        comparison.prefixes.append(Prefix(shorter, longer, is_same, (first, second) in overlapping))

@@ -1,10 +1,10 @@
-"""The check of one replica: everything that its own bytes show to be wrong, told flaw by flaw as it is found.
+"""`ledgermq log verify`: checks every byte of one replica, and yields each flaw when it is found.
 
     small files ─> spans, one after the other (entries, positions, units, keys) ─> snapshots ─> ends of the indexes
 
-This is what `validate` judges of each replica, without what takes the replicated state (sequences, epochs, whether a
-topic exists) or another replica. The spans are read in their order, and nothing is kept of a span that is behind: so
-the memory that a check needs does not grow with the log. Nothing is written, and no lock is taken.
+The check finds the same faults in a replica as `ledgermq validate`, except those that need the replicated state
+(sequences, epochs, unknown topics) or another replica. The check reads the spans in order and keeps nothing of a span
+that it has finished. Therefore its memory does not grow with the log. It writes nothing and takes no lock.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ledger.validation.judging.engine import Bounds, left_out_of, misfit_violation, violations_in
+from ledger.validation.judging.engine import LogBounds, left_out_of, misfit_violation, violations_in
 from ledger.validation.judging.judging import place_violation
 from ledger.validation.judging.violation import Violation, ViolationKind
 from ledger.validation.replay.index_ends import IndexEnds, check_index_ends
-from ledger.validation.replay.joining import JoinedLog, Joining, Place
-from ledger.validation.replay.key_entries import WrongKeys
-from ledger.validation.replay.pieces import Gap
 from ledger.validation.replay.replay import Replay
-from ledger.validation.replay.segment_end import last_begun
 from ledger.validation.replay.small_files import check_small_files
 from ledger.validation.replay.snapshots import check_snapshots
-from ledger.validation.replay.span_reader import SpanFacts, look_at, read_span
-from ledger.validation.replay.unit_check import AbsentUnits
 from ledger.validation.sources.access import FileAccess, SegmentGoneError, SourceError
 from ledger.validation.sources.place import LogPlace, UnreadableError
-from ledger.validation.sources.replica import SPAN_BYTES, LogReplica, Span
+from ledger.validation.sources.replica import SPAN_BYTES, LogReplica, ReplicaSpan
 from ledger.validation.sources.sources import replica_at
+from ledger.validation.spans.joining import JoinedLog, LogFinding, SpanJoiner
+from ledger.validation.spans.key_entries import WrongKeys
+from ledger.validation.spans.pieces import EntryGap
+from ledger.validation.spans.segment_end import last_begun
+from ledger.validation.spans.span_reader import SpanFacts, look_at, read_span
+from ledger.validation.spans.unit_check import AbsentUnits
 from store import Flaw, FlawKind
 
+# Called with the number of bytes read so far; `LogPlace.total_bytes` is the total.
 OnProgress = Callable[[int], None]
-"""Takes the bytes that are behind, of `LogPlace.total_bytes`."""
 _OF_THE_STATE = (ViolationKind.SEQUENCE_GAP, ViolationKind.SEQUENCE_REPEATED, ViolationKind.EPOCH_FENCED)
 
 
 @dataclass(slots=True)
 class Checked:
-    """What a check found besides flaws; complete once all flaws have been told."""
+    """Numbers about the replica. They are complete after the last flaw was yielded."""
 
     entries: int = 0
     first_index: int | None = None
@@ -47,19 +47,19 @@ class Checked:
     last_term: int | None = None
     end: int | None = None
     chain: int | None = None
+    # The largest commit index that an entry of the log mentions.
     known_commit: int = 0
-    """The largest commit that the entries mention: surely committed."""
     queues: int = 0
+    # The number of ConsumeQueue units that agree with the log.
     units: int = 0
-    """ConsumeQueue units that are what the log gives."""
+    # The number of entries of the key index that agree with the log.
     keys: int = 0
-    """Entries of the key index that are."""
+    # The kinds of the flaws that were yielded.
     kinds: set[FlawKind] = field(default_factory=set)
-    """Of the flaws that were told."""
 
 
 def check_replica(place: LogPlace, checked: Checked, on_progress: OnProgress = lambda _: None) -> Iterator[Flaw]:
-    """Tells each flaw as it is found, and fills `checked`. Raises UnreadableError where a file cannot be read."""
+    """Yield each flaw when it is found, and fill `checked`. Raises UnreadableError if a file cannot be read."""
     try:
         for flaw in _merged(_flaws(place, checked, on_progress)):
             checked.kinds.add(flaw.kind)
@@ -71,6 +71,7 @@ def check_replica(place: LogPlace, checked: Checked, on_progress: OnProgress = l
 
 
 def flaw_of(violation: Violation, kind: FlawKind = FlawKind.DAMAGE) -> Flaw:
+    """Return the violation as a flaw of `kind`, or of kind UNKNOWN for an entry of another version."""
     if violation.kind is ViolationKind.UNKNOWN_ENTRY:
         kind = FlawKind.UNKNOWN
     path, position = Path(violation.path or violation.source), violation.position or 0
@@ -78,7 +79,7 @@ def flaw_of(violation: Violation, kind: FlawKind = FlawKind.DAMAGE) -> Flaw:
 
 
 def _merged(flaws: Iterable[Flaw]) -> Iterator[Flaw]:
-    """Neighbouring units of one file that are wrong are one flaw, also where two spans tell them."""
+    """Merge the flaws of neighbouring wrong units of one file into one flaw, also across spans."""
     before: Flaw | None = None
     for flaw in flaws:
         if before is not None and _goes_on(before, flaw):
@@ -112,21 +113,21 @@ def _flaws(place: LogPlace, checked: Checked, on_progress: OnProgress) -> Iterat
 
 
 class _Reading:
-    """One pass over the replica's log."""
+    """Reads the log of the replica once, from its start to its end."""
 
     def __init__(self, replica: LogReplica) -> None:
         self._replica = replica
         self._access = FileAccess()
-        self._joining = Joining(replica, lambda: last_begun(replica, FileAccess()), self._look)
+        self._joining = SpanJoiner(replica, lambda: last_begun(replica, FileAccess()), self._look)
         self._replay = Replay(replica.number, state=None, start=replica.start, configuration=b"")
         cuts = {index for index, _ in replica.kept} | ({replica.checkpoint_index} - {0})
         self._cuts = tuple(sorted(cuts))
+        # The first missing unit of each queue, by topic id and queue.
         self._absent_units: dict[tuple[int, int], AbsentUnits] = {}
-        """The first missing unit of each queue."""
+        # The first ones.
         self._absent_keys: list[WrongKeys] = []
-        """The first ones."""
+        # The number of misfits of the replay that were yielded.
         self._told = 0
-        """Misfits of the replay."""
         self._entries = self._units = self._keys = 0
 
     @property
@@ -134,17 +135,20 @@ class _Reading:
         return self._joining.log
 
     def spans(self) -> Iterator[tuple[list[Flaw], int]]:
-        """What each span shows, and how many bytes are behind then."""
+        """Yield the flaws of each span, and the number of bytes read so far."""
         for which, segment in enumerate(self._replica.segments):
             begin: int = max(segment.base, min(self._replica.begin, segment.end))
             is_exact = True
             while begin < segment.end:
                 end = min(segment.end, begin + SPAN_BYTES)
-                yield self._flaws_in(Span(0, 0, which, begin, end, is_exact)), end - self._replica.segments[0].base
+                yield (
+                    self._flaws_in(ReplicaSpan(0, 0, which, begin, end, is_exact)),
+                    end - self._replica.segments[0].base,
+                )
                 due = self._joining.due
                 begin, is_exact = (end, False) if due is None else (max(end, due), True)
 
-    def _flaws_in(self, span: Span) -> list[Flaw]:
+    def _flaws_in(self, span: ReplicaSpan) -> list[Flaw]:
         facts = read_span(self._replica, span, self._access, self._cuts)
         if facts.unread:
             raise SourceError(facts.unread)
@@ -155,26 +159,27 @@ class _Reading:
         for absent in facts.absent_units:
             self._absent_units.setdefault((absent.topic_id, absent.queue), absent)
         self._absent_keys = (self._absent_keys + facts.absent_keys)[:1]
-        bounds = Bounds(self._replica.begin, self._end, {}, frozenset(self._log.excused))
+        bounds = LogBounds(self._replica.begin, self._end, {}, frozenset(self._log.excused))
         within = [each for each in violations_in(facts, self._replica, bounds) if each.kind not in _OF_THE_STATE]
         within += self._misfits(facts)
         return [*self._of_places(), *map(flaw_of, within), *self._left_out(facts, bounds)]
 
-    def _left_out(self, facts: SpanFacts, bounds: Bounds) -> Iterator[Flaw]:
-        """What is wrong in the span, and is only counted because there is too much of it."""
+    def _left_out(self, facts: SpanFacts, bounds: LogBounds) -> Iterator[Flaw]:
+        """Yield one flaw for each kind of which a span has too many faults: it says how many are only counted."""
         path = Path(self._replica.segments[facts.span.segment].path)
         for kind, count in left_out_of(facts, self._replica, bounds).items():
             if kind not in _OF_THE_STATE:
-                reason = f"{count:,} more of the kind '{kind}' are in or beside this part of the log, and only counted"
+                where = "all in this part of the log or of its indexes"
+                reason = f"{count:,} more faults of the kind '{kind}' are only counted, {where}"
                 yield Flaw(FlawKind.DAMAGE, path, facts.span.begin, None, reason, facts.span.end)
 
     @property
     def _end(self) -> int:
-        """Of the log, as far as it is known: what lies behind an end that is not the last word counts no more."""
+        """The end of the log if it is known. Bytes after it are not judged."""
         return self._log.end if self._joining.has_ended else 1 << 62
 
     def _misfits(self, facts: SpanFacts) -> Iterator[Violation]:
-        """Offsets that do not go on from span to span."""
+        """Yield the offsets that do not continue those of the span before."""
         self._replay.take(facts.steps, end=self._end)
         found = self._replay.result().told
         path = self._replica.segments[facts.span.segment].path
@@ -183,7 +188,7 @@ class _Reading:
         self._told = len(found)
 
     def _of_places(self) -> list[Flaw]:
-        """What joining the spans has shown since the last time."""
+        """Return the flaws that joining the spans has found since the last call."""
         wrong, torn = self._log.wrong, self._log.torn
         flaws = [self._flaw_at(each, FlawKind.DAMAGE) for each in wrong]
         flaws += [self._flaw_at(each, FlawKind.TORN) for each in torn]
@@ -191,10 +196,10 @@ class _Reading:
             done.clear()
         return flaws
 
-    def _flaw_at(self, place: Place, kind: FlawKind) -> Flaw:
+    def _flaw_at(self, place: LogFinding, kind: FlawKind) -> Flaw:
         return flaw_of(place_violation(self._replica, place), kind)
 
-    def _look(self, which: int, position: int, end: int) -> Gap:
+    def _look(self, which: int, position: int, end: int) -> EntryGap:
         return look_at(self._access, self._replica.segments[which], position, end, self._replica.largest_entry)
 
     # -- at the end of the log

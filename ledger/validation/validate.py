@@ -1,9 +1,9 @@
-"""The validation: from sources to a report.
+"""`ledgermq validate`: judges the replicas of a cluster and returns a report.
 
     sources ─> plan ─> spans read ─> logs joined ─> states replayed ─> replicas compared ─> histories ─> report
 
-It is the same few steps whichever engine runs them, and none of them touches a message here. What cannot be read
-makes the report say so, whatever else was found.
+An engine runs the steps: in this process (judging/plain_engine.py), or on Spark. If something cannot be read, the
+verdict of the report is "could not be judged", and the report has all violations that were found.
 """
 
 from __future__ import annotations
@@ -18,27 +18,34 @@ from pathlib import Path
 from ledger.errors import LedgerError
 from ledger.state import State
 from ledger.validation.judging.acknowledged import KnownQueue, topic_hash
-from ledger.validation.judging.engine import AcknowledgedFound, Bounds, Engine, Plan, Wanted, misfit_violation
+from ledger.validation.judging.engine import (
+    AcknowledgedFound,
+    Engine,
+    LogBounds,
+    ReadPlan,
+    WantedMessages,
+    misfit_violation,
+)
 from ledger.validation.judging.judging import Judged, ShardJudge, place_violations
 from ledger.validation.judging.violation import ORDER, Violation, ViolationKind
 from ledger.validation.replay.index_ends import IndexEnds, notes_of
-from ledger.validation.replay.joining import JoinedLog, join
-from ledger.validation.replay.pieces import Gap
 from ledger.validation.replay.replay import Replayed
-from ledger.validation.replay.span_reader import SpanFacts, look_at
 from ledger.validation.report.out_directory import prepare
-from ledger.validation.report.report import AcknowledgedReport, Report, ShardReport
+from ledger.validation.report.report import AcknowledgedReport, ShardReport, ValidationReport
 from ledger.validation.sources.access import SourceError, access_to
 from ledger.validation.sources.replica import SPAN_BYTES, LogReplica, spans_of
 from ledger.validation.sources.sources import open_sources
+from ledger.validation.spans.joining import JoinedLog, join
+from ledger.validation.spans.pieces import EntryGap
+from ledger.validation.spans.span_reader import SpanFacts, look_at
 from store import Snapshot
 
 _TRIES = 3
 _NO_SNAPSHOT = Snapshot(0, 0, 0, 0, 0, b"", b"")
+# A first offset that is larger than the offset of any message.
 _NOTHING_KEPT = 1 << 62
-"""A first offset that no message has."""
+# Called with the number of spans and of bytes that will be read.
 OnPlan = Callable[[int, int], None]
-"""Takes how many spans and bytes there are."""
 
 
 def validate(
@@ -49,16 +56,23 @@ def validate(
     out: Path | None = None,
     span_bytes: int = SPAN_BYTES,
     on_plan: OnPlan = lambda _spans, _bytes: None,
-) -> Report:
-    """Reads all sources and judges them. `out`: where all violations go, as Parquet. Raises LedgerError where a history
-    cannot be read or `out` not be written; whatever is wrong with sources is in the report."""
+) -> ValidationReport:
+    """Read all sources, judge them, and return the report. All faults of sources are in the report.
+
+    sources      paths or URLs, as the user gave them
+    histories    files of acknowledgements of clients
+    out          directory for all violations as Parquet; None: no such file
+    span_bytes   size of the spans that are read
+
+    Raises LedgerError if a history cannot be read, or if `out` cannot be written.
+    """
     begun = time.perf_counter()
     if out is not None:
         prepare(out)
     replicas, not_judged = open_sources(sources)
     not_judged += _strangers(replicas)
     if not replicas or _strangers(replicas):
-        return Report(
+        return ValidationReport(
             tuple(sources), engine.name, (), None, (), (), 0, tuple(not_judged), 0, time.perf_counter() - begun
         )
     plan = plan_of(replicas, span_bytes)
@@ -66,18 +80,19 @@ def validate(
     return _Validation(sources, plan, engine, not_judged, begun).run(histories, out)
 
 
-def plan_of(replicas: Sequence[LogReplica], span_bytes: int) -> Plan:
+def plan_of(replicas: Sequence[LogReplica], span_bytes: int) -> ReadPlan:
+    """Return the spans of all replicas, numbered, and the indexes at which states are compared."""
     numbers = count()
     spans = [
         replace(span, number=next(numbers)) for replica in replicas for span in spans_of(replica, span_bytes=span_bytes)
     ]
     shards = sorted({replica.shard for replica in replicas})
     cuts = {shard: _cuts([each for each in replicas if each.shard == shard]) for shard in shards}
-    return Plan(tuple(replicas), tuple(spans), cuts)
+    return ReadPlan(tuple(replicas), tuple(spans), cuts)
 
 
 def _cuts(replicas: Sequence[LogReplica]) -> tuple[int, ...]:
-    """Where snapshots of any replica are, and the last entry that all of them have and that is settled."""
+    """The indexes of all snapshots, of the last entry that all replicas have, and of the last committed one."""
     indexes = {index for replica in replicas for index, _ in replica.kept}
     indexes |= {replica.checkpoint_index for replica in replicas if replica.checkpoint_index}
     indexes |= {replica.start.index for replica in replicas if replica.start is not None}
@@ -93,27 +108,29 @@ def _strangers(replicas: Sequence[LogReplica]) -> list[str]:
             clusters.setdefault(replica.cluster, replica.source)
     if len(clusters) < 2:
         return []
-    said = ", ".join(f"{source} is of cluster {cluster!r}" for cluster, source in clusters.items())
-    return [f"these are of different clusters: {said}; name the replicas of one"]
+    said = ", ".join(f"{source} belongs to cluster {cluster!r}" for cluster, source in clusters.items())
+    return [f"the sources belong to different clusters: {said}; give the replicas of one cluster"]
 
 
 class _Validation:
-    def __init__(self, sources: Sequence[str], plan: Plan, engine: Engine, not_judged: list[str], begun: float) -> None:
+    def __init__(
+        self, sources: Sequence[str], plan: ReadPlan, engine: Engine, not_judged: list[str], begun: float
+    ) -> None:
         self._sources = sources
         self._plan = plan
         self._engine = engine
         self._not_judged = not_judged
         self._begun = begun
         self._notes: dict[int, list[str]] = defaultdict(list)
+        # The number of violations that are only counted, by kind: there are too many of the kind.
         self._left_out: Counter[str] = Counter()
-        """Violations that are only counted, since there are too many of their kind."""
+        # The present snapshots of running replicas, by number of the replica.
         self._snapshots: dict[int, Snapshot] = {}
-        """By replica: where logs begin by now."""
         self._by_shard: dict[int, list[LogReplica]] = defaultdict(list)
         for replica in plan.replicas:
             self._by_shard[replica.shard].append(replica)
 
-    def run(self, histories: Sequence[Path], out: Path | None) -> Report:
+    def run(self, histories: Sequence[Path], out: Path | None) -> ValidationReport:
         outlines = {facts.span.number: facts for facts in self._engine.read(self._plan)}
         self._tell_unread(outlines.values())
         logs = self._joined(outlines)
@@ -138,13 +155,13 @@ class _Validation:
         acknowledged = self._acknowledged(histories, judged, replayed, logs, violations)
         names = {shard: self._names(shard, replayed) for shard in self._by_shard}
         bounds = {
-            number: Bounds(self._begin_of(log.replica), log.end, names[log.replica.shard], frozenset(log.excused))
+            number: LogBounds(self._begin_of(log.replica), log.end, names[log.replica.shard], frozenset(log.excused))
             for number, log in logs.items()
         }
         for replay in told:
             self._left_out += replay.left_out
         found = self._engine.violations(bounds, [_named(each, names) for each in violations], self._left_out, out)
-        return Report(
+        return ValidationReport(
             sources=tuple(self._sources),
             engine=self._engine.name,
             shards=tuple(self._shard_report(judged[shard].report) for shard in sorted(judged)),
@@ -167,8 +184,8 @@ class _Validation:
             if facts.is_gone and replica.is_running:
                 begin = self._snapshot_now(replica).end
                 if facts.span.end <= begin:
-                    note = f"{replica.source}: the log begins at position {begin} by now; what lay before was dropped"
-                    self._notes[replica.shard].append(note)
+                    moved = f"retention has moved the log start to position {begin} meanwhile"
+                    self._notes[replica.shard].append(f"{replica.source}: {moved}; earlier entries are not judged")
                     continue
             self._not_judged.append(f"{replica.source}, shard {replica.shard}: {facts.unread}")
 
@@ -178,15 +195,17 @@ class _Validation:
             if replica.base is None or start is None or start.index in replayed[replica.number].states:
                 continue
             if replica.is_running and self._snapshot_now(replica).index > start.index:
-                note = f"{replica.source}: its state is not compared: its log begins later by now"
+                note = (
+                    f"{replica.source}: its state is not compared, because retention has moved its log start meanwhile"
+                )
                 self._notes[replica.shard].append(note)
 
     def _begin_of(self, replica: LogReplica) -> int:
-        """Where its log begins by now, as far as its own files say."""
+        """Return the position of the log start now, as the files of the replica say."""
         return self._snapshot_now(replica).end if replica.is_running and replica.indexes is not None else replica.begin
 
     def _snapshot_now(self, replica: LogReplica) -> Snapshot:
-        """Of a running replica; asked for once, when what it is needed for has been read."""
+        """Return the present snapshot of a running replica. It is read once, after the spans of the log."""
         if replica.number not in self._snapshots:
             self._snapshots[replica.number] = _snapshot_now(replica)
         return self._snapshots[replica.number]
@@ -206,7 +225,7 @@ class _Validation:
         return logs
 
     def _join(self, replica: LogReplica, outlines: Mapping[int, SpanFacts]) -> JoinedLog:
-        def look(which: int, position: int, end: int) -> Gap:
+        def look(which: int, position: int, end: int) -> EntryGap:
             segment = replica.segments[which]
             return look_at(access_to(segment.path), segment, position, end, replica.largest_entry)
 
@@ -220,7 +239,9 @@ class _Validation:
         log.messages = sum(facts.messages for facts in mine)
         for place in log.torn:
             where = f"{replica.source}, shard {replica.shard}: at position {place.position} of the log"
-            self._notes[replica.shard].append(f"{where}: {place.reason}: a torn end, which the next start erases")
+            self._notes[replica.shard].append(
+                f"{where}: {place.reason}: a torn end; the next start of the node erases it"
+            )
         return log
 
     def _of_logs(self, logs: Mapping[int, JoinedLog], replayed: Mapping[int, Replayed]) -> list[Violation]:
@@ -239,15 +260,15 @@ class _Validation:
     def _judge_judged(self, judged: Mapping[int, Judged]) -> None:
         for shard, each in judged.items():
             if not each.committed:
-                self._not_judged.append(f"shard {shard}: nothing in it is known to be committed")
+                self._not_judged.append(f"shard {shard}: no entry is known to be committed")
         sources = {replica.source for replica in self._plan.replicas}
         common = [shard for shard, replicas in self._by_shard.items() if len({each.source for each in replicas}) > 1]
         if len(sources) > 1 and not common:
-            self._not_judged.append("these sources have no shard in common: there is nothing to compare")
+            self._not_judged.append("the sources have no shard in common, so no replicas can be compared")
         for shard, replicas in self._by_shard.items():
             if len(replicas) == 1:
                 self._notes[shard].append(
-                    f"only {replicas[0].source} has it: there is no other replica to compare with"
+                    f"only {replicas[0].source} has a replica of this shard, so nothing is compared with it"
                 )
 
     # -- indexes and histories
@@ -294,17 +315,18 @@ class _Validation:
     ) -> AcknowledgedReport | None:
         if not histories:
             return None
-        wanted: list[Wanted] = []
+        wanted: list[WantedMessages] = []
         queues: dict[tuple[int, int], KnownQueue] = {}
         all_kept = True
         for shard, each in judged.items():
             topics = {number: topic_hash(name) for number, name in self._names(shard, replayed).items()}
             log = logs[each.reference]
-            # What a log lacks that is not whole, another one may have.
+            # If the reference log is damaged, another replica may have the messages that it lacks.
             whole = log.is_read and not log.wrong
             others = [logs[replica.number] for replica in self._by_shard[shard]]
             wanted += [
-                Wanted(one.replica.number, topics, each.committed, one.end) for one in ([log] if whole else others)
+                WantedMessages(one.replica.number, topics, each.committed, one.end)
+                for one in ([log] if whole else others)
             ]
             told, begins = replayed[each.reference], self._begins(log, replayed[each.reference])
             times = Counter(topics.values())
@@ -334,21 +356,23 @@ class _Validation:
     def _judged_missing(
         self, found: AcknowledgedFound, judged: Mapping[int, Judged], logs: Mapping[int, JoinedLog]
     ) -> list[Violation]:
-        """Without those that may lie in what could not be read."""
+        """Return the violations without messages that may be in a part of a log that could not be read."""
         left_out = Counter(found.left_out)
         kept = found.violations
         if not all(logs[each.reference].is_read for each in judged.values()):
             kept = [each for each in kept if each.kind is not ViolationKind.ACKNOWLEDGED_MISSING]
             missing = len(found.violations) - len(kept) + left_out.pop(ViolationKind.ACKNOWLEDGED_MISSING.value, 0)
             if missing:
-                self._not_judged.append(f"{missing:,} acknowledged messages are not in what could be read")
+                self._not_judged.append(
+                    f"{missing:,} acknowledged messages were not found in the parts of logs that could be read"
+                )
         self._left_out += left_out
         return kept
 
     # -- names
 
     def _names(self, shard: int, replayed: Mapping[int, Replayed]) -> dict[int, str]:
-        """Of the topics that any replica of the shard knows; ids are the same in all shards."""
+        """Return the names of topics by id, from all replicas. A topic has the same id in all shards."""
         names: dict[int, str] = {}
         for each in sorted(replayed.values(), key=lambda each: self._plan.replicas[each.replica].shard == shard):
             names.update(each.topics)
@@ -360,8 +384,7 @@ class _Validation:
 
 
 def _snapshot_now(replica: LogReplica) -> Snapshot:
-    """With which the log of a running replica begins by now; an empty one where it begins at entry 1, or cannot be
-    asked."""
+    """Return the snapshot at the present log start; an empty one if the log begins at entry 1, or on an error."""
     if not replica.segments:
         return _NO_SNAPSHOT
     if replica.base is not None or not replica.segments[0].path.startswith("http"):
@@ -388,7 +411,7 @@ def _path(replica: LogReplica, position: int) -> str | None:
 
 
 def _named(violation: Violation, names: Mapping[int, Mapping[int, str]]) -> Violation:
-    """With the topic's name instead of its id."""
+    """Return the violation with the name of its topic instead of the id."""
     topic = violation.topic
     if topic is None or not topic.startswith("id ") or not topic[3:].isdigit():
         return violation

@@ -128,9 +128,9 @@ def test_a_topic_with_other_queues_is_named(three_nodes: DevCluster, run: Run) -
     with Admin(three_nodes.bootstrap) as admin:
         admin.create_topic("two", queues=2)
     assert "has 2 queues, not 5" in run("produce", "--topic", "two", "--queues", "5", status=1)[1]
-    assert "name another --topic" in run("failover", "--topic", "two", status=1)[1]
+    assert "give another --topic" in run("failover", "--topic", "two", status=1)[1]
     run("produce", "--topic", "two", "--count", "1", "--warm-up", "0")
-    assert "no more consumers" in run("consume", "--topic", "two", "--consumers", "3", status=1)[1]
+    assert "would have no queue" in run("consume", "--topic", "two", "--consumers", "3", status=1)[1]
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def found_in(case: str, corpus: Corpus, path: Path) -> Found:
         f"{each['type']} {each.get('index', '-')} {each.get('committed', each.get('same'))} "
         + " ".join(_relative(name, path) for name in each.get("paths", (each.get("path"), each.get("of"))))
         for each in compared[1]
-        if each["type"] in ("parting", "prefix")
+        if each["type"] in ("divergence", "prefix")
     )
     reported = [each for report in validated[1] for each in report["violations"]]
     found.verified = [_area(each, path) for each in flaws]

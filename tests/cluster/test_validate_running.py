@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ledger.validation.judging.plain_engine import PlainEngine
-from ledger.validation.report.report import VALID, Report
+from ledger.validation.report.report import VALID, ValidationReport
 from ledger.validation.validate import validate
 from ledgermq import AsyncProducer
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
@@ -70,13 +70,13 @@ async def test_what_retention_takes_meanwhile_is_no_violation(
 
         source = f"http://{fleet.http(1)}" if over_http else str(fleet.data(1))
 
-        def judge() -> Report:
+        def judge() -> ValidationReport:
             return validate([source], PlainEngine(progress), histories=[history], span_bytes=SEGMENT_BYTES // 4)
 
         report = await asyncio.to_thread(judge)
     assert (report.violations, report.not_judged, report.status) == ((), (), VALID)
     (shard,) = report.shards
-    assert any("what lay before was dropped" in note for note in shard.notes)
+    assert any("earlier entries are not judged" in note for note in shard.notes)
     assert any("its state is not compared" in note for note in shard.notes)
     assert report.acknowledged is not None
     assert report.acknowledged.dropped > 0

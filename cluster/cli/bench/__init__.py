@@ -1,1 +1,1 @@
-"""`ledgermq bench`: command.py has the commands, options.py their shared options, output.py what they print."""
+"""`ledgermq bench`: command.py has the commands, options.py their shared options, and output.py prints results."""

@@ -1,4 +1,4 @@
-"""`ledgermq bench`: measures a cluster that runs, as its users would see it."""
+"""`ledgermq bench`: measures a running cluster through its clients."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from ledger.client.records import TopicDescription
 
 @click.group()
 def bench() -> None:
-    """Measure a cluster that runs: produce, consume, e2e, failover, idle.
+    """Measure throughput, latency and failover of a running cluster.
 
-    Payloads are random and all different, so that nothing compresses them. The last line is as
-    kafka-producer-perf-test has it; MB are 10^6 bytes of message values.
+    Messages have random values, so compression does not make them smaller. The last line of output has the form of
+    kafka-producer-perf-test. 1 MB is 10^6 bytes of message values.
     """
 
 
@@ -51,24 +51,22 @@ def bench() -> None:
 @by_option
 @count_option
 @seconds_option
-@rate_option(
-    None, "Messages a second, sent when they are due, and measured from then on.  [default: as fast as it goes]"
-)
+@rate_option(None, "Messages per second, each sent and measured from its due time.  [default: as fast as possible]")
 @click.option(
     "--processes",
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="So many processes share the load and its clients; each is asyncio tasks on one core.",
+    help="Number of processes that share the load. Each process uses at most one core.",
 )
-@click.option("--verify", is_flag=True, help="Read it all back, and compare it with what was sent.")
+@click.option("--verify", is_flag=True, help="Read all messages back, and compare them with what was sent.")
 @bootstrap_option
 @output_options
 def produce(bootstrap: str, output: str, processes: int, verify: bool, queues: int | None, **given: Any) -> int:
-    """Send messages, and say how many a second a majority acknowledged, and how long that took.
+    """Measure producing: acknowledged messages per second, and the latency of acknowledgements.
 
-    By send-many a call's latency is that of each of its messages. With --rate latencies count from when a message was
-    due, so that a pause does not hide what it kept waiting.
+    With `--by send-many` each message has the latency of its call. With --rate the latency begins when a message is
+    due, so that a pause counts for every message that had to wait.
     """
     load = load_of(bootstrap, given)
     _check_shares(load, processes)
@@ -89,14 +87,25 @@ def produce(bootstrap: str, output: str, processes: int, verify: bool, queues: i
 
 @bench.command()
 @click.option(
-    "--topic", default="bench", show_default=True, help="One that is there: `ledgermq bench produce` fills it."
+    "--topic",
+    default="bench",
+    show_default=True,
+    help="Existing topic, for example one that `ledgermq bench produce` filled.",
 )
 @shape_option
-@click.option("--group", help="Through this consumer group, which begins at the beginning only if it is a new one.")
-@click.option("--consumers", type=click.IntRange(1, 1024), default=1, show_default=True, help="They share the queues.")
+@click.option(
+    "--group", help="Consume as this consumer group, from its offsets on. A new group begins at the first message."
+)
+@click.option(
+    "--consumers",
+    type=click.IntRange(1, 1024),
+    default=1,
+    show_default=True,
+    help="Number of consumers, which share the queues.",
+)
 @count_option
-@click.option("--seconds", type=click.FloatRange(min=0.1), help="No longer than that.")
-@click.option("--verify", is_flag=True, help="Compare every message with what was sent, and count them; takes time.")
+@click.option("--seconds", type=click.FloatRange(min=0.1), help="Stop after this many seconds.  [default: no limit]")
+@click.option("--verify", is_flag=True, help="Compare every message with what was sent. The measurement is slower.")
 @bootstrap_option
 @output_options
 def consume(
@@ -110,22 +119,24 @@ def consume(
     bootstrap: str,
     output: str,
 ) -> int:
-    """Read a topic from its first message to where it ends now, and say how many a second came.
+    """Measure consuming: read a topic from its first message to its present end, in messages per second.
 
-    The clock runs from before the first consumer starts until the last message is there.
+    The time runs from before the first consumer starts until the last message has arrived.
     """
     if group is not None and shape == "arrays":
-        raise click.UsageError("consumer groups hand out messages: leave out --group, or --as arrays")
+        raise click.UsageError("a consumer group delivers messages one by one: leave out --group or --as arrays")
     if verify and (count or seconds or group):
         raise click.UsageError("--verify compares a whole topic: leave out --count, --seconds and --group")
     found = run_loop(filled_topic(bootstrap, topic))
     if consumers > found.queues:
         raise CommandError(
-            f"topic {topic} has {found.queues} queues, so no more consumers than that have something to read: "
-            f"give fewer --consumers, or the topic more queues (`ledgermq topic alter {topic} --queues {consumers}`)"
+            f"topic {topic} has only {found.queues} queues, so some of the {consumers} consumers would have no queue: "
+            f"give fewer --consumers, or add queues with `ledgermq topic alter {topic} --queues {consumers}`"
         )
     if verify and any(each.first_offset for each in found.offsets):
-        raise CommandError(f"topic {topic} has lost its first messages to retention: it cannot be verified as a whole")
+        raise CommandError(
+            f"retention has removed the first messages of topic {topic}, so --verify cannot compare all: leave it out"
+        )
     reading = Reading(bootstrap, found, shape, group, consumers, count or 0, seconds or 0.0)
     check = Check() if verify else None
     got = run_loop(_consume(reading, check))
@@ -141,23 +152,25 @@ def consume(
 
 
 @bench.command()
-@click.option("--topic", default="bench-e2e", show_default=True, help="Made where it is not there; it stays.")
+@click.option("--topic", default="bench-e2e", show_default=True, help="Topic; created if missing, and kept.")
 @load_options(queues=4)
 @by_option
 @shape_option
 @count_option
 @seconds_option
-@rate_option(10_000, "Messages a second.")
+@rate_option(10_000, "Messages per second.")
 @bootstrap_option
 @output_options
 def e2e(bootstrap: str, output: str, shape: Any, queues: int | None, **given: Any) -> int:
-    """Send messages at a rate, and say how long it takes from when each was due until a consumer has it.
+    """Measure end-to-end latency: from the time a message is due until a consumer has it.
 
-    By send-many, what became due within a millisecond goes in one call.
+    With `--by send-many` the messages that are due within one millisecond are sent in one call.
     """
     load = load_of(bootstrap, given)
     if load.size < STAMP_BYTES:
-        raise click.UsageError(f"--size {load.size}: a message needs {STAMP_BYTES} bytes to say which one it is")
+        raise click.UsageError(
+            f"--size {load.size} is too small: a message needs {STAMP_BYTES} bytes or more for its number"
+        )
     _check_shares(load, 1)
     run_loop(prepare_topic(bootstrap, load.topic, queues))
     with ProgressLine("arrived") as progress:
@@ -174,33 +187,31 @@ def e2e(bootstrap: str, output: str, shape: Any, queues: int | None, **given: An
 
 
 @bench.command()
-@click.option("--topic", default="bench-failover", show_default=True, help="Made where it is not there; it stays.")
+@click.option("--topic", default="bench-failover", show_default=True, help="Topic; created if missing, and kept.")
 @load_options(queues=1)
-@click.option("--seconds", type=click.FloatRange(min=0.1), default=30, show_default=True, help="How long.")
-@rate_option(1_000, "Messages a second.")
+@click.option("--seconds", type=click.FloatRange(min=0.1), default=30, show_default=True, help="Duration in seconds.")
+@rate_option(1_000, "Messages per second.")
+@click.option("--transfer", is_flag=True, help="Transfer leadership repeatedly, instead of waiting for a failure.")
 @click.option(
-    "--transfer", is_flag=True, help="Hand leadership over, again and again, instead of waiting for a failure."
-)
-@click.option(
-    "--every", type=click.FloatRange(min=0.5), default=5, show_default=True, help="Seconds between such transfers."
+    "--every", type=click.FloatRange(min=0.5), default=5, show_default=True, help="Seconds between two transfers."
 )
 @bootstrap_option
 @output_options
 def failover(bootstrap: str, output: str, transfer: bool, every: float, queues: int | None, **given: Any) -> int:
-    """Send at a rate to one queue, and say how long no write is acknowledged when its leader changes.
+    """Measure failover: how long no message is acknowledged when the leader of a queue changes.
 
-    Without --transfer it is you who makes the leader go meanwhile: kill it, stop it, cut it off. The status is 1 if it
-    stayed.
+    Without --transfer, stop or disconnect the leader yourself during the measurement. The exit status is 1 if the
+    leader did not change.
     """
     load = load_of(bootstrap, {**given, "count": None, "way": "send"})
     topic = run_loop(prepare_topic(bootstrap, load.topic, queues, default=1))
     if topic.queues != 1:
-        raise CommandError(f"topic {topic.name} has {topic.queues} queues, and this needs one: name another --topic")
+        raise CommandError(
+            f"topic {topic.name} has {topic.queues} queues, and failover needs a topic with one: give another --topic"
+        )
     transfers = Transfers(topic.shards[0], every) if transfer else None
     if transfers is None:
-        say(
-            f"make the leader of group {topic.shards[0]} go within {load.seconds:g} s: `ledgermq cluster info` names it"
-        )
+        say(f"stop the leader of shard {topic.shards[0]} within {load.seconds:g} s: `ledgermq cluster info` shows it")
     with ProgressLine("acknowledged") as progress:
         sent, changes, refused = run_loop(measure_failover(load, transfers, progress))
     more = {
@@ -211,7 +222,7 @@ def failover(bootstrap: str, output: str, transfer: bool, every: float, queues: 
     }
     figures = replace(_produced(load, [sent], 1), more=more)
     for sentence in refused:
-        say(f"not handed over: {sentence}")
+        say(f"leadership was not transferred: {sentence}")
     for change in changes.found if output == "text" else ():
         click.echo(
             f"{change.at_s:.1f} s: term {change.term_before} to {change.term}, "
@@ -224,14 +235,22 @@ def failover(bootstrap: str, output: str, transfer: bool, every: float, queues: 
 
 
 @bench.command()
-@click.option("--seconds", type=click.FloatRange(min=1), default=10, show_default=True, help="How long.")
-@click.option("--pid", "pids", type=click.IntRange(min=1), multiple=True, help="A node process here; may be repeated.")
-@click.option("--metrics", "addresses", metavar="HOST:PORT", multiple=True, help="A node's HTTP port; may be repeated.")
+@click.option("--seconds", type=click.FloatRange(min=1), default=10, show_default=True, help="Duration in seconds.")
+@click.option(
+    "--pid",
+    "pids",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="Process id of a node on this machine. Repeat it for more nodes.",
+)
+@click.option(
+    "--metrics", "addresses", metavar="HOST:PORT", multiple=True, help="HTTP port of a node. Repeat it for more nodes."
+)
 @output_options
 def idle(seconds: float, pids: tuple[int, ...], addresses: tuple[str, ...], output: str) -> int:
-    """What each node takes of a core, and of memory (mapped files apart), while you let it alone.
+    """Measure idle nodes: the share of a core and the memory (without mapped files) that each node uses.
 
-    Without --pid or --metrics: the nodes of the local cluster here.
+    Without --pid and --metrics the command measures the local cluster of this directory.
     """
     sources = [process_source(pid) for pid in pids] + [metrics_source(address) for address in addresses]
     print_uses(measure_idle(sources or _local_nodes(), seconds), seconds, output)
@@ -243,20 +262,20 @@ def _local_nodes() -> list[Source]:
     states = cluster.status() if cluster.exists else []
     found = [process_source(state.pid, f"node {state.id}") for state in states if state.pid is not None]
     if not found:
-        raise click.UsageError("no local cluster runs here: name nodes by --metrics HOST:PORT or --pid")
+        raise click.UsageError("no local cluster runs in this directory: give nodes with --metrics HOST:PORT or --pid")
     return found
 
 
 def _check_shares(load: Load, processes: int) -> None:
     if load.producers < processes or load.in_flight < load.producers:
         raise click.UsageError(
-            f"{processes} processes, {load.producers} producers, {load.in_flight} in flight: each process needs a "
-            "producer, and each producer something in flight"
+            f"{processes} processes, {load.producers} producers and {load.in_flight} sends in flight do not fit: give "
+            "at least as many --producers as --processes, and at least as many --in-flight as --producers"
         )
 
 
 def _produced(load: Load, sents: list[Sent], processes: int) -> Figures:
-    """Of all processes together, from the first start to the last end."""
+    """Return the figures of all processes together, from the first start to the last end."""
     latencies, errors = Latencies(), dict[str, int]()
     for sent in sents:
         latencies.merge(sent.latencies)

@@ -1,4 +1,4 @@
-"""Options that the parts of `ledgermq bench` share, and the load that they describe."""
+"""Options that the commands of `ledgermq bench` share, and the load that these options describe."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 TOPIC = "bench"
 SECONDS = 10.0
 IN_FLIGHT = {"send": 1000, "send-many": 4}
+# Default of --in-flight for send-many with --rate. A call is then small: the messages that are due within 1 ms.
 CALLS_AT_A_RATE = 16
-"""Calls of send_many are small then: what has become due within a millisecond."""
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Several options as one."""
+    """Return one decorator that adds several options, in this order."""
 
     def add(command: Command) -> Command:
         for option in reversed(options):
@@ -38,55 +38,68 @@ output_options = together(
         type=click.Choice(["text", "json", "csv"]),
         default="text",
         show_default=True,
-        help="A line for people, or for programs.",
+        help="Output format: text for people, json or csv for programs.",
     ),
-    click.option("--json", "output", flag_value="json", help="The same as --format json."),
-    click.option("--csv", "output", flag_value="csv", help="The same as --format csv."),
+    click.option("--json", "output", flag_value="json", help="Short for --format json."),
+    click.option("--csv", "output", flag_value="csv", help="Short for --format csv."),
 )
 
-topic_option = click.option("--topic", default=TOPIC, show_default=True, help="Made where it is not there; it stays.")
+topic_option = click.option("--topic", default=TOPIC, show_default=True, help="Topic; created if missing, and kept.")
 seconds_option = click.option(
-    "--seconds", type=click.FloatRange(min=0.1), help=f"How long.  [default: {SECONDS:g}, where no --count is given]"
+    "--seconds",
+    type=click.FloatRange(min=0.1),
+    help=f"Duration of the load, in seconds.  [default: {SECONDS:g}, without --count]",
 )
-count_option = click.option("--count", type=click.IntRange(min=1), help="How many messages.")
+count_option = click.option("--count", type=click.IntRange(min=1), help="Number of messages.  [default: no limit]")
 
 
 def rate_option(default: float | None, note: str) -> Callable[[Command], Command]:
+    """Return the option --rate with its default in messages per second and its help text."""
     return click.option(
         "--rate", type=click.FloatRange(min=0.1), default=default, show_default=bool(default), help=note
     )
 
 
 def load_options(queues: int) -> Callable[[Command], Command]:
-    """What messages are like, and how they are sent."""
+    """Return the options that describe messages and how they are sent. `queues`: default for a new topic."""
     return together(
         click.option(
-            "--queues", type=click.IntRange(1, 1024), help=f"Of the topic, where it is made.  [default: {queues}]"
+            "--queues", type=click.IntRange(1, 1024), help=f"Queues of the topic if it is created.  [default: {queues}]"
         ),
         click.option(
-            "--size", type=Size(), default="128", show_default=True, help="Bytes of each message, such as 128 or 1K."
+            "--size",
+            type=Size(),
+            default="128",
+            show_default=True,
+            help="Size of each message in bytes, such as 128 or 1K.",
         ),
         click.option(
             "--in-flight",
             type=click.IntRange(1, 1_000_000),
-            help="So many sends at a time.  [default: 1000; by send-many: 4 calls, with --rate 16]",
+            help="Sends or send_many calls in flight.  [default: 1000 sends; 4 send_many calls, or 16 with --rate]",
         ),
         click.option(
             "--producers",
             type=click.IntRange(1, 10_000),
             default=1,
             show_default=True,
-            help="So many clients (AsyncProducer).",
+            help="Number of producers (AsyncProducer).",
         ),
-        click.option("--batch-bytes", type=Size(), default="256K", show_default=True, help="A batch is full at that."),
         click.option(
-            "--linger-ms", type=click.FloatRange(min=0), default=5, show_default=True, help="As AsyncProducer's."
+            "--batch-bytes", type=Size(), default="256K", show_default=True, help="Largest size of a batch, in bytes."
+        ),
+        click.option(
+            "--linger-ms",
+            type=click.FloatRange(min=0),
+            default=5,
+            show_default=True,
+            help="How long a batch waits for more messages, in ms.",
         ),
         click.option(
             "--keys",
             type=click.IntRange(min=0),
             default=0,
-            help="So many keys, in turn, one for each send or call.  [default: none]",
+            help="Number of different keys; each send or call uses the next.  [default: no keys]",
         ),
         click.option("--compression", type=click.Choice(["lz4", "zstd"]), help="Compress batches.  [default: no]"),
         click.option(
@@ -94,14 +107,14 @@ def load_options(queues: int) -> Callable[[Command], Command]:
             type=click.FloatRange(min=0),
             default=1,
             show_default=True,
-            help="Seconds of the same load before, which do not count.",
+            help="Seconds of the same load before the measurement.",
         ),
         click.option(
             "--timeout",
             type=click.FloatRange(min=0.001),
             default=120,
             show_default=True,
-            help="Seconds until a message counts as not acknowledged.",
+            help="Seconds after which a message counts as not acknowledged.",
         ),
     )
 
@@ -112,7 +125,7 @@ by_option = click.option(
     type=click.Choice(["send", "send-many"]),
     default="send-many",
     show_default=True,
-    help="One awaited `send` for each message, or `send_many` for many together.",
+    help="How to send: one awaited `send` for each message, or `send_many` for many messages.",
 )
 shape_option = click.option(
     "--as",
@@ -120,12 +133,12 @@ shape_option = click.option(
     type=click.Choice(["arrays", "objects"]),
     default="objects",
     show_default=True,
-    help="How messages are consumed: as Message objects, or as the columns of their batches.",
+    help="How to consume: as Message objects, or as arrays of the columns of a batch.",
 )
 
 
 def load_of(bootstrap: str, given: dict[str, Any]) -> Load:
-    """The load that these options describe; of `seconds` and `count` one may be None, or both."""
+    """Return the load that the options in `given` describe. `seconds` and `count` may be None; then defaults apply."""
     seconds, count, way = given["seconds"], given["count"], given["way"]
     in_flight = CALLS_AT_A_RATE if given["rate"] and way == "send-many" else IN_FLIGHT[way]
     return Load(

@@ -1,4 +1,4 @@
-"""What `ledgermq bench` writes: a progress line on standard error, figures on standard output."""
+"""Prints for `ledgermq bench`: a progress line to standard error, and figures to standard output."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from typing import Any
 
 from cluster.bench.figures import Figures
 from cluster.bench.idle import NodeUse
-from cluster.cli.output import print_json, print_table, say
+from cluster.cli.output import counted, print_json, print_table, say
 
 _LINE_EVERY_S = 5.0
 
 
 class ProgressLine:
-    """How many records so far, and how many a second just now: one line that is written over on a terminal, else a line
-    every five seconds. A context manager; call it with the number."""
+    """Prints the number of records so far and the present rate.
+
+    On a terminal it is one line that is overwritten; elsewhere it is a line every five seconds. Use it as a context
+    manager, and call it with the number of records.
+    """
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -47,7 +50,7 @@ class ProgressLine:
 
 
 def print_figures(figures: Figures, output: str) -> None:
-    """As asked for; and, whatever that is, what went wrong as a sentence on standard error."""
+    """Print figures to standard output as `output` says, and the number of failed messages to standard error."""
     if output == "json":
         print_json(figures.as_json())
     elif output == "csv":
@@ -56,10 +59,11 @@ def print_figures(figures: Figures, output: str) -> None:
         sys.stdout.write(figures.closing_line() + "\n")
     if figures.failed:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in figures.more.get("errors", {}).items())
-        say(f"{figures.failed:,} were not acknowledged{f' ({kinds})' if kinds else ''}")
+        say(f"{counted(figures.failed, 'message')} not acknowledged{f' ({kinds})' if kinds else ''}")
 
 
 def print_uses(uses: list[NodeUse], seconds: float, output: str) -> None:
+    """Print the processor and memory use of each node to standard output as `output` says."""
     rows: list[dict[str, Any]] = [
         {"node": use.node, "cpu_percent": round(use.cpu_percent, 2), "memory_mb": round(use.memory_mb, 1)}
         for use in uses

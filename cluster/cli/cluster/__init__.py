@@ -1,6 +1,6 @@
-"""`ledgermq cluster`.
+"""`ledgermq cluster`: commands about a running cluster.
 
 command.py     info, health, add-shard
 members.py     add-node, promote, remove-node, transfer-leader, recover
-log_start.py   trim, hold, release: where the log begins
+log_start.py   trim, hold, release, holds: which messages are kept
 """

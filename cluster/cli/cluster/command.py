@@ -1,5 +1,4 @@
-"""`ledgermq cluster`: what the nodes of a cluster report. `members.py` and `log_start.py` have the commands that
-change a cluster."""
+"""`ledgermq cluster info`, `health` and `add-shard`. The other commands are in `members.py` and `log_start.py`."""
 
 from __future__ import annotations
 
@@ -17,9 +16,8 @@ from ledger.client.records import NodeStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One node in one shard; what an unreachable node would say is None. `lag`: how many entries it is behind.
-    `suspect`: it may have lost what it acknowledged, and is not counted until it has caught up."""
+class ReplicaRow:
+    """The status of one replica: one node in one shard. The unknown values of an unreachable node are None."""
 
     node: int
     address: str
@@ -29,22 +27,29 @@ class Row:
     last_index: int | None
     commit: int | None
     applied: int | None
+    # The number of entries that the leader has and this replica does not have.
     lag: int | None
+    # The replica may have lost entries that it acknowledged. It does not vote until it has caught up.
     suspect: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """`healthy`: all nodes answer and follow one leader in each shard; `degraded`: each shard has a leader, but not all
-    do; else `unavailable`."""
+    """The verdict of `ledgermq cluster health`.
+
+    healthy       each shard has a leader, and all replicas take part
+    degraded      each shard has a leader, but a replica is unreachable, suspect or does not take part
+    unavailable   a shard has no leader
+    """
 
     status: str
+    # The status and its reason, for the user.
     sentence: str
 
 
 @click.group()
 def cluster() -> None:
-    """What a cluster's nodes say of themselves; its members and shards, who leads, and where its log begins."""
+    """Show the nodes and shards of a cluster, and change its members, leaders and log start."""
 
 
 for command in (*OPERATIONS, *LOG_OPERATIONS):
@@ -52,15 +57,19 @@ for command in (*OPERATIONS, *LOG_OPERATIONS):
 
 
 @cluster.command("add-shard")
-@click.option("--nodes", help="Those that it begins on, as in 1,2,3.  [default: the three with the fewest replicas]")
+@click.option(
+    "--nodes", help="Nodes for the first replicas, as in 1,2,3.  [default: the three with the fewest replicas]"
+)
 @bootstrap_option
 @format_option
 def add_shard(nodes: str | None, bootstrap: str, output: str) -> None:
-    """Make one more shard. Topics and queues that are made from now on spread over it too."""
+    """Add a shard. Topics and queues that are created later use it too; existing queues stay in their shards."""
     try:
         wanted = [int(node) for node in nodes.split(",")] if nodes else []
     except ValueError as error:
-        raise click.BadParameter(f"{nodes!r} is not of the form 1,2,3", param_hint="--nodes") from error
+        raise click.BadParameter(
+            f"{nodes!r} is not of the form 1,2,3: give the numbers of nodes, separated by commas", param_hint="--nodes"
+        ) from error
 
     async def work() -> int:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
@@ -70,17 +79,18 @@ def add_shard(nodes: str | None, bootstrap: str, output: str) -> None:
     if output == "json":
         print_json({"shard": added})
     else:
-        say(f"Added shard {added}. See `ledgermq cluster info` for who leads it.")
+        say(f"Added shard {added}. `ledgermq cluster info` shows its leader.")
 
 
 @cluster.command()
 @bootstrap_option
 @format_option
 def info(bootstrap: str, output: str) -> None:
-    """Show every node: role, term, log, lag behind the leader.
+    """Show every replica: node, shard, role, term, indexes of the log, and lag in entries.
 
-    Learners get the log and do not vote; a suspect node may have lost what it acknowledged, and is not counted until it
-    has caught up. A node that was removed, or waits to be added, is shown where --bootstrap names it.
+    A learner receives the log and does not vote. A suspect replica may have lost entries that it acknowledged; it does
+    not vote until it has caught up. A node that was removed, or that waits to be added, appears only if --bootstrap
+    names it.
     """
     rows = rows_of(_ask(bootstrap))
     if output == "json":
@@ -93,7 +103,10 @@ def info(bootstrap: str, output: str) -> None:
 @bootstrap_option
 @format_option
 def health(bootstrap: str, output: str) -> int:
-    """Say whether all is well: exit status 0 when every node answers and follows one leader, otherwise 1."""
+    """Check that every shard has a leader and every replica takes part.
+
+    The exit status is 0 if the cluster is healthy, and 1 if it is degraded or unavailable.
+    """
     rows = rows_of(_ask(bootstrap))
     verdict = health_of(rows)
     if output == "json":
@@ -104,20 +117,20 @@ def health(bootstrap: str, output: str) -> int:
     return 0 if verdict.status == "healthy" else 1
 
 
-def rows_of(nodes: list[NodeStatus]) -> list[Row]:
-    """A row for each node and shard; the leader of the highest term is what the others are measured against."""
+def rows_of(nodes: list[NodeStatus]) -> list[ReplicaRow]:
+    """Return a row for each node and shard. The lag is measured against the leader with the highest term."""
     leaders = [shard for node in nodes for shard in node.shards if shard.role == "leader"]
     leading = {leader.shard: leader.last_index for leader in sorted(leaders, key=lambda leader: leader.term)}
     rows = []
     for node in sorted(nodes, key=lambda one: one.node):
         if not node.shards:
             role = "waiting" if node.reachable else "unreachable"
-            rows.append(Row(node.node, node.address, None, role, None, None, None, None, None))
+            rows.append(ReplicaRow(node.node, node.address, None, role, None, None, None, None, None))
         for shard in node.shards:
             last = leading.get(shard.shard)
             lag = None if last is None else max(0, last - shard.last_index)
             rows.append(
-                Row(
+                ReplicaRow(
                     node=node.node,
                     address=node.address,
                     shard=shard.shard,
@@ -133,14 +146,17 @@ def rows_of(nodes: list[NodeStatus]) -> list[Row]:
     return rows
 
 
-def health_of(rows: list[Row]) -> Health:
-    """What the rows mean for somebody who wants to write."""
+def health_of(rows: list[ReplicaRow]) -> Health:
+    """Return the verdict about the cluster that `rows` describe."""
     leaders = {row.shard: row for row in sorted(rows, key=lambda row: row.term or 0) if row.role == "leader"}
     shards = sorted({row.shard for row in rows if row.shard is not None})
     if not leaders:
-        return Health("unavailable", "unavailable: no node leads; nothing can be written until a majority is back")
+        return Health(
+            "unavailable",
+            "unavailable: no shard has a leader; nothing can be written until a majority of the nodes runs",
+        )
     if idle := [str(shard) for shard in shards if shard not in leaders]:
-        return Health("unavailable", f"unavailable: nobody leads shard {', '.join(idle)}; what lives there waits")
+        return Health("unavailable", f"unavailable: no leader in shard {', '.join(idle)}; its queues wait for one")
     unwell = [row for row in rows if row.role not in ("leader", "follower", "learner") or row.suspect]
     nodes, absent = {row.node for row in rows}, {row.node for row in unwell}
     lag = max(row.lag or 0 for row in rows if row not in unwell)
@@ -152,7 +168,7 @@ def health_of(rows: list[Row]) -> Health:
     )
 
 
-def _who_leads(leaders: list[Row]) -> str:
+def _who_leads(leaders: list[ReplicaRow]) -> str:
     if len(leaders) == 1:
         return f"node {leaders[0].node} leads in term {leaders[0].term}"
     return ", ".join(f"node {leader.node} leads shard {leader.shard} in term {leader.term}" for leader in leaders)
@@ -166,8 +182,8 @@ def _ask(bootstrap: str) -> list[NodeStatus]:
     return asyncio.run(work())
 
 
-def _print_rows(rows: list[Row]) -> None:
-    columns = ["NODE", "ADDRESS", "GROUP", "ROLE", "TERM", "LAST INDEX", "COMMIT", "APPLIED", "LAG"]
+def _print_rows(rows: list[ReplicaRow]) -> None:
+    columns = ["NODE", "ADDRESS", "SHARD", "ROLE", "TERM", "LAST INDEX", "COMMIT", "APPLIED", "LAG"]
     cells = [
         [row.node, row.address, row.shard, _role(row), row.term, row.last_index, row.commit, row.applied, row.lag]
         for row in rows
@@ -175,5 +191,5 @@ def _print_rows(rows: list[Row]) -> None:
     print_table(columns, cells)
 
 
-def _role(row: Row) -> str:
+def _role(row: ReplicaRow) -> str:
     return f"{row.role}, suspect" if row.suspect else row.role

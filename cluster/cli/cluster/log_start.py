@@ -1,6 +1,6 @@
-"""`ledgermq cluster trim` and its like: where the log begins, and who holds it there.
+"""`ledgermq cluster trim`, `hold`, `release` and `holds`: which messages the log keeps.
 
-What goes is gone on all nodes, so a command says how much it is, before or after.
+A trim removes messages on all nodes, for good. The command prints how much it removes; with --dry-run it only prints.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _UNITS_BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class Duration(click.ParamType[int]):
-    """In ms: "90s", "15m", "24h", "7d"."""
+    """A duration such as "90s", "15m", "24h" or "7d", converted to milliseconds."""
 
     name = "duration"
 
@@ -35,12 +35,12 @@ class Duration(click.ParamType[int]):
             return value
         found = re.fullmatch(r"(\d{1,9})([smhd])", value, re.ASCII)
         if found is None:
-            return self.fail(f"{value!r} is no duration: write 90s, 15m, 24h or 7d", param, ctx)
+            return self.fail(f"{value!r} is not a duration: write it as 90s, 15m, 24h or 7d", param, ctx)
         return int(found[1]) * _UNITS_MS[found[2]]
 
 
-class Moment(click.ParamType[int]):
-    """In ms since 1970: "2026-07-01", "2026-07-01T12:30:00Z", or how long ago: "72h"."""
+class TimeOrAge(click.ParamType[int]):
+    """A time such as "2026-07-01", "2026-07-01T12:30:00Z" or "72h" (72 hours ago), converted to ms since 1970."""
 
     name = "time"
 
@@ -52,12 +52,16 @@ class Moment(click.ParamType[int]):
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:
-            return self.fail(f"{value!r} is no time: write 2026-07-01T12:30:00Z (UTC by default), or 72h", param, ctx)
+            return self.fail(
+                f"{value!r} is not a time: write 2026-07-01T12:30:00Z (UTC by default), or 72h for 72 hours ago",
+                param,
+                ctx,
+            )
         return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 class Size(click.ParamType[int]):
-    """In bytes: "500000", "512M", "10G"."""
+    """A size such as "500000", "512M" or "10G" (powers of 1024), converted to bytes."""
 
     name = "bytes"
 
@@ -66,12 +70,12 @@ class Size(click.ParamType[int]):
             return value
         found = re.fullmatch(r"(\d{1,15})([KMGT]?)", value.upper().removesuffix("IB").removesuffix("B"), re.ASCII)
         if found is None:
-            return self.fail(f"{value!r} is no size: write 500000, 512M or 10G (powers of 1024)", param, ctx)
+            return self.fail(f"{value!r} is not a size: write 500000, 512M or 10G (powers of 1024)", param, ctx)
         return int(found[1]) * _UNITS_BYTES[found[2]]
 
 
-class Place(click.ParamType[tuple[str, int, int]]):
-    """TOPIC:QUEUE:OFFSET."""
+class QueuePlaceType(click.ParamType[tuple[str, int, int]]):
+    """An offset in a queue, written TOPIC:QUEUE:OFFSET."""
 
     name = "topic:queue:offset"
 
@@ -80,20 +84,28 @@ class Place(click.ParamType[tuple[str, int, int]]):
             return value
         found = re.fullmatch(r"([^:]+):(\d{1,9}):(\d{1,18})", value, re.ASCII)
         if found is None:
-            return self.fail(f"{value!r} is not of the form TOPIC:QUEUE:OFFSET", param, ctx)
+            return self.fail(f"{value!r} does not have the form TOPIC:QUEUE:OFFSET, as in orders:3:1042", param, ctx)
         return found[1], int(found[2]), int(found[3])
 
 
 @click.command()
 @click.option(
-    "--before-time", type=Moment(), metavar="TIME", help="What was appended then or later stays. A date; 72h: ago."
+    "--before-time",
+    type=TimeOrAge(),
+    metavar="TIME",
+    help="Keep messages appended then or later. A time, or 72h for 72 hours ago.",
 )
-@click.option("--keep-bytes", type=Size(), metavar="SIZE", help="So many bytes at the end of the log stay.")
 @click.option(
-    "--before", type=Place(), metavar="TOPIC:QUEUE:OFFSET", help="Messages of that queue from that offset on stay."
+    "--keep-bytes", type=Size(), metavar="SIZE", help="Keep this much at the end of the log: 500000, 512M, 10G (bytes)."
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
-@shard_option("all; with --before that queue's")
+@click.option(
+    "--before",
+    type=QueuePlaceType(),
+    metavar="TOPIC:QUEUE:OFFSET",
+    help="Keep the messages of this queue from this offset on.",
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be removed, and remove nothing.")
+@shard_option("all shards; with --before, the shard of the queue")
 @bootstrap_option
 @format_option
 def trim(
@@ -105,13 +117,16 @@ def trim(
     bootstrap: str,
     output: str,
 ) -> None:
-    """Let go of the oldest messages, on all nodes. They are gone for good.
+    """Remove the oldest messages on all nodes, for good.
 
-    Whole segments go, those that hold nothing of what is to stay; never the one in use. Refused while somebody holds
-    the log.
+    Give one of --before-time, --keep-bytes and --before. The command removes only whole segments, so more messages may
+    stay than you ask for; the newest segment always stays. The command fails while a hold exists; `ledgermq cluster
+    holds` lists the holds.
     """
     if (before_time, keep_bytes, before).count(None) != 2:
-        raise click.UsageError("say what is to stay by one of --before-time, --keep-bytes and --before")
+        raise click.UsageError(
+            "give exactly one of --before-time, --keep-bytes and --before: it says which messages are kept"
+        )
     cut = _ask(
         bootstrap,
         lambda admin: admin.trim_log(
@@ -129,21 +144,26 @@ def trim(
 @click.command()
 @click.argument("name")
 @click.option(
-    "--ttl", type=Duration(), default="24h", show_default=True, help="Until then, if it is not released: 90s, 24h, 7d."
+    "--ttl",
+    type=Duration(),
+    default="24h",
+    show_default=True,
+    help="How long the hold lasts without a release: 90s, 15m, 24h, 7d.",
 )
 @shard_option("all")
 @bootstrap_option
 @format_option
 def hold(name: str, ttl: int, shard: int | None, bootstrap: str, output: str) -> None:
-    """Keep all that the log holds now, for the reader NAME, until `release` or the end of --ttl.
+    """Keep every message that the log has now, for the reader NAME.
 
-    Once more with the same name makes it last longer. Meanwhile nothing goes, whatever the settings say.
+    The hold ends with `ledgermq cluster release NAME`, or after --ttl. Until then neither retention nor a trim removes
+    a message. Repeat the command with the same name to extend the hold.
     """
     taken = _ask(bootstrap, lambda admin: admin.hold_log(name, ttl_ms=ttl, shard=shard))
     if output == "json":
         print_json(asdict(taken))
     else:
-        say(f"{taken.name} holds the log where it begins, until {_time(taken.expires_ms)}.")
+        say(f"The hold {taken.name} keeps the whole log until {_time(taken.expires_ms)}.")
 
 
 @click.command()
@@ -152,12 +172,12 @@ def hold(name: str, ttl: int, shard: int | None, bootstrap: str, output: str) ->
 @bootstrap_option
 @format_option
 def release(name: str, shard: int | None, bootstrap: str, output: str) -> None:
-    """End the hold of the reader NAME. That there is none is no error."""
+    """End the hold of the reader NAME. It is not an error if NAME has no hold."""
     released = _ask(bootstrap, lambda admin: admin.release_log(name, shard=shard))
     if output == "json":
         print_json({"name": name, "released": released})
     else:
-        say(f"{name} holds the log no more." if released else f"There is no hold of {name}.")
+        say(f"Released the hold {name}." if released else f"There is no hold {name}.")
 
 
 @click.command()
@@ -165,15 +185,15 @@ def release(name: str, shard: int | None, bootstrap: str, output: str) -> None:
 @bootstrap_option
 @format_option
 def holds(shard: int | None, bootstrap: str, output: str) -> None:
-    """List who holds the log."""
+    """List the holds: who keeps the log, from which index, and until when."""
     found = _ask(bootstrap, lambda admin: admin.log_holds(shard=shard))
     if output == "json":
         print_json({"holds": [asdict(each) for each in found]})
     elif found:
         rows = [[each.name, each.shard, each.index, _time(each.taken_ms), _time(each.expires_ms)] for each in found]
-        print_table(["NAME", "GROUP", "AT INDEX", "TAKEN", "EXPIRES"], rows)
+        print_table(["NAME", "SHARD", "AT INDEX", "TAKEN", "EXPIRES"], rows)
     else:
-        say("Nobody holds the log.")
+        say("There are no holds.")
 
 
 LOG_OPERATIONS = (trim, hold, release, holds)
@@ -188,14 +208,19 @@ def _ask(bootstrap: str, what: Callable[[AsyncAdmin], Awaitable[T]]) -> T:
 
 
 def _told(cut: LogCut) -> str:
-    held = f" The log is held by {', '.join(cut.held_by)}: until they release it, nothing goes." if cut.held_by else ""
+    held = (
+        f" The log is held by {', '.join(cut.held_by)}: nothing is removed until each hold is released."
+        if cut.held_by
+        else ""
+    )
     if not cut.entries:
-        return f"Nothing to let go: no whole segment holds only what may go; {cut.bytes_kept / 1e6:,.1f} MB stay.{held}"
-    goes = "would go" if cut.dry_run else "are gone"
+        kept = f"{cut.bytes_kept / 1e6:,.1f} MB"
+        return f"Nothing to remove: every whole segment holds entries to keep. The log keeps {kept}.{held}"
+    removed = "would be removed" if cut.dry_run else "are removed"
     return (
         f"{counted(cut.messages, 'message')} "
-        f"({cut.bytes / 1e6:,.1f} MB), appended up to {_time(cut.newest_ms)}, {goes}; "
-        f"{cut.bytes_kept / 1e6:,.1f} MB stay.{held}"
+        f"({cut.bytes / 1e6:,.1f} MB), appended up to {_time(cut.newest_ms)}, {removed}. "
+        f"The log keeps {cut.bytes_kept / 1e6:,.1f} MB.{held}"
     )
 
 

@@ -1,7 +1,7 @@
-"""`ledgermq cluster add-node` and its like: what an operator does with members and leadership.
+"""`ledgermq cluster add-node`, `promote`, `remove-node`, `transfer-leader` and `recover`.
 
-A command ends when the cluster itself says that all has come about, and says so in one sentence; what happens
-meanwhile stands on standard error. With `--no-wait` it ends as soon as the leader has taken the request.
+Each command ends when the cluster reports that the change is complete, and prints one sentence. It prints its progress
+to standard error. With `--no-wait` a command ends when the leader has accepted the request.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ wait_option: Callable[[Command], Command] = click.option(
     "--wait/--no-wait",
     default=True,
     show_default=True,
-    help="End when it has come about, or as soon as the leader has taken the request.",
+    help="Wait until the change is complete, or only until the leader has accepted the request.",
 )
 
 
 def timeout_option(default_s: float) -> Callable[[Command], Command]:
+    """Return the option --timeout, in seconds."""
     return click.option(
         "--timeout",
         "timeout_s",
         type=click.FloatRange(0, min_open=True),
         default=default_s,
         show_default=True,
-        help="Seconds. What is under way then goes on; the exit status is 1.",
+        help="Seconds to wait. After that the exit status is 1, and the change continues in the cluster.",
     )
 
 
@@ -61,10 +62,10 @@ def _checked_address(ctx: click.Context, parameter: click.Parameter, given: str)
     required=True,
     metavar="HOST:PORT",
     callback=_checked_address,
-    help="Where the other nodes, and clients, reach it.",
+    help="Address at which other nodes and clients reach the new node.",
 )
-@click.option("--promote", is_flag=True, help="Make it a voter once it has caught up.")
-@shard_option("all, one after the other")
+@click.option("--promote", is_flag=True, help="Make the node a voter when it has caught up.")
+@shard_option("all shards, one after the other")
 @wait_option
 @timeout_option(_CATCH_UP_TIMEOUT_S)
 @bootstrap_option
@@ -79,13 +80,13 @@ def add_node(
     bootstrap: str,
     output: str,
 ) -> None:
-    """Add the new node NODE as a learner, which gets the log and does not vote.
+    """Add node NODE as a learner: it receives the log and does not vote.
 
-    It must run at that address with an empty directory and `join = true` (`ledgermq server run --join`). The command
-    ends when it has caught up; then it can be promoted.
+    First start the node at --address with an empty data directory and `ledgermq server run --join`. The command ends
+    when the node has caught up. Then `ledgermq cluster promote` can make it a voter.
     """
     if promote and not wait:
-        raise click.UsageError("--promote needs --wait: a node can vote only once it has caught up")
+        raise click.UsageError("--promote needs --wait: a node can become a voter only after it has caught up")
 
     async def work(admin: AsyncAdmin) -> None:
         say(f"Adding node {node} at {address}.")
@@ -100,7 +101,9 @@ def add_node(
             on_progress=tell,
         )
 
-    done = "has caught up and votes" if promote else "has caught up; make it a voter with `ledgermq cluster promote`"
+    done = (
+        "has caught up and is a voter" if promote else "has caught up; make it a voter with `ledgermq cluster promote`"
+    )
     _run(bootstrap, output, work, shard=shard, wait=wait, node=node, done=f"Node {node} {done}.")
 
 
@@ -112,12 +115,12 @@ def add_node(
 @bootstrap_option
 @format_option
 def promote(node: int, shard: int | None, wait: bool, timeout_s: float, bootstrap: str, output: str) -> None:
-    """Make a voter of the learner NODE. Refused while it has not caught up."""
+    """Make the learner NODE a voter. The command fails if the learner has not caught up."""
 
     async def work(admin: AsyncAdmin) -> None:
         await admin.promote_node(node, shard=shard, wait=wait, timeout_ms=timeout_s * 1000)
 
-    _run(bootstrap, output, work, shard=shard, wait=wait, node=node, done=f"Node {node} votes.")
+    _run(bootstrap, output, work, shard=shard, wait=wait, node=node, done=f"Node {node} is a voter.")
 
 
 @click.command("remove-node")
@@ -128,20 +131,26 @@ def promote(node: int, shard: int | None, wait: bool, timeout_s: float, bootstra
 @bootstrap_option
 @format_option
 def remove_node(node: int, shard: int | None, wait: bool, timeout_s: float, bootstrap: str, output: str) -> None:
-    """Remove the node NODE; a leader hands over by that. Refused for the last voter.
+    """Remove node NODE from the cluster. If the node leads a shard, it hands over leadership first.
 
-    Its process goes on, takes no part any more, and can be stopped. To add it again it needs an empty directory.
+    The last voter cannot be removed. The process of the removed node keeps running without a part in the cluster; stop
+    it. To add the node again, give it an empty data directory.
     """
 
     async def work(admin: AsyncAdmin) -> None:
         await admin.remove_node(node, shard=shard, wait=wait, timeout_ms=timeout_s * 1000)
 
-    done = f"Node {node} is removed" + (": its process can be stopped." if shard is None else f" from shard {shard}.")
+    done = f"Node {node} is removed" + (": you can stop its process." if shard is None else f" from shard {shard}.")
     _run(bootstrap, output, work, shard=shard, wait=wait, node=node, done=done)
 
 
 @click.command("transfer-leader")
-@click.option("--to", type=_NODE, default=None, help="A voter.  [default: the most up-to-date other one]")
+@click.option(
+    "--to",
+    type=_NODE,
+    default=None,
+    help="The voter that becomes the leader.  [default: the follower with the newest log]",
+)
 @shard_option("0")
 @wait_option
 @timeout_option(_TIMEOUT_S)
@@ -150,10 +159,10 @@ def remove_node(node: int, shard: int | None, wait: bool, timeout_s: float, boot
 def transfer_leader(
     to: int | None, shard: int | None, wait: bool, timeout_s: float, bootstrap: str, output: str
 ) -> None:
-    """Make another node lead. Where that cannot be, or does not come about, the leader goes on.
+    """Hand over the leadership of a shard to another voter. If the handover fails, the present leader continues.
 
-    Refused for a learner, a node that does not answer, and one that may have lost entries. Where a shard has a
-    preferred leader, that one leads again as soon as it can.
+    A learner, a node that does not answer and a suspect node (which may have lost entries) cannot become the leader. If
+    the shard has a preferred leader, leadership later returns to it.
     """
     target = 0
 
@@ -165,18 +174,20 @@ def transfer_leader(
 
 
 @click.command()
-@click.option("--node", type=_NODE, required=True, help="The suspect node. It must run; it need not have a leader.")
-@click.option("--accept-loss", is_flag=True, help="What this node lost may stay lost.")
-@shard_option("all where it is suspect")
+@click.option(
+    "--node", type=_NODE, required=True, help="The suspect node. The node must run; its shards may be without a leader."
+)
+@click.option("--accept-loss", is_flag=True, help="Accept that entries which this node lost may stay lost.")
+@shard_option("all shards in which the node is suspect")
 @timeout_option(REQUEST_TIMEOUT_MS / 1000)
 @bootstrap_option
 @format_option
 def recover(node: int, accept_loss: bool, shard: int | None, timeout_s: float, bootstrap: str, output: str) -> int:
-    """Have a suspect node vote and count again although it may have lost what it acknowledged.
+    """Let a suspect node vote again, although it may have lost entries that it acknowledged.
 
-    A node is suspect after its machine went down before its log was flushed. As soon as a leader is elected it is given
-    back what it lost; this command is for when none can be, because an intact voter never comes back. Without
-    --accept-loss it only says what is at stake, and the exit status is 1.
+    A node becomes suspect if its machine failed before the log was flushed. A leader restores the lost entries by
+    itself. Use this command only if no leader can be elected because an intact voter is lost for good. Without
+    --accept-loss the command only prints what may be lost, and the exit status is 1.
     """
 
     async def work() -> list[Doubt]:
@@ -196,7 +207,7 @@ OPERATIONS = (add_node, promote, remove_node, transfer_leader, recover)
 
 
 class Teller:
-    """Tells a person how it goes: what is new, once a second at most."""
+    """Prints the progress of a change: each new sentence, at most one a second."""
 
     def __init__(self, sentence: Callable[[Members], str]) -> None:
         self._sentence = sentence
@@ -220,7 +231,7 @@ def _run(
     node: int | None,
     done: str | Callable[[], str],
 ) -> None:
-    """Does it, and says how the cluster stands then."""
+    """Run `work`, then print `done` and the members of the shard."""
 
     async def run() -> Members | None:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
@@ -231,7 +242,7 @@ def _run(
     if output == "json":
         print_json(_as_json(node, members))
     elif members is None:
-        say("The leader has taken the request; see `ledgermq cluster info` for what comes of it.")
+        say("The leader has accepted the request. `ledgermq cluster info` shows the result.")
     else:
         say(f"{done if isinstance(done, str) else done()} {_summary(members)}")
 
@@ -270,20 +281,20 @@ def _behind(members: Members, node: int) -> str:
     member = members.get(node)
     if member is None or member.voter or member.caught_up:
         return ""
-    return f"Node {node} is a learner, and lacks {member.lag_entries:,} entries ({member.lag_bytes / 1e6:,.1f} MB)."
+    return f"Node {node} is a learner and lacks {member.lag_entries:,} entries ({member.lag_bytes / 1e6:,.1f} MB)."
 
 
 def _at_stake(doubt: Doubt) -> str:
     since = datetime.fromtimestamp(doubt.since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     where = f" of shard {doubt.shard}" if doubt.shard else ""
-    found = f"Node {doubt.node} may have lost entries{where} behind index {doubt.last_index} ({doubt.reason}; {since})."
+    found = f"Node {doubt.node} may have lost entries{where} after index {doubt.last_index} ({doubt.reason}; {since})."
     if doubt.accepted:
         return (
-            f"{found} That is accepted: it votes and counts again. Whatever no other node has of it is lost for good."
+            f"{found} The loss is accepted and the node votes again. Entries that no other node has are lost for good."
         )
     return (
-        f"{found}\nUntil a leader has given them back it neither votes nor counts. Start the other voters first: with "
-        "a majority of them intact nothing is lost, and nothing need be done.\nOnly where an intact voter never comes "
-        "back: messages that were acknowledged may then be missing for good, with\n\n"
+        f"{found}\nThe node does not vote until a leader has restored these entries. Start the other voters first: if "
+        "a majority of them is intact, nothing is lost and you need not do more.\nOnly if an intact voter is lost for "
+        "good, run this command; acknowledged messages may then be missing for good:\n\n"
         f"  ledgermq cluster recover --node {doubt.node} --accept-loss"
     )

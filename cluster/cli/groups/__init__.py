@@ -1,1 +1,1 @@
-"""Consumer groups on the command line: group.py is `ledgermq group`, dlq.py is `ledgermq dlq` (dead letters)."""
+"""Commands about consumer groups: group.py is `ledgermq group`, and dlq.py is `ledgermq dlq` (dead letters)."""

@@ -1,7 +1,8 @@
-"""`ledgermq dlq`: dead letters: messages that a consumer group has given up.
+"""`ledgermq dlq`: lists and resends dead letters, which are messages that a consumer group has given up.
 
-How far they were sent again is the progress of a consumer group of its own (`resending_group`), so that it survives,
-and two who send at the same time do not send the same.
+`resend` reads the dead letters as a member of a separate consumer group (`resending_group`). The progress of that group
+records which dead letters were resent. Therefore two `resend` commands that run at the same time share the dead letters
+and do not send the same message.
 """
 
 from __future__ import annotations
@@ -29,46 +30,56 @@ from ledger.errors import UnknownGroupError, UnknownQueueError, UnknownTopicErro
 from ledger.retries import MOVED_HEADERS, dead_letter_topic, resending_group
 
 _WAIT_MS = 500
+# How long `resend` waits without a message: another `resend` may have the queues.
 _PATIENCE_S = 20
-"""Somebody else may be at it."""
 
+# Offsets by queue.
 Ends = dict[int, int]
 
 
 @click.group()
 def dlq() -> None:
-    """Dead letters, messages that a consumer group has given up: list, resend."""
+    """List or resend dead letters: messages that a consumer group has given up."""
 
 
 @dlq.command("list")
 @click.argument("name", metavar="GROUP")
-@click.option("--max", "most", type=click.IntRange(min=1), default=100, show_default=True, help="The oldest so many.")
-@click.option("--all", "everything", is_flag=True, help="Also those that were sent again.")
+@click.option(
+    "--max",
+    "most",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="List at most this many, the oldest first.",
+)
+@click.option("--all", "everything", is_flag=True, help="Also list dead letters that were resent.")
 @bootstrap_option
 @format_option
 def list_letters(name: str, most: int, everything: bool, bootstrap: str, output: str) -> None:
-    """List the dead letters of the consumer group GROUP: a table, or JSON, one object a line."""
+    """List the dead letters of the consumer group GROUP. With --format json each line is an object."""
     found = asyncio.run(_dead_letters(bootstrap, name, most, everything))
     if output == "json":
         MessageWriter(sys.stdout.buffer, json_format).write(found)
     elif found:
         columns = ["ID", "GIVEN UP", "ORIGIN", "ATTEMPTS", "KEY", "TAG", "BYTES", "VALUE"]
         print_table(columns, [_row(one) for one in found])
-    more = "; there may be more: --max" if len(found) == most else ""
+    more = "; there may be more: give a larger --max" if len(found) == most else ""
     say(f"{counted(len(found), 'dead letter')}{more}.")
 
 
 @dlq.command()
 @click.argument("name", metavar="GROUP")
-@click.option("--max", "most", type=click.IntRange(min=1), help="At most so many, the oldest first.  [default: all]")
+@click.option(
+    "--max", "most", type=click.IntRange(min=1), help="Resend at most this many, the oldest first.  [default: all]"
+)
 @bootstrap_option
 @format_option
 def resend(name: str, most: int | None, bootstrap: str, output: str) -> None:
-    """Send the dead letters of the consumer group GROUP once more to the queues where they came from.
+    """Send the dead letters of the consumer group GROUP again, to the topics and queues they came from.
 
-    All consumer groups of these topics get them, and count their attempts anew. What is sent again once is not sent
-    again by the next `resend`; the dead letters themselves stay until they are kept no longer. Those whose topic was
-    deleted are passed over.
+    All consumer groups of these topics receive the messages again and count attempts from 1. The next `resend` does not
+    send the same dead letters. Dead letters stay in the log until retention removes them. A dead letter is left out if
+    its topic was deleted.
     """
     sent, stranded = asyncio.run(_resend(bootstrap, name, most))
     if output == "json":
@@ -79,9 +90,11 @@ def resend(name: str, most: int | None, bootstrap: str, output: str) -> None:
         say(f"Sent {counted(sent.total(), 'message')} again to {', '.join(sorted(sent))}.")
     if stranded:
         topics = ", ".join(sorted(stranded))
-        say(f"Passed over {counted(stranded.total(), 'message')}: these queues of {topics} are no more.")
+        say(
+            f"Left out {counted(stranded.total(), 'message')}: the queues of {topics} that they came from were deleted."
+        )
     if not sent and not stranded:
-        say(f"Consumer group {name} has no dead letters that were not sent again.")
+        say(f"Consumer group {name} has no dead letters to resend.")
 
 
 async def _dead_letters(bootstrap: str, name: str, most: int, everything: bool) -> list[Message]:
@@ -105,7 +118,7 @@ async def _dead_letters(bootstrap: str, name: str, most: int, everything: bool) 
 
 
 async def _resend(bootstrap: str, name: str, most: int | None) -> tuple[Counter[str], Counter[str]]:
-    """How many messages were sent to each topic; and how many of each could not be, because it is no more."""
+    """Return the number of messages sent to each topic, and the number left out because their topic was deleted."""
     validate_group_name(name)
     async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
         ends, sent_before = await _ends(admin, name), await _sent_before(admin, name)
@@ -125,7 +138,10 @@ async def _resend(bootstrap: str, name: str, most: int | None) -> tuple[Counter[
             if messages:
                 give_up_at = loop.time() + _PATIENCE_S
             elif loop.time() >= give_up_at:
-                raise CommandError(f"nothing comes of the dead letters of {name}: is somebody else sending them again?")
+                raise CommandError(
+                    f"no dead letter of {name} arrived within {_PATIENCE_S} s: "
+                    "if another `ledgermq dlq resend` runs, wait for its end; then repeat the command"
+                )
     return sent, stranded
 
 
@@ -150,7 +166,7 @@ def _is_done(consumer: AsyncGroupConsumer, name: str, ends: Ends) -> bool:
 
 
 async def _send_again(producer: AsyncProducer, message: Message) -> bool:
-    """False: where it came from is no more."""
+    """Return False if the topic or queue that the message came from was deleted."""
     topic, queue = _origin(message)
     try:
         await producer.send(
@@ -173,7 +189,7 @@ def _origin(message: Message) -> tuple[str, int]:
 
 
 async def _ends(admin: AsyncAdmin, name: str) -> Ends:
-    """Behind the last dead letter of each queue."""
+    """Return the end offset of each queue of dead letters."""
     try:
         described = await admin.describe_topic(dead_letter_topic(name))
     except UnknownTopicError:
@@ -182,7 +198,7 @@ async def _ends(admin: AsyncAdmin, name: str) -> Ends:
 
 
 async def _sent_before(admin: AsyncAdmin, name: str) -> Ends:
-    """Up to where they were sent again, in each queue."""
+    """Return for each queue the offset before which all dead letters were resent."""
     try:
         described = await admin.describe_consumer_group(resending_group(name))
     except UnknownGroupError:

@@ -1,4 +1,4 @@
-"""`ledgermq group`: consumer groups: list, describe, reset, delete."""
+"""`ledgermq group`: lists, describes, resets and deletes consumer groups."""
 
 from __future__ import annotations
 
@@ -29,17 +29,20 @@ T = TypeVar("T")
 
 @click.group()
 def group() -> None:
-    """Consumer groups: list, describe, reset, delete."""
+    """List, describe, reset and delete consumer groups."""
 
 
 @group.command("list")
 @bootstrap_option
 @format_option
 def list_groups(bootstrap: str, output: str) -> None:
-    """List the consumer groups, and how far each is behind.
+    """List the consumer groups and their lag.
 
-    LAG: messages that are not consumed; BEHIND: how many seconds ago the oldest of them was appended. RETRIES: messages
-    that are to be consumed again. DEAD LETTERS: those that were given up, and not sent again.
+    \b
+    LAG            messages that are not consumed
+    BEHIND         seconds since the oldest of these messages was appended
+    RETRIES        messages that will be delivered again
+    DEAD LETTERS   messages that were given up and not resent
     """
     groups = _asked(bootstrap, lambda admin: admin.list_consumer_groups())
     if output == "json":
@@ -61,7 +64,7 @@ def list_groups(bootstrap: str, output: str) -> None:
         ]
         print_table(columns, rows)
     else:
-        say("There are no consumer groups yet: one begins with its first consumer, as `ledgermq consume --group`.")
+        say("There are no consumer groups yet. `ledgermq consume TOPIC --group NAME` creates one.")
 
 
 @group.command()
@@ -69,10 +72,14 @@ def list_groups(bootstrap: str, output: str) -> None:
 @bootstrap_option
 @format_option
 def describe(name: str, bootstrap: str, output: str) -> None:
-    """Show the members of the consumer group NAME, and where it is in each queue.
+    """Show the members of the consumer group NAME, and its offset in each queue.
 
-    LAG: messages that are not consumed; BEHIND: how many seconds ago the first of them was appended. SETTLED: messages
-    behind OFFSET that are somewhere else by now. The table leaves out queues of retries in which nothing waits.
+    \b
+    LAG            messages that are not consumed
+    BEHIND         seconds since the first of these messages was appended
+    SETTLED        messages after OFFSET that were moved to a retry topic
+
+    The table leaves out retry queues without waiting messages.
     """
     found = _asked(bootstrap, lambda admin: admin.describe_consumer_group(name))
     if output == "json":
@@ -84,11 +91,11 @@ def describe(name: str, bootstrap: str, output: str) -> None:
     columns = ["TOPIC", "QUEUE", "OFFSET", "END OFFSET", "LAG", "BEHIND", "SETTLED", "OWNER", "EPOCH"]
     print_table(columns, [_queue_row(one) for one in found.queues if one.lag or not is_system_topic(one.topic)])
     if found.rebalancing:
-        say("Members have come or gone: the queues are being assigned anew.")
+        say("Members have joined or left: the queues are being assigned again.")
     elif found.strategy == "broadcast":
-        say("One consumer of a broadcast: it gets all messages. Whether it runs is not known.")
+        say("This is one consumer of a broadcast; it receives all messages. Whether it runs is unknown.")
     elif not found.members:
-        say("It has no members at the moment.")
+        say("The consumer group has no members at the moment.")
     else:
         say(f"Queues are assigned by {found.strategy}.")
 
@@ -100,11 +107,17 @@ def describe(name: str, bootstrap: str, output: str) -> None:
     "target",
     type=StartType(),
     required=True,
-    help="Where it goes on; a time: at what was appended then or later.",
+    help="The new offset. A time means the first message appended then or later.",
 )
-@click.option("--topic", help="Only this topic; an offset needs one.  [default: all that it consumes]")
-@click.option("--queue", "queues", type=click.IntRange(min=0), multiple=True, help="Only this queue; may be repeated.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be.")
+@click.option("--topic", help="Only this topic. Required if --to is an offset.  [default: all topics that it consumes]")
+@click.option(
+    "--queue",
+    "queues",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Only this queue. Repeat it for more queues.  [default: all]",
+)
+@click.option("--dry-run", is_flag=True, help="Print the new offsets, and change nothing.")
 @bootstrap_option
 @format_option
 def reset(
@@ -116,7 +129,7 @@ def reset(
     bootstrap: str,
     output: str,
 ) -> None:
-    """Have the consumer group NAME go on elsewhere. Its members need not be stopped."""
+    """Move the offsets of the consumer group NAME. Its members may keep running; they continue at the new offsets."""
     resets: list[OffsetReset] = _asked(
         bootstrap,
         lambda admin: admin.reset_offsets(name, target, topic=topic, queues=queues or None, dry_run=dry_run),
@@ -128,19 +141,20 @@ def reset(
         ["TOPIC", "QUEUE", "OFFSET", "NEW OFFSET"], [[one.topic, one.queue, one.before, one.after] for one in resets]
     )
     place = target.isoformat() if isinstance(target, datetime) else target
-    would = "would go" if dry_run else "goes"
-    say(f"Consumer group {name} {would} on at {place} in {counted(len(resets), 'queue')}.")
+    would = "would continue" if dry_run else "continues"
+    say(f"Consumer group {name} {would} at {place} in {counted(len(resets), 'queue')}.")
 
 
 @group.command()
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Delete without a question.")
 @bootstrap_option
 @format_option
 def delete(name: str, yes: bool, bootstrap: str, output: str) -> None:
-    """Forget how far the consumer group NAME has come. Its consumers have to be stopped first.
+    """Delete the offsets of the consumer group NAME, its retries and its dead letters, for good.
 
-    What waits to be consumed again goes for good, and so do its dead letters: if there are any, you are asked.
+    Stop the consumers of the group first. If there are retries or dead letters, the command asks before it deletes
+    them.
     """
 
     async def work(admin: AsyncAdmin) -> int:
@@ -152,14 +166,14 @@ def delete(name: str, yes: bool, bootstrap: str, output: str) -> None:
     if output == "json":
         print_json({"deleted": name, "queues": queues})
     else:
-        say(f"Deleted consumer group {name}, which had begun with {counted(queues, 'queue')}.")
+        say(f"Deleted consumer group {name}, which had consumed {counted(queues, 'queue')}.")
 
 
 def _ask_if_messages_go(found: ConsumerGroupSummary | None) -> None:
-    """Asks where messages would go."""
+    """Ask the user if retries or dead letters would be deleted. Raises CommandError unless the answer is yes."""
     if found is not None and (found.retries or found.dead_letters):
         waiting, dead = counted(found.retries, "message"), counted(found.dead_letters, "dead letter")
-        ask(f"Delete {found.name}, with {waiting} to come again and {dead}?")
+        ask(f"Delete consumer group {found.name}, with {waiting} to be delivered again and {dead}?")
 
 
 def _asked(bootstrap: str, question: Callable[[AsyncAdmin], Awaitable[T]]) -> T:

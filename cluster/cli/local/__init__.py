@@ -1,5 +1,7 @@
-"""Clusters on this machine.
+"""Commands that run a cluster on this machine.
 
-dev.py         `ledgermq dev`; containers.py finds clusters of containers
-demo.py        `ledgermq demo`; demo_report.py shows its progress and its result
+dev.py           `ledgermq dev`
+containers.py    finds a cluster that runs in containers
+demo.py          `ledgermq demo`
+demo_report.py   shows the progress and the result of the demo
 """

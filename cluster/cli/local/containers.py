@@ -1,4 +1,4 @@
-"""How commands find clusters in containers: loaded only where one is asked for."""
+"""Finds a cluster that runs in containers. Docker's SDK is imported only when a command needs it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def docker_cluster(name: str) -> DockerCluster:
-    """Raises CommandError where Docker's SDK is not installed, DevError where no engine answers."""
+    """Return the cluster `name`. Raises CommandError without Docker's SDK, and DevError if Docker does not answer."""
     try:
         from cluster.local.containers import DockerCluster
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""`ledgermq demo`: the main job."""
+"""`ledgermq demo`: sends a corpus through three nodes, kills the leader and checks every replica."""
 
 from __future__ import annotations
 
@@ -24,26 +24,29 @@ _NOTHING_TO_SEND = 2
 
 @click.command()
 @click.option(
-    "--input", "path", type=click.Path(exists=True, path_type=Path), help="A file or folder, not the library."
+    "--input",
+    "path",
+    type=click.Path(exists=True, path_type=Path),
+    help="File or folder to send.  [default: Python's standard library]",
 )
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep the cluster's data here.  [default: a temporary folder, removed when the verdict holds]",
+    help="Directory of the cluster's data.  [default: a temporary directory, removed if all checks pass]",
 )
 @click.option(
     "--docker",
     "containers",
     metavar="NAME",
-    help="On the containers of the cluster NAME, which runs: docker-compose.yml's is `compose`, that of "
-    "`ledgermq dev start --docker` is `dev`.",
+    help="Use a running cluster in containers: `compose` for docker-compose.yml, `dev` for "
+    "`ledgermq dev start --docker`.",
 )
 @format_option
 def demo(path: Path | None, data: Path | None, containers: str | None, output: str) -> int:
-    """Send a real corpus through three nodes, kill the leader half-way, and check every replica.
+    """Send many lines through three nodes, kill the leader half-way, and check every replica.
 
-    The corpus is every line of the running Python's standard library, or of the file or folder given. The exit status
-    is 0 only when every acknowledged line is there exactly once and in order within its file, on every replica.
+    The lines are those of Python's standard library, or of --input. The exit status is 0 if every replica has every
+    acknowledged line exactly once and in order within its file, 1 if not, and 2 if there is nothing to send.
     """
     try:
         corpus = files_of(path) if path else standard_library()
@@ -59,7 +62,7 @@ def demo(path: Path | None, data: Path | None, containers: str | None, output: s
 
 
 def _run_in_containers(corpus: Corpus, name: str) -> DemoOutcome:
-    """On a cluster that runs, and goes on running; its topic stays."""
+    """Run the demo on a running cluster of containers. The cluster keeps running, and the demo's topic stays."""
     cluster = docker_cluster(name)
     with ProgressDisplay(note_console()) as display:
         display.stage(f"{len(cluster.status())} containers at {cluster.bootstrap}")
@@ -87,7 +90,7 @@ def _run(corpus: Corpus, data: Path | None) -> DemoOutcome:
 
 
 def _run_on(cluster: DevCluster, corpus: Corpus, display: ProgressDisplay) -> DemoOutcome:
-    """Runs the job; a cluster that was not running before does not run after it either."""
+    """Run the demo. If the cluster was not running before, it is stopped after the demo."""
     ran_before = cluster.exists and cluster.running
     try:
         cluster.start(NODES)

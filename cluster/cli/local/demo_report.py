@@ -1,7 +1,7 @@
-"""What a person sees of the demo: progress while it works, and a table at the end.
+"""Shows the progress of the demo and its result.
 
-Bars on a terminal; a plain sentence for each stage anywhere else. Both go to standard error, the table to standard
-output.
+Progress goes to standard error: bars on a terminal, and a sentence for each stage elsewhere. The table of the result
+goes to standard output.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SHOWN = 5
 
 
 class ProgressDisplay:
-    """The demo's `Display` on a console; a context manager."""
+    """Shows the demo's progress on a console (`Display`). Use it as a context manager."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -59,7 +59,7 @@ class ProgressDisplay:
 
 
 def print_outcome(outcome: DemoOutcome, console: Console) -> None:
-    """The table and, where the verdict does not hold, why."""
+    """Print the table of the result, and the faults if the verdict does not hold."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
@@ -73,7 +73,7 @@ def print_outcome(outcome: DemoOutcome, console: Console) -> None:
 
 
 def _rows(outcome: DemoOutcome) -> list[tuple[str, str]]:
-    outage = "nothing was sent after it" if outcome.outage_ms is None else f"{outcome.outage_ms:,} ms"
+    outage = "nothing was sent after the kill" if outcome.outage_ms is None else f"{outcome.outage_ms:,} ms"
     identical = "byte-identical" if outcome.replicas_identical else "NOT identical"
     rows = [
         ("input", f"{outcome.corpus}, {outcome.files:,} file(s)"),

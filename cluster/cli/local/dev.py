@@ -1,4 +1,4 @@
-"""`ledgermq dev`: a cluster on this machine, of processes or of containers."""
+"""`ledgermq dev`: runs a cluster on this machine, in processes or in containers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from cluster.cli.output import counted, print_json, print_table, say
 from cluster.local.launcher import DEFAULT_NODES, Launcher
 from cluster.local.processes import DEFAULT_DIRECTORY, DevCluster, NodeState
 
+# The name of the one cluster in containers.
 _CONTAINERS = "dev"
-"""What the cluster in containers is called, which there is one of."""
 
 docker_option = click.option(
-    "--docker", is_flag=True, help="The cluster in containers, of the image ledgermq:dev; --data says nothing then."
+    "--docker", is_flag=True, help="Use a cluster in containers, from the image ledgermq:dev. --data is ignored."
 )
 
 
 @click.group()
 def dev() -> None:
-    """A local cluster: its node processes, logs and data lie under one directory, and it stays until it is stopped."""
+    """Run a local cluster. Its data and logs are in one directory, and it runs until `ledgermq dev stop`."""
 
 
 @dev.command()
@@ -31,16 +31,20 @@ def dev() -> None:
     "-n",
     "--nodes",
     type=click.IntRange(1, 9),
-    help=f"How many.  [default: {DEFAULT_NODES}, or as many as the cluster has]",
+    help=f"Number of nodes.  [default: {DEFAULT_NODES}, or the number that the cluster has]",
 )
 @data_option
 @docker_option
-@click.option("--base-port", type=click.IntRange(1, 65_535), help="The first port; each node takes two.")
-@click.option("--flush", type=click.Choice(["async", "sync"]), help="Acknowledge from page cache, or from disk.")
-@renamed_option("--groups", "--shards")
 @click.option(
-    "--shards", type=click.IntRange(1, 64), help="How many shards topics spread over, led by different nodes."
+    "--base-port", type=click.IntRange(1, 65_535), help="First port. Each node uses two ports.  [default: free ports]"
 )
+@click.option(
+    "--flush",
+    type=click.Choice(["async", "sync"]),
+    help="Acknowledge when the page cache has a message (async), or the disk (sync).  [default: async]",
+)
+@renamed_option("--groups", "--shards")
+@click.option("--shards", type=click.IntRange(1, 64), help="Number of shards, led by different nodes.  [default: 1]")
 @format_option
 def start(
     nodes: int | None,
@@ -51,9 +55,9 @@ def start(
     shards: int | None,
     output: str,
 ) -> None:
-    """Start a cluster, or what of it does not run, and wait until it has a leader.
+    """Start a cluster and wait until it has leaders. If the cluster exists, start the nodes that do not run.
 
-    Starting twice changes nothing; starting after a stop goes on with the same data.
+    The command is idempotent. After `ledgermq dev stop` it starts the cluster again with the same data.
     """
     cluster = _cluster(data, docker)
     new = not cluster.exists
@@ -71,7 +75,7 @@ def start(
 @docker_option
 @format_option
 def status(data: Path, docker: bool, output: str) -> None:
-    """Show the nodes: process, role, address."""
+    """Show the nodes: role, shards that the node leads, addresses, process and data directory."""
     states = _cluster(data, docker).status()
     if output == "json":
         print_json(_as_json(states))
@@ -81,11 +85,18 @@ def status(data: Path, docker: bool, output: str) -> None:
 
 @dev.command("add-node")
 @data_option
-@click.option("--learner", is_flag=True, help="Leave it a learner, which gets the log and does not vote.")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), default=60, show_default=True)
+@click.option("--learner", is_flag=True, help="Keep the node a learner: it receives the log and does not vote.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0, min_open=True),
+    default=60,
+    show_default=True,
+    help="Seconds to wait.",
+)
 @format_option
 def add_node(data: Path, learner: bool, timeout_s: float, output: str) -> None:
-    """Start one more node and add it to the cluster. Ends when it has caught up and votes."""
+    """Start one more node and add it to the cluster. Wait until it has caught up and is a voter."""
     added = DevCluster(data).add_node(promote=not learner, timeout_s=timeout_s)
     if output == "json":
         print_json(asdict(added))
@@ -96,15 +107,22 @@ def add_node(data: Path, learner: bool, timeout_s: float, output: str) -> None:
 @dev.command("remove-node")
 @click.argument("node", type=click.IntRange(1))
 @data_option
-@click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), default=60, show_default=True)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0, min_open=True),
+    default=60,
+    show_default=True,
+    help="Seconds to wait.",
+)
 @format_option
 def remove_node(node: int, data: Path, timeout_s: float, output: str) -> None:
-    """Remove the node NODE from the cluster, stop it, and remove its data. A leader hands over by that."""
+    """Remove node NODE from the cluster, stop it and delete its data. If it leads, it hands over leadership first."""
     DevCluster(data).remove_node(node, timeout_s=timeout_s)
     if output == "json":
         print_json({"removed": node})
     else:
-        say(f"Removed node {node}, and its data.")
+        say(f"Removed node {node} and its data.")
 
 
 @dev.command()
@@ -112,7 +130,7 @@ def remove_node(node: int, data: Path, timeout_s: float, output: str) -> None:
 @docker_option
 @format_option
 def stop(data: Path, docker: bool, output: str) -> None:
-    """Stop all nodes. Their data stays."""
+    """Stop all nodes. Their data stays on disk."""
     stopped = _cluster(data, docker).stop()
     if output == "json":
         print_json({"stopped": stopped})
@@ -125,7 +143,7 @@ def stop(data: Path, docker: bool, output: str) -> None:
 @docker_option
 @format_option
 def purge(data: Path, docker: bool, output: str) -> None:
-    """Stop all nodes and remove their data."""
+    """Stop all nodes and delete their data, for good."""
     cluster = _cluster(data, docker)
     purged = cluster.purge()
     if output == "json":
@@ -155,7 +173,7 @@ def _print_states(states: list[NodeState]) -> None:
 
 
 def _shards(state: NodeState) -> str | None:
-    """The shards that a node leads, in a column."""
+    """Return the shards that a node leads, as the text of a table cell."""
     return ", ".join(f"shard {shard}" for shard in state.leads) or None
 
 
@@ -169,7 +187,7 @@ def _next_commands(cluster: Launcher) -> str:
 
 
 def _option(cluster: Launcher) -> str:
-    """By which commands find it; none for the one in its own directory, which is found without being named."""
+    """Return the option by which `ledgermq dev` commands find the cluster; empty for the default directory."""
     if not isinstance(cluster, DevCluster):
         return " --docker"
     return "" if cluster.directory == DEFAULT_DIRECTORY.resolve() else f" --data {cluster.directory}"

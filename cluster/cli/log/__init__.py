@@ -1,8 +1,9 @@
-"""`ledgermq log`: looks at a node's log on the disk and writes nothing.
+"""`ledgermq log`: reads the log files of a node and writes nothing.
 
-command.py   the commands, and how they name logs
-dump.py      entries as lines
-verify.py    the findings about one replica
-diff.py      where two logs differ
-flaws.py and progress.py show findings and progress.
+command.py    the commands and their options
+dump.py       `log dump`: prints entries as lines
+verify.py     `log verify`: prints the flaws of one replica
+diff.py       `log diff`: prints where replicas differ
+flaws.py      a flaw as a line or as JSON
+progress.py   progress bars
 """

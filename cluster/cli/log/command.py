@@ -1,7 +1,7 @@
-"""`ledgermq log`: what lies on the disk of a node that is down, or in a copy of its directory.
+"""The commands `ledgermq log dump`, `verify` and `diff`: they read a node's files while the node is stopped, or a copy.
 
-These commands need no cluster and write nothing, not even a lock; the status tells a program what they found: 0 whole
-(or the same), 1 damaged (or forked), 2 it could not be read.
+The commands need no cluster and write nothing, not even a lock file. The exit status is 0 for a whole log (or equal
+logs), 1 for damage (or logs that differ in committed entries), and 2 if something cannot be read.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 
 class CannotReadError(click.ClickException):
-    """What was named cannot be looked at."""
+    """A path that the user gave cannot be read."""
 
     exit_code = 2
 
 
 class _SegmentName(click.ParamType[int]):
-    """A position, or a segment's name, which is one."""
+    """The name of a segment file (its first position, with leading zeros), or any position in the segment."""
 
     name = "segment"
 
@@ -37,7 +37,9 @@ class _SegmentName(click.ParamType[int]):
             return value
         if isinstance(value, str) and value.isascii() and value.isdigit():
             return int(value)
-        return self.fail(f"{value!r} is no segment: those are named by their first position", param, ctx)
+        return self.fail(
+            f"{value!r} is not a segment: give the name of a segment file, or a position in the log", param, ctx
+        )
 
 
 _paths = click.argument(
@@ -47,20 +49,35 @@ _paths = click.argument(
 
 @click.group()
 def log() -> None:
-    """Look at a node's log on the disk, with the node down or at a copy; nothing is ever written.
+    """Read the log files of a stopped node, or of a copy of its directory. These commands write nothing.
 
-    A PATH is a node's data directory, a shard's directory in it, its log directory, or a segment file.
+    A PATH is a node's data directory, a shard's directory in it, a log directory, or a segment file.
     """
 
 
-@log.command(short_help="Write the entries of logs.")
+@log.command(short_help="Print the entries of logs.")
 @_paths
-@click.option("--from", "first", type=click.IntRange(min=1), default=1, metavar="INDEX", help="Begin with this entry.")
-@click.option("--to", "last", type=click.IntRange(min=1), metavar="INDEX", help="End with this entry.")
-@click.option("--segment", type=_SegmentName(), help="Only this segment: its name, or a position in it.")
-@click.option("--limit", type=click.IntRange(min=0), help="Stop after so many entries, of each log.")
-@click.option("--batches", is_flag=True, help="Also the headers of batches.")
-@click.option("--decode", is_flag=True, help="Also the messages in them, and what other entries say.")
+@click.option(
+    "--from",
+    "first",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="INDEX",
+    help="Index of the first entry to print.  [default: the first]",
+)
+@click.option(
+    "--to",
+    "last",
+    type=click.IntRange(min=1),
+    metavar="INDEX",
+    help="Index of the last entry to print.  [default: the last]",
+)
+@click.option("--segment", type=_SegmentName(), help="Only this segment: its file name, or a position in it.")
+@click.option(
+    "--limit", type=click.IntRange(min=0), help="Print at most this many entries of each log.  [default: all]"
+)
+@click.option("--batches", is_flag=True, help="Also print the headers of batches.")
+@click.option("--decode", is_flag=True, help="Also print batch headers, messages, and the content of other entries.")
 @format_option
 def dump(
     paths: Sequence[Path],
@@ -72,14 +89,15 @@ def dump(
     decode: bool,
     output: str,
 ) -> None:
-    """Write the entries of logs to standard output, one a line, as they are read; flaws stand where they are.
+    """Print the entries of logs, one on a line. A flaw is printed at its place between the entries.
 
-    In JSON, each line is an object with a "type": segment, entry, batch, message, body, or flaw.
+    With --format json each line is an object, and its "type" is segment, entry, batch, message, body, flaw or
+    undecodable.
     """
-    from cluster.cli.log.dump import Wanted, dump_log
+    from cluster.cli.log.dump import DumpSelection, dump_log
     from ledger.validation.sources.place import UnreadableError
 
-    wanted = Wanted(first, last, limit, batches=batches or decode, messages=decode)
+    wanted = DumpSelection(first, last, limit, batches=batches or decode, messages=decode)
     with _unreadable_is_said():
         for place in _places(paths):
             try:
@@ -88,25 +106,26 @@ def dump(
                 raise CannotReadError(str(error)) from error
 
 
-@log.command(short_help="Check logs and what lies beside them.")
+@log.command(short_help="Check every byte of a replica.")
 @_paths
 @click.option(
     "--index-data",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Where the node has its indexes, if not with its data (its setting `index_data`).",
+    help="The node's directory for indexes (its setting `index_data`).  [default: the data directory]",
 )
 @format_option
 def verify(paths: Sequence[Path], index_data: Path | None, output: str) -> int:
-    """Check every byte of logs, and the votes, marks, bases and indexes (ConsumeQueues, keys) beside them.
+    """Check every byte of logs, and of the snapshots, indexes, vote files and clean marks that belong to them.
 
-    Tells all damage, each with file, position, index, and where whole entries are found again. What a killed write may
-    leave behind the log's end is told as torn: the next start erases it, and it is no damage.
+    Every flaw is printed with its file, its position, its entry, and the place where whole entries begin again.
+    Incomplete bytes after the end of the log are printed as torn. A killed process leaves such bytes, and the next
+    start erases them; they are not damage.
 
     \b
     Status: 0  all is whole
             1  something is damaged
-            2  something could not be read, or is of a version that this program does not know
+            2  something cannot be read, or has a version that this program does not know
     """
     from cluster.cli.log.verify import verify_logs
     from cluster.cli.output import say
@@ -115,11 +134,11 @@ def verify(paths: Sequence[Path], index_data: Path | None, output: str) -> int:
         places = _places(paths)
         if index_data is not None:
             if len(paths) > 1:
-                raise click.UsageError("name one node with its --index-data at a time")
+                raise click.UsageError("--index-data belongs to one node: give only one PATH with it")
             places = [place.with_indexes(index_data) for place in places]
         for place in places:
             if place.shard is not None and place.indexes is None:
-                say(f"{place.path}: its indexes are not here, and not looked at: name their directory by --index-data")
+                say(f"{place.path}: its indexes are not here and not checked: give their directory with --index-data")
         return verify_logs(places, as_json=output == "json")
 
 
@@ -127,21 +146,21 @@ def verify(paths: Sequence[Path], index_data: Path | None, output: str) -> int:
 @_paths
 @format_option
 def diff(paths: Sequence[Path], output: str) -> int:
-    """Compare the logs of replicas: where they part, and which is a prefix of which.
+    """Compare the logs of replicas, two by two: print their first different entry, or which log is longer.
 
-    Replicas may differ in a tail that no entry calls committed: Raft replaces that.
+    The last entries of two replicas may differ while they are not committed. Raft replaces such entries later.
 
     \b
-    Status: 0  they are the same, prefixes of each other, or part in what is not known to be committed
-            1  they part in what is committed
-            2  something could not be read: see `ledgermq log verify`
+    Status: 0  no difference in committed entries
+            1  committed entries differ
+            2  something cannot be read: see `ledgermq log verify`
     """
     from cluster.cli.log.diff import diff_logs
 
     with _unreadable_is_said():
         places = _places(paths)
         if len(places) < 2:
-            raise click.UsageError("name two logs or more to compare")
+            raise click.UsageError("give two logs or more to compare")
         return diff_logs(places, as_json=output == "json")
 
 
@@ -152,11 +171,9 @@ def _places(paths: Sequence[Path]) -> list[LogPlace]:
     places = [place for path in paths for place in places_of(path)]
     for place in places:
         if place.holder is not None:
-            say(f"{place.path}: a node runs on it (process {place.holder}): what is read may be changing")
+            say(f"{place.path}: a node runs here (process {place.holder}), so the files may change meanwhile")
         if place.void:
-            say(
-                f"{place.path}: its log is being replaced by another node's: what is left of the old one is passed over"
-            )
+            say(f"{place.path}: the node is replacing this log by a received snapshot: the old entries are not checked")
     return places
 
 

@@ -1,4 +1,4 @@
-"""`ledgermq log diff`: where replicas part, said of each two of them."""
+"""`ledgermq log diff`: prints for each two replicas where their logs differ."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 from cluster.cli.log.dump import entry_fields
 from cluster.cli.log.flaws import flaw_fields, flaw_line
 from cluster.cli.log.progress import LogProgress
-from ledger.validation.difference import Comparison, Divergence, Prefix, Replica, compare
+from ledger.validation.difference import ComparedLog, Comparison, Prefix, compare
+from ledger.validation.judging.windows import Divergence
 from ledger.validation.sources.place import LogPlace
-from store import Header
 
 
 def diff_logs(places: Sequence[LogPlace], *, as_json: bool) -> int:
+    """Compare the logs, print the result, and return the exit status: 0, 1 or 2."""
     with LogProgress(places) as progress:
         comparison = compare(places, progress.update)
     lines = _json_lines(comparison) if as_json else _text_lines(comparison)
@@ -26,44 +27,37 @@ def diff_logs(places: Sequence[LogPlace], *, as_json: bool) -> int:
 
 
 def _text_lines(comparison: Comparison) -> list[str]:
-    replicas = comparison.replicas
-    lines = [_replica_line(replica) for replica in replicas]
-    for replica in replicas:
-        lines += [flaw_line(flaw) for flaw in replica.flaws]
+    logs = comparison.logs
+    lines = [_log_line(log) for log in logs]
+    for log in logs:
+        lines += [flaw_line(flaw) for flaw in log.flaws]
     for divergence in comparison.divergences:
-        lines += _divergence_lines(divergence, replicas)
-    return [*lines, *(_prefix_line(prefix, replicas) for prefix in comparison.prefixes), _verdict(comparison)]
+        lines += _divergence_lines(divergence, comparison)
+    return [*lines, *(_prefix_line(prefix, logs) for prefix in comparison.prefixes), _verdict(comparison)]
 
 
-def _replica_line(replica: Replica) -> str:
-    if replica.first_index is None:
-        return f"{replica.place.path}: no entries"
+def _log_line(log: ComparedLog) -> str:
+    if log.first_index is None:
+        return f"{log.place.path}: no entries"
     return (
-        f"{replica.place.path}: entries {replica.first_index} to {replica.last_index}, "
-        f"{replica.known_commit} and before surely committed"
+        f"{log.place.path}: entries {log.first_index} to {log.last_index}, committed up to {log.known_commit} or later"
     )
 
 
-def _divergence_lines(divergence: Divergence, replicas: list[Replica]) -> list[str]:
-    a, b = replicas[divergence.first], replicas[divergence.second]
-    where = "in what both call committed" if divergence.is_committed else "in a tail that is not known to be committed"
+def _divergence_lines(divergence: Divergence, comparison: Comparison) -> list[str]:
+    one, other = comparison.logs[divergence.first_replica], comparison.logs[divergence.second_replica]
+    where = (
+        "which is committed in both" if comparison.is_committed(divergence) else "which is not known to be committed"
+    )
     return [
-        f"{a.place.path} and {b.place.path} part at entry {divergence.ours.index}, {where}:",
-        f"    {a.place.path}: {_entry(divergence.ours)}",
-        f"    {b.place.path}: {_entry(divergence.theirs)}",
+        f"{one.place.path} and {other.place.path} diverge at entry {divergence.index}, {where}:",
+        f"    {one.place.path}: {divergence.ours}",
+        f"    {other.place.path}: {divergence.theirs}",
     ]
 
 
-def _entry(header: Header) -> str:
-    return (
-        f"term {header.term}, {header.kind.name.lower()}, {header.size} bytes at {header.position}, "
-        f"topic {header.topic_id} queue {header.queue} offset {header.base_offset} count {header.count}, "
-        f"CRC {header.crc:#010x}, chain {header.chain:#010x}"
-    )
-
-
-def _prefix_line(prefix: Prefix, replicas: list[Replica]) -> str:
-    shorter, longer = replicas[prefix.shorter], replicas[prefix.longer]
+def _prefix_line(prefix: Prefix, logs: list[ComparedLog]) -> str:
+    shorter, longer = logs[prefix.shorter], logs[prefix.longer]
     if not prefix.overlap:
         return f"{shorter.place.path} and {longer.place.path} have no entry in common"
     if prefix.is_same:
@@ -71,17 +65,17 @@ def _prefix_line(prefix: Prefix, replicas: list[Replica]) -> str:
     lacks = longer.last_index - shorter.last_index
     lost = max(0, longer.known_commit - shorter.last_index)
     return (
-        f"{shorter.place.path} is a prefix of {longer.place.path}: it lacks {lacks:,} entries, {lost:,} of them surely "
-        + ("committed")
+        f"{shorter.place.path} is a prefix of {longer.place.path}: it lacks {lacks:,} entries, of which {lost:,} "
+        "or more are committed"
     )
 
 
 def _verdict(comparison: Comparison) -> str:
     if comparison.is_forked:
-        return "FORKED: two replicas hold different entries that are committed"
+        return "FORKED: two replicas have different committed entries at the same index"
     if comparison.is_unreadable:
-        return "damaged: not everything could be compared; see `ledgermq log verify`"
-    return "no difference in what is committed"
+        return "damaged: some entries could not be compared; see `ledgermq log verify`"
+    return "no difference in committed entries"
 
 
 def _json_lines(comparison: Comparison) -> list[str]:
@@ -89,28 +83,19 @@ def _json_lines(comparison: Comparison) -> list[str]:
 
 
 def _fields(comparison: Comparison) -> list[dict[str, Any]]:
-    paths = [str(replica.place.path) for replica in comparison.replicas]
+    paths = [str(log.place.path) for log in comparison.logs]
     fields: list[dict[str, Any]] = [
         {
             "type": "replica",
-            "path": str(replica.place.path),
-            "first_index": replica.first_index,
-            "last_index": replica.last_index,
-            "known_commit": replica.known_commit,
+            "path": str(log.place.path),
+            "first_index": log.first_index,
+            "last_index": log.last_index,
+            "known_commit": log.known_commit,
         }
-        for replica in comparison.replicas
+        for log in comparison.logs
     ]
-    fields += [flaw_fields(flaw) for replica in comparison.replicas for flaw in replica.flaws]
-    fields += [
-        {
-            "type": "parting",
-            "paths": [paths[divergence.first], paths[divergence.second]],
-            "index": divergence.ours.index,
-            "committed": divergence.is_committed,
-            "entries": [entry_fields(divergence.ours), entry_fields(divergence.theirs)],
-        }
-        for divergence in comparison.divergences
-    ]
+    fields += [flaw_fields(flaw) for log in comparison.logs for flaw in log.flaws]
+    fields += [_divergence_fields(divergence, comparison) for divergence in comparison.divergences]
     fields += [
         {
             "type": "prefix",
@@ -123,3 +108,14 @@ def _fields(comparison: Comparison) -> list[dict[str, Any]]:
     ]
     fields.append({"type": "verdict", "forked": comparison.is_forked, "damaged": comparison.is_unreadable})
     return fields
+
+
+def _divergence_fields(divergence: Divergence, comparison: Comparison) -> dict[str, Any]:
+    both = divergence.first_replica, divergence.second_replica
+    return {
+        "type": "divergence",
+        "paths": [str(comparison.logs[number].place.path) for number in both],
+        "index": divergence.index,
+        "committed": comparison.is_committed(divergence),
+        "entries": [entry_fields(comparison.headers[number, divergence.index]) for number in both],
+    }

@@ -1,6 +1,6 @@
-"""`ledgermq log dump`: entries as lines, as they are read.
+"""`ledgermq log dump`: prints the entries of a log, one on a line, while it reads them.
 
-Each thing found becomes a line at once, so a dump of any length begins at once and ends when its reader has enough.
+The output begins at once however long the log is, and reading ends when the reader of the output closes it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from raft.v1 import raft_pb2
 from store import Flaw, Found, Header, Kind
 
 PREVIEW_BYTES = 60
-Row = tuple[str, dict[str, Any]]
-"""A line for a person, and the same for a program."""
+# A line of text, and the same as the fields of a JSON object.
+DumpLine = tuple[str, dict[str, Any]]
 _CODECS = {int(codec): codec.name.lower() for codec in Codec}
 _COLUMNS = (
     f"{'index':>10} {'term':>5} {'kind':<13} {'position':>14} {'size':>9} {'commit':>10} "
@@ -36,7 +36,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DumpSelection:
     first: int
     last: int | None
     limit: int | None
@@ -47,15 +47,15 @@ class Wanted:
         return self.limit is None or written < self.limit
 
 
-def dump_log(place: LogPlace, wanted: Wanted, *, as_json: bool) -> None:
-    choose: Callable[[Row], str] = (lambda row: json.dumps(row[1])) if as_json else (lambda row: row[0])
+def dump_log(place: LogPlace, wanted: DumpSelection, *, as_json: bool) -> None:
+    choose: Callable[[DumpLine], str] = (lambda row: json.dumps(row[1])) if as_json else (lambda row: row[0])
     if not as_json:
         sys.stdout.write(f"{place.path}\n{_COLUMNS}\n")
     for row in _rows(place, wanted):
         sys.stdout.write(choose(row) + "\n")
 
 
-def _rows(place: LogPlace, wanted: Wanted) -> Iterator[Row]:
+def _rows(place: LogPlace, wanted: DumpSelection) -> Iterator[DumpLine]:
     for flaw in place.flaws:
         yield flaw_line(flaw), flaw_fields(flaw)
     segment: Path | None = None
@@ -77,12 +77,12 @@ def _rows(place: LogPlace, wanted: Wanted) -> Iterator[Row]:
             return
 
 
-def _segment_row(path: Path, first: Header) -> Row:
+def _segment_row(path: Path, first: Header) -> DumpLine:
     fields = {"type": "segment", "path": str(path), "position": int(path.name), "bytes": path.stat().st_size}
     return f"-- {path}, {fields['bytes']:,} bytes, from entry {first.index}", fields
 
 
-def _entry_rows(found: Found, wanted: Wanted) -> Iterator[Row]:
+def _entry_rows(found: Found, wanted: DumpSelection) -> Iterator[DumpLine]:
     header = found.header
     yield _entry_line(header), entry_fields(header)
     try:
@@ -106,7 +106,7 @@ def _entry_line(header: Header) -> str:
 
 
 def entry_fields(header: Header) -> dict[str, Any]:
-    """All of a header. An entry whose CRC is wrong is no entry but a flaw."""
+    """Return all fields of an entry's header. `crc_ok` is always true: an entry with a wrong CRC is a flaw instead."""
     return {"type": "entry", **asdict(header), "kind": header.kind.name.lower(), "crc_ok": True}
 
 
@@ -117,7 +117,7 @@ def _moment(ms: int) -> str:
         return f"{ms} ms"
 
 
-def _batch_row(header: Header, batch: BatchHeader) -> Row:
+def _batch_row(header: Header, batch: BatchHeader) -> DumpLine:
     codec = _CODECS.get(batch.codec, str(batch.codec))
     line = (
         f"{'':10} batch: {batch.count} messages, {batch.size} bytes, {codec}, {batch.plain_size} bytes plain, largest "
@@ -126,7 +126,7 @@ def _batch_row(header: Header, batch: BatchHeader) -> Row:
     return line, {"type": "batch", "index": header.index, **asdict(batch), "codec": codec}
 
 
-def _message_rows(header: Header, body: bytes) -> Iterator[Row]:
+def _message_rows(header: Header, body: bytes) -> Iterator[DumpLine]:
     batch = Batch(body)
     columns = zip(batch.values(), batch.keys(), batch.tags(), batch.timestamps_ms(), strict=True)
     for offset, (value, key, tag, timestamp_ms) in enumerate(columns, header.base_offset):
@@ -140,8 +140,8 @@ def _message_rows(header: Header, body: bytes) -> Iterator[Row]:
         yield f"{'':10} message {offset}: {len(value)} bytes{named}: {fields['preview']}", fields
 
 
-def _body_rows(found: Found) -> Iterator[Row]:
-    """What an entry says that is no batch."""
+def _body_rows(found: Found) -> Iterator[DumpLine]:
+    """The content of an entry that is not a batch, as text."""
     body = bytes(found.body)
     match found.header.kind:
         case Kind.COMMAND:
@@ -149,14 +149,14 @@ def _body_rows(found: Found) -> Iterator[Row]:
         case Kind.CONFIGURATION:
             text = text_format.MessageToString(raft_pb2.Configuration.FromString(body), as_one_line=True)
         case Kind.LOG_START:
-            text = f"the log begins behind entry {int.from_bytes(body, 'little')}"
+            text = f"the log begins after entry {int.from_bytes(body, 'little')}"
         case _:
             return
     yield f"{'':10} {text}", {"type": "body", "index": found.header.index, "text": text}
 
 
 def _preview(data: bytes) -> str:
-    """The beginning of it, on one line; what is not printable as Python writes it."""
+    """Return the first bytes on one line. Characters that cannot be printed are written as Python's escapes."""
     text = data[:PREVIEW_BYTES].decode("utf-8", "backslashreplace")
     plain = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
     return plain + ("..." if len(data) > PREVIEW_BYTES else "")

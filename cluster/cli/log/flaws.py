@@ -1,4 +1,4 @@
-"""Flaws of logs, for a person in one line, and for a program as fields."""
+"""A flaw of a log as one line of text, and as the fields of a JSON object."""
 
 from __future__ import annotations
 

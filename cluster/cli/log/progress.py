@@ -1,4 +1,4 @@
-"""How far the reading of logs has come, for a person who waits: a bar for each, on a terminal only."""
+"""Progress bars for commands that read logs: one bar for each log, on a terminal only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LogProgress:
             console=console,
             transient=True,
             disable=not console.is_terminal,
-            # Only then do lines on standard output stand above the bar; into a file or a pipe they go as they are.
+            # On a terminal, lines of standard output are printed above the bar.
             redirect_stdout=sys.stdout.isatty(),
         )
         self._tasks = [self._bar.add_task(str(place.path), total=place.total_bytes) for place in places]
@@ -37,5 +37,5 @@ class LogProgress:
         self._bar.stop()
 
     def update(self, number: int, done: int) -> None:
-        """Of that place so many bytes are behind."""
+        """Show that `done` bytes of the log with this number are read."""
         self._bar.update(self._tasks[number], completed=done)

@@ -1,4 +1,4 @@
-"""`ledgermq log verify`: what is said of each log, and the status that sums it up."""
+"""`ledgermq log verify`: prints the flaws and the verdict of each log, and sets the exit status."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ledger.validation.replica_check import Checked, check_replica
 from ledger.validation.sources.place import LogPlace
 from store import FlawKind
 
+# The exit status of the command is that of the first verdict here which any log has.
 _STATUS = {"damaged": 1, "unknown": 2, "whole": 0}
-"""The first of these that any log has is the status of all."""
 
 
 def verify_logs(places: Sequence[LogPlace], *, as_json: bool) -> int:
@@ -45,7 +45,7 @@ def _line(place: LogPlace, checked: Checked, verdict: str, seconds: float) -> st
         what = (
             f"{counted(checked.entries, 'entry') if checked.entries == 1 else f'{checked.entries:,} entries'} "
             f"({checked.first_index} to {checked.last_index}), ends at {checked.end} in term {checked.last_term}, "
-            f"{checked.known_commit} and before surely committed"
+            f"committed up to {checked.known_commit} or later"
         )
     if checked.units:
         what += f"; {counted(checked.units, 'unit')} of {counted(checked.queues, 'queue')}"
@@ -56,7 +56,7 @@ def _line(place: LogPlace, checked: Checked, verdict: str, seconds: float) -> st
     sentence = {
         "whole": "whole",
         "damaged": "DAMAGED",
-        "unknown": "not known to this program: use the version that wrote it",
+        "unknown": "UNKNOWN, written by another version of ledgermq: verify it with that version",
     }[verdict]
     return f"{place.path}: {sentence}. {what}; {files}"
 

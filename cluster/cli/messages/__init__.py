@@ -1,7 +1,8 @@
-"""Messages on the command line.
+"""Commands that send and print messages.
 
 produce.py             `ledgermq produce`
-consume.py             `ledgermq consume`; group_consumption.py: with --group
-message.py             `ledgermq message`: one message by its place or its key
+consume.py             `ledgermq consume`
+group_consumption.py   `ledgermq consume --group`
+message.py             `ledgermq message`: one message by its offset, or messages by key
 message_writer.py      how messages are printed
 """

@@ -1,6 +1,6 @@
-"""`ledgermq consume`: a topic's messages on standard output.
+"""`ledgermq consume`: prints the messages of a topic.
 
-Without --follow the end is fixed when the command starts, so it ends also under a busy producer.
+Without --follow the command reads up to the end offsets at its start, so it ends even while a producer sends.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Start = Literal["earliest", "latest"] | int | datetime
 
 
 class StartType(click.ParamType[Start]):
-    """earliest, latest, an offset, or a time."""
+    """A start: earliest, latest, an offset, or a time."""
 
     name = "earliest|latest|offset|time"
 
@@ -41,15 +41,15 @@ class StartType(click.ParamType[Start]):
             return Moment().convert(value, param, ctx)
         except click.BadParameter:
             self.fail(
-                f"{value!r} is neither earliest, nor latest, nor an offset, nor a time as in 2026-11-21T08:30:00Z",
+                f"{value!r} is not a start: give earliest, latest, an offset, or a time such as 2026-11-21T08:30:00Z",
                 param,
                 ctx,
             )
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is to be read, and when to stop."""
+class ConsumeSelection:
+    """Which messages `consume` reads, and when it stops."""
 
     topic: str
     start: Start
@@ -60,7 +60,7 @@ class Wanted:
     on_dropped: Literal["error", "skip"]
 
     def more(self, written: int) -> int:
-        """How many messages to read next; 0: enough."""
+        """Return how many messages to read next; 0 if enough are written."""
         return _MESSAGES_AT_ONCE if self.count is None else min(_MESSAGES_AT_ONCE, self.count - written)
 
 
@@ -72,22 +72,34 @@ class Wanted:
     type=StartType(),
     default="earliest",
     show_default=True,
-    help="Where to begin, in each queue; a time: at what was appended then or later.",
+    help="First message in each queue. A time means the first message appended then or later.",
 )
-@click.option("--count", type=click.IntRange(min=0), help="Stop after so many messages.")
-@click.option("--follow", is_flag=True, help="Wait for more at the end (always so with --from latest).")
-@click.option("--queue", "queues", type=click.IntRange(min=0), multiple=True, help="Only this queue; may be repeated.")
-@click.option("--tag", "tags", multiple=True, help="Only messages with this tag; may be repeated.")
+@click.option(
+    "--count", type=click.IntRange(min=0), help="Stop after this many messages.  [default: at the end of the topic]"
+)
+@click.option("--follow", is_flag=True, help="Wait for new messages at the end. Always on with --from latest.")
+@click.option(
+    "--queue",
+    "queues",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Only this queue. Repeat it for more queues.  [default: all]",
+)
+@click.option(
+    "--tag", "tags", multiple=True, help="Only messages with this tag. Repeat it for more tags.  [default: all]"
+)
 @click.option(
     "--on-dropped",
     type=click.Choice(["error", "skip"]),
     default="error",
     show_default=True,
-    help="Where messages are kept no longer: end, or go on with the first that are.",
+    help="If retention has removed messages: fail, or continue with the first kept message.",
 )
-@click.option("--separator", type=Separator(), default="\\n", show_default=True, help="Written after each message.")
-@click.option("--key-separator", type=Separator(), help="Write the key and this before each message.")
-@click.option("--group", help="As a member of this consumer group, which goes on where it is.")
+@click.option("--separator", type=Separator(), default="\\n", show_default=True, help="Text after each message.")
+@click.option(
+    "--key-separator", type=Separator(), help="Print the key and this text before each message.  [default: no key]"
+)
+@click.option("--group", help="Consume as a member of this consumer group, from its offsets on.")
 @bootstrap_option
 @format_option
 def consume(
@@ -104,16 +116,18 @@ def consume(
     bootstrap: str,
     output: str,
 ) -> None:
-    """Write the messages of TOPIC to standard output, one a line, as they were sent; or as JSON, one object a line.
+    """Print the messages of TOPIC to standard output, one on a line. With --format json each line is an object.
 
-    With --group, --from says where the consumer group begins with queues that it has not begun with, and the command
-    ends when the group has consumed what was there when it started.
+    With --group, --from applies only to queues that the consumer group has not consumed yet. The command ends when the
+    group has consumed every message that existed at its start.
 
-    In JSON, a key or value that is not UTF-8 stands as base64 under key_base64 or value_base64.
+    In JSON, a key or value that is not UTF-8 is written as base64, in the field key_base64 or value_base64.
     """
     if group is not None and queues:
-        raise click.UsageError("--group and --queue exclude each other: the queues are shared out among the members")
-    wanted = Wanted(topic, start, queues, tags, count, follow or start == "latest", on_dropped)
+        raise click.UsageError(
+            "give either --group or --queue: a consumer group assigns queues to its members by itself"
+        )
+    wanted = ConsumeSelection(topic, start, queues, tags, count, follow or start == "latest", on_dropped)
     form = json_format if output == "json" else text_format(separator, key_separator)
     writer = MessageWriter(sys.stdout.buffer, form)
     try:
@@ -126,7 +140,7 @@ def consume(
     say(counted(writer.written, "message"))
 
 
-async def _in_group(bootstrap: str, group: str, wanted: Wanted, writer: MessageWriter) -> None:
+async def _in_group(bootstrap: str, group: str, wanted: ConsumeSelection, writer: MessageWriter) -> None:
     await consume_in_group(
         bootstrap,
         group,
@@ -139,7 +153,7 @@ async def _in_group(bootstrap: str, group: str, wanted: Wanted, writer: MessageW
     )
 
 
-async def _consume(bootstrap: str, wanted: Wanted, writer: MessageWriter) -> None:
+async def _consume(bootstrap: str, wanted: ConsumeSelection, writer: MessageWriter) -> None:
     async with AsyncConsumer(
         wanted.topic,
         bootstrap_servers=bootstrap,

@@ -1,7 +1,7 @@
-"""`ledgermq consume --group`: as a member of a consumer group.
+"""`ledgermq consume --group`: consumes as a member of a consumer group and prints the messages.
 
-A message counts as consumed once it is written. Without --follow the end is fixed when the command starts: the
-consumer group has come to what was the end of each queue then, whoever of its members has consumed it.
+A message is consumed when it is printed. Without --follow the command ends when the consumer group has reached the end
+offsets that the queues had at the start of the command. Other members of the group may have consumed some messages.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ async def consume_in_group(
     follow: bool,
     writer: MessageWriter,
 ) -> None:
+    """Print the messages that this member receives. Raises click.UsageError if `start` is an offset."""
     if isinstance(start, int):
-        raise click.UsageError("with --group, --from is earliest, latest or a time")
+        raise click.UsageError("with --group, --from must be earliest, latest or a time")
     async with (
         AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin,
         AsyncGroupConsumer(

@@ -1,6 +1,6 @@
-"""`ledgermq message`: single messages, by their place or by their key.
+"""`ledgermq message`: gets one message by its topic, queue and offset, or finds messages by their key.
 
-A message's id is `topic:queue:offset`; a query shows it, and `get` takes it.
+A message's id is `topic:queue:offset`. `ledgermq message query` prints ids, and `ledgermq message get` accepts them.
 """
 
 from __future__ import annotations
@@ -23,37 +23,40 @@ from ledger.client.records import Message
 _SHOWN_CHARACTERS = 60
 
 
-class Place(NamedTuple):
+class MessagePlace(NamedTuple):
     topic: str
     queue: int
     offset: int
 
 
-class PlaceType(click.ParamType[Place]):
-    """topic:queue:offset."""
+class MessagePlaceType(click.ParamType[MessagePlace]):
+    """The id of a message: topic:queue:offset."""
 
     name = "topic:queue:offset"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
-        if isinstance(value, Place):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> MessagePlace:
+        if isinstance(value, MessagePlace):
             return value
         topic, *numbers = value.split(":")
         if len(numbers) != 2 or not all(number.isascii() and number.isdecimal() for number in numbers):
-            self.fail(f"{value!r} names no message: give TOPIC:QUEUE:OFFSET, as in orders:3:1042", param, ctx)
-        return Place(topic, int(numbers[0]), int(numbers[1]))
+            self.fail(f"{value!r} is not the id of a message: give TOPIC:QUEUE:OFFSET, as in orders:3:1042", param, ctx)
+        return MessagePlace(topic, int(numbers[0]), int(numbers[1]))
 
 
 @click.group()
 def message() -> None:
-    """Single messages: get one by its place, query by key."""
+    """Get one message by its topic, queue and offset, or find messages by key."""
 
 
 @message.command()
-@click.argument("place", metavar="TOPIC:QUEUE:OFFSET", type=PlaceType())
+@click.argument("place", metavar="TOPIC:QUEUE:OFFSET", type=MessagePlaceType())
 @bootstrap_option
 @format_option
-def get(place: Place, bootstrap: str, output: str) -> None:
-    """Write one message to standard output, and what is known of it to standard error; or all of it as JSON."""
+def get(place: MessagePlace, bootstrap: str, output: str) -> None:
+    """Print the value of one message to standard output, and its id, times, key and headers to standard error.
+
+    With --format json all of it is one object on standard output.
+    """
 
     async def work() -> Message:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
@@ -68,19 +71,29 @@ def get(place: Place, bootstrap: str, output: str) -> None:
 
 
 @message.command()
-@click.option("--topic", required=True, help="In all queues of this topic.")
-@click.option("--key", required=True, help="Messages with exactly this key.")
-@click.option("--from", "begin", type=Moment(), help="Appended then or later: 2026-11-21T08:30:00Z, or ms since 1970.")
-@click.option("--to", "end", type=Moment(), help="Appended before then.")
+@click.option("--topic", required=True, help="Topic to search, in all its queues.")
+@click.option("--key", required=True, help="Key of the messages.")
 @click.option(
-    "--max", "most", type=click.IntRange(1, MAX_MESSAGES), default=64, show_default=True, help="The newest so many."
+    "--from",
+    "begin",
+    type=Moment(),
+    help="Only messages appended then or later: 2026-11-21T08:30:00Z, or ms since 1970.",
+)
+@click.option("--to", "end", type=Moment(), help="Only messages appended before then.")
+@click.option(
+    "--max",
+    "most",
+    type=click.IntRange(1, MAX_MESSAGES),
+    default=64,
+    show_default=True,
+    help="Find at most this many, the newest first.",
 )
 @bootstrap_option
 @format_option
 def query(
     topic: str, key: str, begin: datetime | None, end: datetime | None, most: int, bootstrap: str, output: str
 ) -> None:
-    """Find messages by their key, the newest first: a table, or JSON, one object a line."""
+    """Find messages by their key, the newest first. With --format json each line is an object."""
 
     async def work() -> list[Message]:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
@@ -106,9 +119,9 @@ def query(
 
 def _summary(found: list[Message], topic: str, key: str, most: int) -> str:
     if not found:
-        return f"No message of topic {topic} has the key {key!r} (within the times given)."
+        return f"No message of topic {topic} has the key {key!r} between --from and --to."
     if len(found) == most:
-        return f"The newest {counted(most, 'message')}; there may be more: --max, --to."
+        return f"The newest {counted(most, 'message')}; there may be more: give a larger --max or an earlier --to."
     return counted(len(found), "message")
 
 
@@ -123,7 +136,7 @@ def _described(found: Message) -> str:
 
 
 def shown(data: bytes) -> str:
-    """As text, in one short line."""
+    """Return the data as text on one line of at most 60 characters."""
     text = data.decode(errors="backslashreplace")
     text = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text[: _SHOWN_CHARACTERS + 1])
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."

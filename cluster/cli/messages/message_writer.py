@@ -1,6 +1,6 @@
-"""Messages as bytes on a stream: their values with separators, or a JSON object a line.
+"""Writes messages to a stream: as values with separators, or as one JSON object on a line.
 
-Values are bytes and stay as they are; only JSON needs text, and says where it had to use base64.
+The text format writes the bytes of values unchanged. The JSON format writes a value as base64 if it is not UTF-8.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ Format = Callable[[Sequence[Message]], bytes]
 
 @dataclass(slots=True)
 class MessageWriter:
-    """Writes and flushes, so that a reader behind a pipe sees every message at once. `written` counts them."""
+    """Writes messages to a stream and flushes it, so that a reader at a pipe sees each message at once."""
 
     stream: BinaryIO
     format: Format
+    # The number of messages written so far.
     written: int = 0
 
     def write(self, messages: Sequence[Message]) -> None:
@@ -32,7 +33,10 @@ class MessageWriter:
 
 
 def text_format(separator: bytes, key_separator: bytes | None) -> Format:
-    """Each value and `separator`; with `key_separator`, the key (empty where there is none) and that before it."""
+    """Return a format that writes each value and `separator`.
+
+    With `key_separator` it writes the key and `key_separator` before each value; a missing key is written as empty.
+    """
 
     def values(messages: Sequence[Message]) -> bytes:
         return b"".join([part for one in messages for part in (one.value, separator)])
@@ -45,7 +49,7 @@ def text_format(separator: bytes, key_separator: bytes | None) -> Format:
 
 
 def json_format(messages: Sequence[Message]) -> bytes:
-    """One object a line."""
+    """Return the messages as JSON, one object on a line."""
     return "".join([json.dumps(_as_json(one), ensure_ascii=False) + "\n" for one in messages]).encode()
 
 

@@ -1,7 +1,7 @@
-"""`ledgermq produce`: lines of a file or of standard input into a topic.
+"""`ledgermq produce`: sends the lines of a file or of standard input to a topic.
 
-A thread reads what there is and cuts it into lines, the loop sends them, and a short queue between the two bounds the
-memory; so a terminal's line goes out at once, and a large file as fast as the cluster takes it.
+A thread reads the input and cuts it into lines. The event loop sends the lines. A short queue between thread and loop
+limits the memory. A line that is typed on a terminal is sent at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SHOWN_LEFT_OUT = 10
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is read, and how its lines become messages."""
+    """The input, and how its lines become messages."""
 
     name: str
     descriptor: int
@@ -43,18 +43,24 @@ class Source:
 @click.command()
 @click.argument("topic")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
-@click.option("--key", help="The key of every message: they all go to one queue.")
-@click.option("--key-separator", type=Separator(), help="Each line is a key, this, and the value.")
-@click.option("--tag", help="The tag of every message.")
-@click.option("--queue", type=click.IntRange(min=0), help="The queue of every message.")
-@click.option("--separator", type=Separator(), default="\\n", show_default=True, help="What ends a message.")
-@click.option("--compression", type=click.Choice(["lz4", "zstd"]), help="Compress batches.")
+@click.option("--key", help="Key of all messages. All messages then go to one queue.  [default: no key]")
+@click.option(
+    "--key-separator", type=Separator(), help="Text between key and value in each line.  [default: lines have no key]"
+)
+@click.option("--tag", help="Tag of all messages.  [default: no tag]")
+@click.option(
+    "--queue", type=click.IntRange(min=0), help="Queue of all messages.  [default: chosen by key, or in turn]"
+)
+@click.option(
+    "--separator", type=Separator(), default="\\n", show_default=True, help="Text at the end of each message."
+)
+@click.option("--compression", type=click.Choice(["lz4", "zstd"]), help="Compress batches.  [default: no]")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0.1),
     default=120,
     show_default=True,
-    help="Give up a message that is not acknowledged after so many seconds.",
+    help="Seconds to wait for the acknowledgement of a message before the command fails.",
 )
 @bootstrap_option
 @format_option
@@ -71,18 +77,18 @@ def produce(
     bootstrap: str,
     output: str,
 ) -> int:
-    """Send each line of FILE (or of standard input) to TOPIC as one message, without its line end.
+    """Send each line of FILE to TOPIC as one message, without the line end. The default FILE is standard input.
 
-    A line over the cluster's limit is left out and named, and the exit status is 1. Once the topic is found, the number
-    of messages that were acknowledged is reported however it ends.
+    A line that is longer than the cluster allows is left out and reported, and the exit status is 1. At its end the
+    command prints how many messages were acknowledged, also after a failure or Ctrl-C.
     """
     if key is not None and key_separator is not None:
-        raise click.UsageError("--key and --key-separator exclude each other: a message has one key")
+        raise click.UsageError("give either --key or --key-separator: a message has one key")
     labels = Labels(key.encode() if key is not None else None, tag, queue)
     descriptor = 0 if file == "-" else os.open(file, os.O_RDONLY)
     source = Source("standard input" if file == "-" else file, descriptor, separator, key_separator, labels)
     producer = AsyncProducer(bootstrap, compression=compression, delivery_timeout_ms=round(timeout * 1000))
-    report = Report(time.monotonic())
+    report = ProduceReport(time.monotonic())
     try:
         asyncio.run(_produce(topic, source, producer, report))
     finally:
@@ -91,8 +97,8 @@ def produce(
 
 
 @dataclass(slots=True)
-class Report:
-    """What is said at the end, however it ends."""
+class ProduceReport:
+    """The summary that the command prints at its end. It prints nothing if the topic was not found."""
 
     began: float
     sender: LineSender | None = None
@@ -117,7 +123,7 @@ class Report:
         say(_summary(sender, seconds))
 
 
-async def _produce(topic: str, source: Source, producer: AsyncProducer, report: Report) -> None:
+async def _produce(topic: str, source: Source, producer: AsyncProducer, report: ProduceReport) -> None:
     await producer.start()
     try:
         sender = LineSender(producer, topic)
@@ -126,7 +132,7 @@ async def _produce(topic: str, source: Source, producer: AsyncProducer, report: 
         await _send_lines(sender, source)
         await sender.drain()
     finally:
-        # After a failure or Ctrl-C nobody wants to wait as long as a delivery may take.
+        # After a failure or Ctrl-C the user does not want to wait for the whole delivery timeout.
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await producer.stop()
@@ -144,8 +150,11 @@ async def _send_lines(sender: LineSender, source: Source) -> None:
 
 
 class _Reader:
-    """The lines of a source, as they come. A thread of its own reads, since a terminal or a pipe may keep it waiting;
-    it is a daemon, and reads the bare descriptor, so that it never keeps the process from ending."""
+    """Iterates over the lines of a source.
+
+    A separate thread reads, because a terminal or a pipe may block it. The thread is a daemon and reads the file
+    descriptor itself, so that it never keeps the process from ending.
+    """
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -163,7 +172,7 @@ class _Reader:
 
     def _read(self) -> None:
         splitter = LineSplitter(self._source.separator)
-        with suppress(RuntimeError):  # the loop has ended: nobody wants to know
+        with suppress(RuntimeError):  # the loop has ended
             try:
                 while data := os.read(self._source.descriptor, _READ_BYTES):
                     self._pass(splitter.feed(data))
@@ -184,5 +193,5 @@ def _summary(sender: LineSender, seconds: float) -> str:
     if sender.left_out:
         parts.append(f"{len(sender.left_out):,} left out")
     if sender.in_doubt:
-        parts.append(f"{sender.in_doubt:,} in doubt: they may be in the topic, or not")
+        parts.append(f"{sender.in_doubt:,} in doubt: the topic may contain them or not")
     return "; ".join(parts)

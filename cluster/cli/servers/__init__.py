@@ -1,1 +1,1 @@
-"""Processes in the foreground: server.py is `ledgermq server run`, nameserver.py is `ledgermq nameserver`."""
+"""Commands that run a server process: server.py is `ledgermq server`, nameserver.py is `ledgermq nameserver`."""

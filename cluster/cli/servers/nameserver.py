@@ -1,4 +1,4 @@
-"""`ledgermq nameserver`: run one, and see what it knows."""
+"""`ledgermq nameserver`: runs a name server, and shows the routes that it knows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from cluster.cli.output import counted, print_json, print_table, say
 from ledger.client.connection.channels import GrpcChannel, failure
 from ledger.v1 import broker_pb2
 
+# The port that RocketMQ's name servers use.
 DEFAULT_LISTEN = "127.0.0.1:9876"
-"""RocketMQ's port."""
 _ANSWER_S = 5.0
 
 
 class Address(click.ParamType[str]):
-    """HOST:PORT."""
+    """An address, written HOST:PORT."""
 
     name = "host:port"
 
@@ -34,16 +34,21 @@ class Address(click.ParamType[str]):
 
 @click.group()
 def nameserver() -> None:
-    """Name servers: who is where, for clients that do not know the nodes."""
+    """Run a name server, or show its routes. A name server tells clients the addresses of the nodes."""
 
 
 @nameserver.command()
-@click.option("--listen", type=Address(), default=DEFAULT_LISTEN, show_default=True, help="For nodes and clients.")
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--listen", type=Address(), default=DEFAULT_LISTEN, show_default=True, help="Address for nodes and clients."
+)
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of log lines."
+)
 def run(listen: str, log_format: Literal["text", "json"]) -> int:
-    """Run a name server until SIGTERM or Ctrl-C. It keeps nothing; run two or more, none knows of the others.
+    """Run a name server until SIGTERM or Ctrl-C. It stores nothing on disk.
 
-    Name it to the nodes by their setting `nameservers`, and to clients as --bootstrap.
+    Run two or more name servers; they do not talk to each other. Give their addresses to the nodes in the setting
+    `nameservers`, and to clients with --bootstrap.
     """
     try:
         from cluster.node.nameserver import run_name_server
@@ -58,7 +63,7 @@ def run(listen: str, log_format: Literal["text", "json"]) -> int:
 @click.argument("address", type=Address(), default=DEFAULT_LISTEN)
 @format_option
 def show(address: str, output: str) -> None:
-    """What the name server (or node) at ADDRESS says of routes."""
+    """Show the routes that the name server or node at ADDRESS knows: nodes, addresses and leaders."""
     routes = asyncio.run(_ask(address))
     if routes.HasField("error"):
         raise CommandError(routes.error.message)

@@ -1,4 +1,4 @@
-"""`ledgermq server run`: one node in the foreground."""
+"""`ledgermq server run`: runs one node in the foreground."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ def server() -> None:
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A TOML file of settings. The environment (LEDGERMQ_<KEY>) wins over it.",
+    help="A TOML file of settings. Variables LEDGERMQ_<SETTING> override it.  [default: no file]",
 )
-@click.option("--join", is_flag=True, help="Wait to be added to a cluster that runs: `ledgermq cluster add-node`.")
+@click.option(
+    "--join", is_flag=True, help="Start as a new node of a running cluster; add it with `ledgermq cluster add-node`."
+)
 def run(config: Path | None, join: bool) -> int:
-    """Run one node until SIGTERM or Ctrl-C. A leader hands over to another node before it ends.
+    """Run one node until SIGTERM or Ctrl-C. If the node leads a shard, it hands over leadership before it stops.
 
-    Every setting may stand in the file, or in the environment as LEDGERMQ_NODE, LEDGERMQ_DATA,
+    Give each setting in the file, or as a variable: LEDGERMQ_NODE, LEDGERMQ_DATA,
     LEDGERMQ_PEERS="1=HOST:PORT,2=HOST:PORT", and so on.
     """
     try:

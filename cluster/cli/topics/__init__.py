@@ -1,1 +1,1 @@
-"""`ledgermq topic`: create, alter, delete, list and describe topics, and find offsets by time."""
+"""`ledgermq topic`: creates, alters, deletes, lists and describes topics, and finds offsets by time."""

@@ -1,4 +1,4 @@
-"""`ledgermq topic`: create, alter, delete, list and describe topics, and find the offsets of a time."""
+"""`ledgermq topic`: creates, alters, deletes, lists and describes topics, and finds the offsets of a time."""
 
 from __future__ import annotations
 
@@ -18,16 +18,22 @@ from ledger.topics import validate_topic_name
 
 @click.group()
 def topic() -> None:
-    """Topics: create, alter, delete, list, describe; offsets by time."""
+    """Create, alter, delete, list and describe topics, and find offsets by time."""
 
 
 @topic.command()
 @click.argument("name")
-@click.option("--queues", type=click.IntRange(1, 1024), default=4, show_default=True, help="How many ordered shards.")
+@click.option(
+    "--queues",
+    type=click.IntRange(1, 1024),
+    default=4,
+    show_default=True,
+    help="Number of queues. Messages keep their order within a queue.",
+)
 @bootstrap_option
 @format_option
 def create(name: str, queues: int, bootstrap: str, output: str) -> None:
-    """Create the topic NAME."""
+    """Create the topic NAME. The command fails if the topic exists."""
 
     async def work() -> TopicDescription:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
@@ -42,13 +48,19 @@ def create(name: str, queues: int, bootstrap: str, output: str) -> None:
 
 @topic.command()
 @click.argument("name")
-@click.option("--queues", type=click.IntRange(1, 1024), required=True, help="How many it is to have: never fewer.")
+@click.option(
+    "--queues",
+    type=click.IntRange(1, 1024),
+    required=True,
+    help="The new number of queues. It cannot be less than now.",
+)
 @bootstrap_option
 @format_option
 def alter(name: str, queues: int, bootstrap: str, output: str) -> None:
-    """Give the topic NAME more queues, in the shards with the fewest.
+    """Give the topic NAME more queues. New queues are placed in the shards that have the fewest.
 
-    Messages with keys may go to other queues from then on, so the order of a key's messages begins anew.
+    Later messages with a key may go to another queue than earlier messages with this key. Between these messages the
+    order is not kept.
     """
 
     async def work() -> TopicDescription:
@@ -64,13 +76,14 @@ def alter(name: str, queues: int, bootstrap: str, output: str) -> None:
 
 @topic.command()
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Delete without a question.")
 @bootstrap_option
 @format_option
 def delete(name: str, yes: bool, bootstrap: str, output: str) -> None:
-    """Delete the topic NAME, with all its messages, for good.
+    """Delete the topic NAME and all its messages, for good.
 
-    Producers and consumers of it are refused from then on. A topic of the same name that is made later is another one.
+    Later requests of producers and consumers of this topic fail. A topic that is created later with this name is a new
+    topic.
     """
 
     async def work() -> None:
@@ -93,7 +106,7 @@ def delete(name: str, yes: bool, bootstrap: str, output: str) -> None:
 @bootstrap_option
 @format_option
 def list_topics(bootstrap: str, output: str) -> None:
-    """List all topics."""
+    """List all topics, with their queues and the time of their creation."""
 
     async def work() -> list[TopicDescription]:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
@@ -113,7 +126,7 @@ def list_topics(bootstrap: str, output: str) -> None:
 @bootstrap_option
 @format_option
 def describe(name: str, bootstrap: str, output: str) -> None:
-    """Show the queues of the topic NAME and their offsets."""
+    """Show the queues of the topic NAME: shard, first offset, end offset and number of messages."""
 
     async def work() -> TopicDescription:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
@@ -123,7 +136,7 @@ def describe(name: str, bootstrap: str, output: str) -> None:
     if output == "json":
         print_json(_as_json(found))
         return
-    columns = ["QUEUE", "GROUP", "FIRST OFFSET", "END OFFSET", "MESSAGES"]
+    columns = ["QUEUE", "SHARD", "FIRST OFFSET", "END OFFSET", "MESSAGES"]
     print_table(
         columns,
         [
@@ -136,14 +149,18 @@ def describe(name: str, bootstrap: str, output: str) -> None:
 @topic.command()
 @click.argument("name")
 @click.option(
-    "--time", "moment", type=Moment(), required=True, help="As in 2026-11-21T08:30:00Z (UTC), or in ms since 1970."
+    "--time",
+    "moment",
+    type=Moment(),
+    required=True,
+    help="A time such as 2026-11-21T08:30:00Z (default UTC), or ms since 1970.",
 )
 @bootstrap_option
 @format_option
 def offsets(name: str, moment: datetime, bootstrap: str, output: str) -> None:
-    """Show, for each queue of the topic NAME, the offset of the first message that was appended at a time or later.
+    """Show for each queue of the topic NAME the offset of the first message appended at --time or later.
 
-    Where there is none yet, that is the end offset: the one of the next message.
+    If a queue has no such message, the command shows the end offset, which the next message will have.
     """
     time_ms = in_ms(moment)
 
@@ -162,7 +179,7 @@ def offsets(name: str, moment: datetime, bootstrap: str, output: str) -> None:
         return
     print_table(["QUEUE", "OFFSET", "END OFFSET"], rows)
     if all(offset >= end for _, offset, end in rows):
-        say(f"Nothing was appended at {moment_text(time_ms)} or later yet: these are the end offsets.")
+        say(f"No message was appended at {moment_text(time_ms)} or later, so these are the end offsets.")
 
 
 def _as_json(found: TopicDescription) -> dict[str, object]:

@@ -1,7 +1,7 @@
-"""`ledgermq validate`: proves from the bytes that replicas agree, and that what was acknowledged is there.
+"""`ledgermq validate`: checks from the bytes of logs that replicas agree and have all acknowledged messages.
 
-Data (tables, JSON, violations) on standard output, the line that tells how far it is on standard error; the status is
-the verdict: 0 valid, 1 violated, 2 could not be judged.
+The report goes to standard output, and the progress to standard error. The exit status is the verdict: 0 valid, 1
+violated, 2 could not be judged.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from cluster.cli.options import format_option
 from cluster.cli.output import data_console, note_console, print_json, print_table
 
 if TYPE_CHECKING:
-    from ledger.validation.report.report import Report
+    from ledger.validation.report.report import ValidationReport
 
 
 class CannotJudgeError(click.ClickException):
-    """Nothing could be judged at all."""
+    """The validation failed before it could give a verdict."""
 
     exit_code = 2
 
 
-@click.command(short_help="Prove from the bytes that replicas agree.")
+@click.command(short_help="Check that replicas agree, from the bytes of their logs.")
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
 @click.option(
     "--acked",
@@ -38,28 +38,31 @@ class CannotJudgeError(click.ClickException):
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="HISTORY",
-    help="What clients were told (`AsyncProducer(history=...)`, `chaos run`). May be given more than once.",
+    help="File of acknowledgements, from `AsyncProducer(history=...)` or `chaos run`. Repeat it for more files.",
 )
-@click.option("--master", metavar="MASTER", help="Run on Spark: local[2], spark://HOST:PORT, yarn.  [default: here]")
+@click.option(
+    "--master", metavar="MASTER", help="Run on Spark: local[2], spark://HOST:PORT, yarn.  [default: in this process]"
+)
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Write verdict.json there, all violations as violations.parquet, and index.html: a page with pictures.",
+    help="Write verdict.json, violations.parquet and index.html (a page with plots) to this directory.",
 )
 @format_option
 def validate(
     sources: Sequence[str], histories: Sequence[Path], master: str | None, out: Path | None, output: str
 ) -> int:
-    """Replay the logs of replicas from their bytes, and compare them: with each other, with the indexes and snapshots
-    beside them, and with what clients were told.
+    """Check that the replicas of shards agree, from the bytes of their logs.
 
-    A SOURCE is a node's data directory (running or not), a copy of one, or http://HOST:PORT of a running node.
+    The command replays each log. It compares the replicas with each other, with their indexes and snapshots, and with
+    the acknowledgements in --acked. A SOURCE is a node's data directory (the node may run), a copy of one, or
+    http://HOST:PORT, the HTTP port of a running node.
 
     \b
     Status: 0  valid
-            1  a violation: what is committed is damaged, differs, or is missing
-            2  it could not be judged: a source cannot be read, nothing is committed, ...
+            1  violation: something committed is damaged, differs or is missing
+            2  not judged: for example a source cannot be read, or nothing is committed
     """
     from ledger.validation.report.out_directory import write_verdict
 
@@ -69,11 +72,13 @@ def validate(
         if out is not None:
             for line in write_verdict(report, out):
                 note_console().print(f"note: {line}", soft_wrap=True, markup=False)
-    except Exception as error:  # Python's own status for it, 1, would say that the logs are wrong
+    except Exception as error:  # Python would exit with status 1, which means a violation
         if told := sentence(error):
             raise CannotJudgeError(told) from error
         traceback.print_exc()
-        raise CannotJudgeError(f"the validation failed by a fault of its own: {error!r}") from error
+        raise CannotJudgeError(
+            f"the validation failed by a bug of its own, so nothing is judged; please report it: {error!r}"
+        ) from error
     if output == "json":
         print_json(report.fields())
     else:
@@ -83,7 +88,7 @@ def validate(
 
 def _judged(
     sources: Sequence[str], histories: Sequence[Path], master: str | None, out: Path | None, progress: _ProgressLine
-) -> Report:
+) -> ValidationReport:
     if master is not None:
         from ledger.spark.session import require_spark
 
@@ -99,7 +104,7 @@ def _judged(
     return judge(sources, PlainEngine(progress.update), histories=histories, out=out, on_plan=progress.plan)
 
 
-def _print_report(report: Report) -> None:
+def _print_report(report: ValidationReport) -> None:
     from ledger.validation.report.summary import COLUMNS, acknowledged_sentence, closing_lines, rows_of, shard_sentence
 
     console = data_console()
@@ -118,7 +123,7 @@ def _print_report(report: Report) -> None:
 
 
 class _ProgressLine:
-    """Spans, MB/s and violations so far, on a terminal only."""
+    """Shows spans, MB/s and violations so far, on a terminal only."""
 
     def __init__(self) -> None:
         console = note_console()
@@ -130,7 +135,7 @@ class _ProgressLine:
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task = self._bar.add_task("looking at the sources", total=None)
+        self._task = self._bar.add_task("opening the sources", total=None)
         self._spans = 0
         self._begun = time.monotonic()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ledger.validation.sources.replica import LogReplica, Span
+    from ledger.validation.sources.replica import LogReplica, ReplicaSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,6 @@ class LogSpan:
     """The task reads messages of the topics in `names` (topic id -> name), from entries up to `last_index`."""
 
     replica: LogReplica
-    span: Span
+    span: ReplicaSpan
     names: Mapping[int, str]
     last_index: int

@@ -17,12 +17,12 @@ from ledger.batch import Batch
 from ledger.errors import CorruptBatchError
 from ledger.spark.source.log_options import LogOptions
 from ledger.spark.source.row_gatherer import MAX_BYTES, Origin, RowGatherer
-from ledger.validation.replay.batches import batches_of, body_of
-from ledger.validation.replay.block import Block
-from ledger.validation.replay.entries import Entries
-from ledger.validation.replay.pieces import GapKind
-from ledger.validation.replay.span_reader import runs_in
 from ledger.validation.sources.access import SegmentGoneError, SourceError, access_to
+from ledger.validation.spans.batches import batches_of, body_of
+from ledger.validation.spans.block import SpanBlock
+from ledger.validation.spans.entries import Entries
+from ledger.validation.spans.pieces import GapKind
+from ledger.validation.spans.span_reader import runs_in
 
 if TYPE_CHECKING:
     from ledger.spark.source.log_span import LogSpan
@@ -40,7 +40,7 @@ def read_log_span(wanted: LogSpan, options: LogOptions, schema: pa.Schema) -> It
     replica, span = wanted.replica, wanted.span
     segment = replica.segments[span.segment]
     try:
-        block = Block.read(access_to(segment.path), segment, span.begin, span.end, replica.largest_entry)
+        block = SpanBlock.read(access_to(segment.path), segment, span.begin, span.end, replica.largest_entry)
     except (SourceError, SegmentGoneError) as error:
         _lost(f"{error}", options)
         return
@@ -67,7 +67,7 @@ class _Gathered:
         node = wanted.replica.node
         self._replica = wanted.replica.source if node is None else str(node)
 
-    def add(self, block: Block, entries: Entries) -> Iterator[pa.RecordBatch]:
+    def add(self, block: SpanBlock, entries: Entries) -> Iterator[pa.RecordBatch]:
         facts, broken = batches_of(block, entries)
         for each in broken:
             _lost(f"{block.segment.path}, position {each.position}: {each.reason}", self._options)

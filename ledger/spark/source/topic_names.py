@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 
 from ledger.state import State
 from ledger.topics import TOPICS_SHARD
-from ledger.validation.replay.block import Block
 from ledger.validation.sources.access import Access, SegmentGoneError, access_to
 from ledger.validation.sources.replica import LogReplica
+from ledger.validation.spans.block import SpanBlock
 from store import Checkpoint, Header, Kind, Snapshot
 from store.log.entry import ALIGNMENT, HEADER_SIZE, EntryFlawError, parse
 
@@ -69,7 +69,7 @@ def _commands(replica: LogReplica, access: Access, begin: int) -> Iterator[tuple
         while position < end:
             upto = min(end, position + _BLOCK_BYTES)
             try:
-                block = Block.read(access, segment, position, upto, replica.largest_entry)
+                block = SpanBlock.read(access, segment, position, upto, replica.largest_entry)
             except SegmentGoneError:
                 break
             for header in _headers(block):
@@ -80,7 +80,7 @@ def _commands(replica: LogReplica, access: Access, begin: int) -> Iterator[tuple
             position = upto
 
 
-def _headers(block: Block) -> Iterator[Header]:
+def _headers(block: SpanBlock) -> Iterator[Header]:
     """Yield the headers of the entries in a block. Entries of commands are also checked as a whole."""
     position = block.begin
     while position < block.end:

@@ -22,7 +22,7 @@ from ledger.spark.session import failures_in_a_line, require_spark, spark_sessio
 from ledger.spark.validation.spark_engine import SparkEngine
 from ledger.validation.judging.engine import OnProgress, no_progress
 from ledger.validation.report.out_directory import write_verdict
-from ledger.validation.report.report import NOT_JUDGED, Report
+from ledger.validation.report.report import NOT_JUDGED, ValidationReport
 from ledger.validation.report.summary import as_text
 from ledger.validation.validate import OnPlan, validate
 
@@ -39,7 +39,7 @@ def validate_on_spark(
     out: Path | None = None,
     on_plan: OnPlan = lambda _spans, _bytes: None,
     on_progress: OnProgress = no_progress,
-) -> Report:
+) -> ValidationReport:
     """Validate the sources on Spark and return the report. `master` as for `spark_session`. Raises LedgerError."""
     require_spark()
     with failures_in_a_line(master), spark_session("ledgermq validate", master=master, conf=CONF) as spark:

@@ -25,15 +25,15 @@ import numpy as np
 
 from ledger.errors import LedgerError
 from ledger.history import read_history
-from ledger.validation.judging.acknowledged import Book, KnownQueue, Messages, Sent, sent_in, shares
+from ledger.validation.judging.acknowledged import Book, KnownQueue, Messages, SentMessages, sent_in, shares
 from ledger.validation.judging.engine import (
     WINDOWS_AT_ONCE,
     AcknowledgedFound,
-    Bounds,
+    LogBounds,
     OnProgress,
-    Plan,
+    ReadPlan,
     Violations,
-    Wanted,
+    WantedMessages,
     left_out_of,
     messages_of,
     no_progress,
@@ -46,11 +46,11 @@ from ledger.validation.judging.windows import WINDOW, Divergence, Said, WindowSu
 from ledger.validation.replay.index_ends import IndexEnds, IndexEndsFound, check_index_ends
 from ledger.validation.replay.replay import Replayed
 from ledger.validation.replay.snapshots import begin_replay, check_files
-from ledger.validation.replay.span_reader import SpanFacts, read_span
-from ledger.validation.replay.steps import Step
 from ledger.validation.report.report import first_of_each_kind
 from ledger.validation.sources.access import Access, SourceError, access_to
-from ledger.validation.sources.replica import Span
+from ledger.validation.sources.replica import ReplicaSpan
+from ledger.validation.spans.span_reader import SpanFacts, read_span
+from ledger.validation.spans.steps import Step
 
 if TYPE_CHECKING:
     from pyspark import RDD, Accumulator
@@ -73,7 +73,7 @@ class SparkEngine:
         self._spark = spark
         self._sc = spark.sparkContext
         self._on_progress = on_progress
-        self._plan = Plan((), (), {})
+        self._plan = ReadPlan((), (), {})
         self._facts: RDD[SpanFacts] = self._sc.emptyRDD()
 
     @property
@@ -92,26 +92,26 @@ class SparkEngine:
 
     # -- reading
 
-    def read(self, plan: Plan) -> list[SpanFacts]:
+    def read(self, plan: ReadPlan) -> list[SpanFacts]:
         self._plan = plan
         progress = _Progress(self._sc, self._on_progress)
         self._facts = self._read(plan.spans, progress)
         with progress:
             return self._facts.map(outline_of).collect()
 
-    def read_again(self, spans: Sequence[Span]) -> list[SpanFacts]:
+    def read_again(self, spans: Sequence[ReplicaSpan]) -> list[SpanFacts]:
         numbers = frozenset(span.number for span in spans)
         again = self._read(spans, None)
         self._facts = self._facts.filter(lambda facts: facts.span.number not in numbers).union(again).persist()
         return again.map(outline_of).collect()
 
-    def _read(self, spans: Sequence[Span], progress: _Progress | None) -> RDD[SpanFacts]:
+    def _read(self, spans: Sequence[ReplicaSpan], progress: _Progress | None) -> RDD[SpanFacts]:
         from pyspark import StorageLevel
 
         plan = self._sc.broadcast((self._plan.replicas, dict(self._plan.cuts)))
         counters = progress.counters if progress is not None else None
 
-        def read(part: Iterable[Span]) -> Iterator[SpanFacts]:
+        def read(part: Iterable[ReplicaSpan]) -> Iterator[SpanFacts]:
             replicas, cuts = plan.value
             accesses: dict[int, Access] = {}
             for span in part:
@@ -219,7 +219,7 @@ class SparkEngine:
     def acknowledged(
         self,
         histories: Sequence[Path],
-        wanted: Sequence[Wanted],
+        wanted: Sequence[WantedMessages],
         queues: Mapping[tuple[int, int], KnownQueue],
         *,
         all_kept: bool,
@@ -228,11 +228,11 @@ class SparkEngine:
         known = self._sc.broadcast((self._plan.replicas, {each.replica: each for each in wanted}, dict(queues)))
         pieces = [piece for path in histories for piece in _pieces(path)]
 
-        def sent(piece: tuple[str, int, int]) -> Iterator[tuple[int, Sent]]:
+        def sent(piece: tuple[str, int, int]) -> Iterator[tuple[int, SentMessages]]:
             path, begin, end = piece
             for each in sent_in(read_history(Path(path), begin, end)):
                 for share, messages in enumerate(shares(each.messages, count)):
-                    yield share, Sent(messages, each.topics)
+                    yield share, SentMessages(messages, each.topics)
 
         def there(facts: SpanFacts) -> Iterator[tuple[int, Messages]]:
             replicas, by_replica, _ = known.value
@@ -243,7 +243,7 @@ class SparkEngine:
             for messages in messages_of(replica, facts.span, access_to(replica.segments[0].path), mine):
                 yield from enumerate(shares(messages, count))
 
-        def judged(each: tuple[int, tuple[Iterable[Sent], Iterable[Messages]]]) -> AcknowledgedFound:
+        def judged(each: tuple[int, tuple[Iterable[SentMessages], Iterable[Messages]]]) -> AcknowledgedFound:
             _, (sent, messages) = each
             book = Book.of(sent)
             for some in messages:
@@ -264,7 +264,11 @@ class SparkEngine:
     # -- violations
 
     def violations(
-        self, bounds: Mapping[int, Bounds], others: Sequence[Violation], left_out: Mapping[str, int], out: Path | None
+        self,
+        bounds: Mapping[int, LogBounds],
+        others: Sequence[Violation],
+        left_out: Mapping[str, int],
+        out: Path | None,
     ) -> Violations:
         known = self._sc.broadcast((self._plan.replicas, dict(bounds)))
 

@@ -1,7 +1,10 @@
 """Judges a shard from what was read of its replicas.
 
-engine.py         who reads spans and joins results; plain_engine.py does it in one process
-judging.py        replicas against each other, and what is committed; windows.py compares them by sums first
-acknowledged.py   what clients were told, compared with the log
-violation.py      a finding and its place; bound.py limits how many findings of a kind are kept
+engine.py         the interface of an engine, and the functions that engines run
+plain_engine.py   the engine of one process
+judging.py        compares the replicas of a shard, and finds what is committed
+windows.py        finds where replicas diverge
+acknowledged.py   compares the histories of clients with the log
+violation.py      a violation and its place
+bound.py          limits how many violations of a kind are kept
 """

@@ -1,15 +1,15 @@
-"""What clients were told, against what is in the log.
+"""Compares the histories of clients with the log: which messages were acknowledged, and which are in the log.
 
     history   producer 9f3c.. epoch 0 sequence 12, topic t, queue 0: ok at offset 41, CRC cb33..
     log       producer 9f3c.. epoch 0 sequence 12, topic t, queue 0:    at offset 41, CRC cb33..     exactly once
 
-A message is known by its producer, epoch and sequence in its queue, which nobody rewrites; so both sides are sorted
-by one hash of these and laid over each other. Whatever shares its hash is in one place, so any part of the messages
-can be judged by itself, wherever.
+A message is identified by its queue, producer, epoch and sequence. Sent messages and messages of the log are sorted by
+a hash of these, and joined. All messages with the same hash are in one share, so several machines can judge shares.
 
-A number that was refused may be given again, to another message; so a failed send counts as present only where its
-payload is, and no other send of that number had the same. And a history knows topics by name: where one was deleted and
-made anew, a number is there once in each, and which of the sends that is is told by payload and offset.
+A producer may use the sequence of a refused message again for another message. Therefore a failed send counts as
+present only if the log has its payload, and no other send of that sequence had the same payload. A history names topics
+by name. If a topic was deleted and created again, the same sequence may be in both topics; payload and offset then say
+which send a message belongs to.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ from ledger.errors import LedgerError
 from ledger.history import Operation, OperationOutcome, Send
 from ledger.validation.judging.bound import MAX_TOLD
 from ledger.validation.judging.violation import Violation, ViolationKind
-from ledger.validation.replay.batches import Facts, body_of
-from ledger.validation.replay.block import Block
 from ledger.validation.report.report import first_of_each_kind
 from ledger.validation.sources.replica import LogReplica
+from ledger.validation.spans.batches import Facts, body_of
+from ledger.validation.spans.block import SpanBlock
 from store.log.entry import HEADER_SIZE
 
+# A message: that was sent, or that is in a log. `topic`: xxh3 of its name. `key`: of all that it is known by. `outcome`
+# of what was sent, `in_tail`, `index` and `shard` of what is there.
 MESSAGE = np.dtype(
     [
         ("key", "<u8"), ("topic", "<u8"), ("producer_id", "<u8"), ("sequence", "<u8"), ("offset", "<i8"),
@@ -43,8 +45,6 @@ MESSAGE = np.dtype(
         ("replica", "<u4"), ("outcome", "u1"), ("in_tail", "u1"),
     ]
 )  # fmt: skip
-"""A message: that was sent, or that is in a log. `topic`: xxh3 of its name. `key`: of all that it is known by.
-`outcome` of what was sent, `in_tail`, `index` and `shard` of what is there."""
 Messages = npt.NDArray[np.void]
 OK, FAIL, UNKNOWN = 0, 1, 2
 _OUTCOMES = {OperationOutcome.OK: OK, OperationOutcome.FAIL: FAIL, OperationOutcome.UNKNOWN: UNKNOWN}
@@ -54,8 +54,8 @@ _ODD = tuple(
     np.uint64(number)
     for number in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5, 0xFF51AFD7ED558CCD)
 )
+# Violations, before a book looks which are the first ones of each kind.
 _MAX_HELD = 16 * MAX_TOLD
-"""Violations, before a book looks which are the first ones of each kind."""
 
 
 def topic_hash(name: str) -> int:
@@ -78,15 +78,15 @@ def _with_keys(messages: Messages) -> Messages:
 
 
 @dataclass(slots=True)
-class Sent:
-    """Messages of a history, and the names of their topics by hash."""
+class SentMessages:
+    """Messages that a history says were sent, and the names of their topics by hash."""
 
     messages: Messages
     topics: dict[int, str] = field(default_factory=dict)
 
 
-def sent_in(history: Iterable[Operation]) -> Iterable[Sent]:
-    """So many at a time; those that never left their process are left out."""
+def sent_in(history: Iterable[Operation]) -> Iterable[SentMessages]:
+    """Yield the sent messages of a history in parts, without those that never left the client."""
     rows: list[tuple[int, ...]] = []
     topics: dict[int, str] = {}
     for operation in history:
@@ -96,9 +96,9 @@ def sent_in(history: Iterable[Operation]) -> Iterable[Sent]:
         topics[name] = operation.topic
         rows += _rows_of(operation, name)
         if len(rows) >= _AT_ONCE:
-            yield Sent(_with_keys(np.array(rows, MESSAGE)), topics)
+            yield SentMessages(_with_keys(np.array(rows, MESSAGE)), topics)
             rows, topics = [], {}
-    yield Sent(_with_keys(np.array(rows, MESSAGE)), topics)
+    yield SentMessages(_with_keys(np.array(rows, MESSAGE)), topics)
 
 
 def _rows_of(send: Send, topic: int) -> list[tuple[int, ...]]:
@@ -114,8 +114,13 @@ def _rows_of(send: Send, topic: int) -> list[tuple[int, ...]]:
 # -- what is there
 
 
-def messages_in(block: Block, facts: Facts, topics: Mapping[int, int], replica: LogReplica, committed: int) -> Messages:
-    """Those of the topics (hashes of names by id). What lies behind entry `committed` is in the tail."""
+def messages_in(
+    block: SpanBlock, facts: Facts, topics: Mapping[int, int], replica: LogReplica, committed: int
+) -> Messages:
+    """Return the messages of a block. `topics`: hashes of topic names by id; messages of other topics are left out.
+
+    Messages after the entry `committed` are marked as in the tail.
+    """
     wanted = np.isin(facts["topic_id"], np.array(list(topics), np.uint32))
     facts = facts[wanted]
     counts = facts["count"].astype(np.int64)
@@ -131,8 +136,8 @@ def messages_in(block: Block, facts: Facts, topics: Mapping[int, int], replica: 
     return _with_keys(found)
 
 
-def _payload_crcs(block: Block, fact: np.void) -> list[int]:
-    """Of each message of a batch; 0 where it cannot be decoded."""
+def _payload_crcs(block: SpanBlock, fact: np.void) -> list[int]:
+    """Return the CRC of each message of a batch; zeros if the batch cannot be decoded."""
     count, columns = int(fact["count"]), int(fact["columns"])
     if fact["codec"] != Codec.NONE:
         try:
@@ -154,26 +159,26 @@ class KnownQueue(NamedTuple):
     """A queue that the logs have."""
 
     shard: int
+    # The first offset that is surely kept.
     begin: int
-    """The first offset that is surely kept."""
 
 
 @dataclass(slots=True)
 class Book:
-    """Messages that were sent, to be found in the log. Any share of all messages that has every message of a key."""
+    """A share of the sent messages, which are searched for in the log. A share has all messages with the same key."""
 
     sent: Messages
     topics: dict[int, str]
+    # After `finish`: the first violations of each kind.
     violations: list[Violation] = field(default_factory=list)
-    """The first ones of each kind, once the book is finished."""
+    # How many are not in `violations`, by kind.
     left_out: Counter[str] = field(default_factory=Counter)
-    """How many are not in `violations`, by kind."""
+    # How often each message was found, by replica.
     found: dict[int, npt.NDArray[np.int64]] = field(default_factory=dict)
-    """By replica: how often each was found."""
+    # Whether each message was found at an index that is known to be committed.
     is_committed: npt.NDArray[np.bool_] = field(init=False)
-    """Whether each was found where it is surely committed."""
+    # The shard in which each message was found; -1: none.
     shards: npt.NDArray[np.int64] = field(init=False)
-    """Where each was found; -1: nowhere."""
 
     def __post_init__(self) -> None:
         self.sent = self.sent[np.argsort(self.sent["key"], kind="stable")]
@@ -181,7 +186,7 @@ class Book:
         self.shards = np.full(len(self.sent), -1, np.int64)
 
     @staticmethod
-    def of(parts: Iterable[Sent]) -> Book:
+    def of(parts: Iterable[SentMessages]) -> Book:
         messages, topics = [np.empty(0, MESSAGE)], {}
         for part in parts:
             messages.append(part.messages)
@@ -194,7 +199,7 @@ class Book:
 
     @property
     def times(self) -> npt.NDArray[np.int64]:
-        """How often each was found in the replica that has it most often: replicas have the same."""
+        """How often each message was found, in the replica that has it most often."""
         times = np.zeros(len(self.sent), np.int64)
         for found in self.found.values():
             np.maximum(times, found, out=times)
@@ -202,11 +207,11 @@ class Book:
 
     @property
     def in_tail(self) -> int:
-        """How many acknowledged ones were found only behind what is surely committed."""
+        """The number of acknowledged messages found only after the index that is known to be committed."""
         return int(((self.sent["outcome"] == OK) & (self.times > 0) & ~self.is_committed).sum())
 
     def take(self, there: Messages) -> None:
-        """Messages that are in the log."""
+        """Compare messages of the log with the sent messages."""
         low = np.searchsorted(self.sent["key"], there["key"], "left")
         high = np.searchsorted(self.sent["key"], there["key"], "right")
         one = np.flatnonzero(high - low == 1)
@@ -215,12 +220,15 @@ class Book:
             self._take_several(there[row : row + 1], np.arange(low[row], high[row]))
 
     def finish(self, queues: Mapping[tuple[int, int], KnownQueue], all_kept: bool) -> int:
-        """What was acknowledged and not found. `queues`: by topic (hash) and queue; not `all_kept`: topics may be gone
-        with what the logs do not keep. Returns how many messages are kept no longer."""
+        """Add violations for acknowledged messages that are missing or repeated.
+
+        `queues` has the known queues by topic (hash) and queue. If `all_kept` is False, retention may have removed
+        whole topics. Returns the number of acknowledged messages that retention has removed.
+        """
         ok, times = self.sent["outcome"] == OK, self.times
         for row in np.flatnonzero(ok & (times > 1)).tolist():
             count = int(times[row])
-            reason, shard = f"it is there {count} times", int(self.shards[row])
+            reason, shard = f"the log has it {count} times", int(self.shards[row])
             self._tell(ViolationKind.ACKNOWLEDGED_REPEATED, self.sent[row], None, reason, shard)
         dropped = 0
         for row in np.flatnonzero(ok & (times == 0)).tolist():
@@ -230,7 +238,7 @@ class Book:
                 dropped += 1
                 continue
             shard = queue.shard if queue is not None else -1
-            reason = "it is in no log that is committed"
+            reason = "it was acknowledged, and the logs do not have it"
             self._tell(ViolationKind.ACKNOWLEDGED_MISSING, send, None, reason, shard)
         self._leave_out()
         return dropped
@@ -247,14 +255,13 @@ class Book:
         for at in np.flatnonzero(ok & ~same).tolist():
             self._altered(there[at], sent[at])
         for at in np.flatnonzero(ok & (there["offset"] != sent["offset"])).tolist():
-            reason = f"it was acknowledged at offset {sent[at]['offset']}, and is at {there[at]['offset']}"
+            reason = f"it was acknowledged at offset {sent[at]['offset']}, and the log has it at {there[at]['offset']}"
             self._tell(ViolationKind.ACKNOWLEDGED_ELSEWHERE, sent[at], there[at], reason)
         for at in np.flatnonzero(failed & same).tolist():
             self._failed(there[at], sent[at])
 
     def _take_several(self, there: Messages, rows: npt.NDArray[np.int64]) -> None:
-        """Several sends of one number: all but one of them were refused, or they went to several topics of one name,
-        where the producer counts anew."""
+        """Compare a message with several sends of one sequence: refused sends, or sends to topics of one name."""
         sent = self.sent[rows]
         same = sent["crc"] == there[0]["crc"]
         ok = sent["outcome"] == OK
@@ -265,18 +272,25 @@ class Book:
             self._failed(there[0], sent[int(np.flatnonzero(same)[0])])
 
     def _nearest(self, there: np.void, rows: npt.NDArray[np.int64], same: npt.NDArray[np.bool_]) -> int:
-        """Which of these acknowledged sends the message is: what is like it best, and was found least often."""
+        """Return the acknowledged send that a message belongs to: same payload, then same offset, then least found."""
         found = self.found.get(int(there["replica"]))
         times = found[rows] if found is not None else np.zeros(len(rows), np.int64)
         elsewhere = self.sent["offset"][rows] != there["offset"]
         return int(rows[np.lexsort((times, elsewhere, ~same))[0]])
 
     def _altered(self, there: np.void, send: np.void) -> None:
-        reason = f"its payload has CRC {int(there['crc']):08x}, and {int(send['crc']):08x} was acknowledged"
+        reason = (
+            f"its payload in the log has CRC {int(there['crc']):08x}, and CRC {int(send['crc']):08x} was acknowledged"
+        )
         self._tell(ViolationKind.ACKNOWLEDGED_ALTERED, send, there, reason)
 
     def _failed(self, there: np.void, send: np.void) -> None:
-        self._tell(ViolationKind.FAILED_PRESENT, send, there, f"its send surely failed, and it is at {there['offset']}")
+        self._tell(
+            ViolationKind.FAILED_PRESENT,
+            send,
+            there,
+            f"its send failed, but the log has it at offset {there['offset']}",
+        )
 
     def _tell(self, kind: ViolationKind, send: np.void, there: np.void | None, reason: str, shard: int = -1) -> None:
         name = f"{int(send['producer_id']):016x}/{send['epoch']}/{send['sequence']}"
@@ -297,7 +311,7 @@ class Book:
             self._leave_out()
 
     def _leave_out(self) -> None:
-        """All but the first ones of each kind: which these are does not depend on the order of messages."""
+        """Keep the first violations of each kind and count the others."""
         kept = first_of_each_kind(self.violations, MAX_TOLD)
         self.left_out += Counter(each.kind.value for each in self.violations)
         self.left_out -= Counter(each.kind.value for each in kept)

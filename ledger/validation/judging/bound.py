@@ -1,7 +1,7 @@
-"""How much of what is wrong is kept: the first things of each kind; of all others, only how many there are.
+"""Limits how many violations of each kind are kept. Further violations of the kind are only counted.
 
-A log that is wrong everywhere must not fill the memory of whoever judges it, and what is left out is counted all the
-same. What lies behind a log's end does not count; so the places of what was left out are kept until that is known.
+The limit bounds the memory of a validation, also if a log is wrong everywhere. Violations after the end of a log do not
+count. The end is not known at first, so the positions of violations that are left out are kept.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from dataclasses import dataclass, field
 
 from ledger.validation.judging.violation import ViolationKind
 
+# The most violations of one kind that are kept, in one span or in the replay of one replica.
 MAX_TOLD = 1000
-"""Of each kind, in one span, or in the replay of one replica."""
+# The position of a violation that counts wherever the log ends.
 SURELY = -1
-"""Position of what counts wherever the log ends."""
 
 
 @dataclass(slots=True)
 class Bound:
-    """Of one span, or one replay."""
+    """Counts the violations of one span or one replay."""
 
+    # The number of violations that are kept, by kind: at most `MAX_TOLD` of each.
     kept: Counter[ViolationKind] = field(default_factory=Counter)
-    """By kind; at most `MAX_TOLD` of each."""
+    # The positions in the log of violations that are left out, by kind.
     beyond: dict[ViolationKind, array[int]] = field(default_factory=dict)
-    """Positions in the log of what was left out."""
 
     def takes(self, kind: ViolationKind, position: int = SURELY) -> bool:
-        """Whether one more is to be kept; else it is counted."""
+        """Return whether a violation of this kind is kept. If it is not kept, it is counted."""
         if self.kept[kind] < MAX_TOLD:
             self.kept[kind] += 1
             return True
@@ -36,7 +36,7 @@ class Bound:
         return False
 
     def left_out(self, end: int | None = None) -> Counter[str]:
-        """How many, by kind: all, or those before the position `end`."""
+        """Return the number of violations left out, by kind: all, or those before the position `end`."""
         return Counter(
             {
                 kind.value: len(places) if end is None else sum(place < end for place in places)

@@ -20,19 +20,19 @@ from ledger.validation.judging.acknowledged import KnownQueue, Messages, message
 from ledger.validation.judging.bound import Bound
 from ledger.validation.judging.violation import Violation, ViolationKind
 from ledger.validation.judging.windows import Divergence, Said, said_in
-from ledger.validation.replay.batches import batches_of
-from ledger.validation.replay.block import Block
-from ledger.validation.replay.entries import Entries
 from ledger.validation.replay.index_ends import IndexEnds, IndexEndsFound
 from ledger.validation.replay.replay import Replayed
-from ledger.validation.replay.span_reader import SpanFacts, runs_in
 from ledger.validation.sources.access import Access, SegmentGoneError, SourceError
-from ledger.validation.sources.replica import LogReplica, Span
+from ledger.validation.sources.replica import LogReplica, ReplicaSpan
+from ledger.validation.spans.batches import batches_of
+from ledger.validation.spans.block import SpanBlock
+from ledger.validation.spans.entries import Entries
+from ledger.validation.spans.span_reader import SpanFacts, runs_in
 
+# Takes how many spans and bytes are behind, and how many things were found wrong in them.
 OnProgress = Callable[[int, int, int], None]
-"""Takes how many spans and bytes are behind, and how many things were found wrong in them."""
+# Of those in which replicas differ: so many are read entry by entry, and held, at a time.
 WINDOWS_AT_ONCE = 64
-"""Of those in which replicas differ: so many are read entry by entry, and held, at a time."""
 
 
 def no_progress(_spans: int, _bytes: int, _wrong: int) -> None:
@@ -40,13 +40,13 @@ def no_progress(_spans: int, _bytes: int, _wrong: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReadPlan:
     """What is to be read."""
 
     replicas: tuple[LogReplica, ...]
-    spans: tuple[Span, ...]
+    spans: tuple[ReplicaSpan, ...]
+    # By shard: the indexes at which states are to be told, ascending.
     cuts: Mapping[int, tuple[int, ...]]
-    """By shard: the indexes at which states are to be told, ascending."""
 
     @property
     def total_bytes(self) -> int:
@@ -54,26 +54,26 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class LogBounds:
     """Of one replica, once its spans were joined."""
 
+    # Where its log begins by now: the indexes of what lies before may be gone, of a node that runs.
     begin: int
-    """Where its log begins by now: the indexes of what lies before may be gone, of a node that runs."""
+    # Where its log ends: what begins there or behind is no part of it.
     end: int
-    """Where its log ends: what begins there or behind is no part of it."""
+    # Of topics, by id.
     names: Mapping[int, str]
-    """Of topics, by id."""
+    # Positions of entries whose chain is right, and continues the right one of an entry that says a wrong one.
     excused: frozenset[int] = frozenset()
-    """Positions of entries whose chain is right, and continues the right one of an entry that says a wrong one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedMessages:
     """Messages that are to be laid over the histories: those of one replica."""
 
     replica: int
+    # Hashes of names by topic id.
     topics: Mapping[int, int]
-    """Hashes of names by topic id."""
     committed: int
     end: int
 
@@ -82,8 +82,8 @@ class Wanted:
 class AcknowledgedFound:
     violations: list[Violation]
     acknowledged: int
+    # How many are not in `violations`, by kind.
     left_out: Counter[str]
-    """How many are not in `violations`, by kind."""
     in_tail: int
     dropped: int
 
@@ -93,10 +93,10 @@ class Violations:
     """All that there are, of which the first ones are here."""
 
     first: tuple[Violation, ...]
+    # Of all, by kind.
     counts: Mapping[str, int]
-    """Of all, by kind."""
+    # How many were told one by one.
     written: int
-    """How many were told one by one."""
 
 
 class Engine(Protocol):
@@ -104,10 +104,10 @@ class Engine(Protocol):
     def name(self) -> str:
         """As a report calls it."""
 
-    def read(self, plan: Plan) -> list[SpanFacts]:
+    def read(self, plan: ReadPlan) -> list[SpanFacts]:
         """Reads all spans. Returns what joins them: without windows, steps and what is wrong within."""
 
-    def read_again(self, spans: Sequence[Span]) -> list[SpanFacts]:
+    def read_again(self, spans: Sequence[ReplicaSpan]) -> list[SpanFacts]:
         """Spans whose beginning is known better now: they take the place of those with their numbers."""
 
     def replay(self, ends: Mapping[int, int]) -> tuple[list[Replayed], list[Violation], list[str]]:
@@ -126,7 +126,7 @@ class Engine(Protocol):
     def acknowledged(
         self,
         histories: Sequence[Path],
-        wanted: Sequence[Wanted],
+        wanted: Sequence[WantedMessages],
         queues: Mapping[tuple[int, int], KnownQueue],
         *,
         all_kept: bool,
@@ -134,7 +134,11 @@ class Engine(Protocol):
         """Raises HistoryError."""
 
     def violations(
-        self, bounds: Mapping[int, Bounds], others: Sequence[Violation], left_out: Mapping[str, int], out: Path | None
+        self,
+        bounds: Mapping[int, LogBounds],
+        others: Sequence[Violation],
+        left_out: Mapping[str, int],
+        out: Path | None,
     ) -> Violations:
         """What is wrong within spans, and these `others`, of whose kinds so many were left out; what is told one by one
         as Parquet in the directory `out`, if any. Raises LedgerError where that cannot be written."""
@@ -151,17 +155,17 @@ def outline_of(facts: SpanFacts) -> SpanFacts:
     )  # fmt: skip
 
 
-def left_out_of(facts: SpanFacts, replica: LogReplica, bounds: Bounds) -> Counter[str]:
+def left_out_of(facts: SpanFacts, replica: LogReplica, bounds: LogBounds) -> Counter[str]:
     """How many violations of a span are not in `violations_in`, since they were too many."""
     return facts.bound.left_out(_end_of(replica, bounds))
 
 
-def _end_of(replica: LogReplica, bounds: Bounds) -> int:
+def _end_of(replica: LogReplica, bounds: LogBounds) -> int:
     """Where violations end; of a replica that runs, where bytes may still be replaced."""
     return min(bounds.end, replica.settled) if replica.is_running else bounds.end
 
 
-def violations_in(facts: SpanFacts, replica: LogReplica, bounds: Bounds) -> Iterator[Violation]:
+def violations_in(facts: SpanFacts, replica: LogReplica, bounds: LogBounds) -> Iterator[Violation]:
     """What is wrong within a span."""
     end = _end_of(replica, bounds)
     path = replica.segments[facts.span.segment].path
@@ -200,9 +204,9 @@ def violations_in(facts: SpanFacts, replica: LogReplica, bounds: Bounds) -> Iter
 def misfit_violation(
     replica: LogReplica, kind: ViolationKind, reason: str, told: object, names: Mapping[int, str], path: str | None
 ) -> Violation:
-    from ledger.validation.replay.replay import Told
+    from ledger.validation.replay.replay import PlacedMisfit
 
-    assert isinstance(told, Told)
+    assert isinstance(told, PlacedMisfit)
     return Violation(
         kind, replica.shard, replica.source, reason, index=told.index, position=told.position or None,
         topic=topic_name(names, told.topic_id), queue=told.queue, offset=told.offset, path=path,
@@ -213,11 +217,11 @@ def topic_name(names: Mapping[int, str], topic_id: int) -> str:
     return names.get(topic_id, f"id {topic_id}")
 
 
-def entries_in(replica: LogReplica, span: Span, access: Access, end: int) -> Iterator[tuple[Block, Entries]]:
+def entries_in(replica: LogReplica, span: ReplicaSpan, access: Access, end: int) -> Iterator[tuple[SpanBlock, Entries]]:
     """The entries of a span once more, up to the end of the log. What cannot be read any more is passed over: it was
     told when it was read first, or is gone by retention."""
     try:
-        block = Block.read(access, replica.segments[span.segment], span.begin, span.end, replica.largest_entry)
+        block = SpanBlock.read(access, replica.segments[span.segment], span.begin, span.end, replica.largest_entry)
         for piece in runs_in(block, span.begin if span.is_exact else None):
             if isinstance(piece, Entries) and piece.header(0).position < end:
                 yield block, piece
@@ -225,14 +229,14 @@ def entries_in(replica: LogReplica, span: Span, access: Access, end: int) -> Ite
         return
 
 
-def said_of(replica: LogReplica, span: Span, access: Access, windows: Iterable[int], end: int) -> list[Said]:
+def said_of(replica: LogReplica, span: ReplicaSpan, access: Access, windows: Iterable[int], end: int) -> list[Said]:
     import numpy as np
 
     chosen = np.array(sorted(windows), np.int64)
     return [said_in(entries, replica.number, chosen) for _, entries in entries_in(replica, span, access, end)]
 
 
-def messages_of(replica: LogReplica, span: Span, access: Access, wanted: Wanted) -> Iterator[Messages]:
+def messages_of(replica: LogReplica, span: ReplicaSpan, access: Access, wanted: WantedMessages) -> Iterator[Messages]:
     for block, entries in entries_in(replica, span, access, wanted.end):
         facts, _ = batches_of(block, entries)
         yield messages_in(block, facts, wanted.topics, replica, wanted.committed)

@@ -1,12 +1,12 @@
-"""The judgement on one shard: its replicas against each other, and what of its log is committed.
+"""Judges one shard: compares its replicas, and finds up to which index its log is committed.
 
     node 1   ... 97 98 99 | 100 101         K = 99: the largest commit that any entry mentions
     node 2   ... 97 98 99 | 100             a prefix of node 1; behind by 1
-    node 3   ... 97 98 99 | 100' 101'       parts from both at 100: a tail that Raft replaces, told and no violation
+    node 3   ... 97 98 99 | 100' 101'       diverges from both at 100: Raft replaces this tail, so it is only a note
 
-What one log calls committed no other may contradict. So two replicas that differ at an index are a violation where
-both call it committed; and also where only one does, if the other went on from its own entry in a term in which the
-leader must have had the committed one (Leader Completeness, section 5.4 of the Raft paper).
+A divergence at an index is a violation if both replicas know that the index is committed. It is also a violation if one
+replica knows that, and the other replica continues in a term whose leader must have had the committed entry (Leader
+Completeness, section 5.4 of the Raft paper).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 from ledger.validation.judging.violation import Violation, ViolationKind
 from ledger.validation.judging.windows import Divergence
-from ledger.validation.replay.joining import JoinedLog, Place
 from ledger.validation.replay.replay import Replayed
 from ledger.validation.report.report import COURSE_POINTS, ReplicaReport, ShardReport
 from ledger.validation.sources.replica import LogReplica
 from ledger.validation.sources.sources import configuration_of
+from ledger.validation.spans.joining import JoinedLog, LogFinding
 
 _TERMS_SHOWN = 1000
 
@@ -29,8 +29,8 @@ _TERMS_SHOWN = 1000
 class Judged:
     report: ShardReport
     violations: tuple[Violation, ...]
+    # The number of the replica whose log stands for the shard.
     reference: int
-    """Which replica's log is the shard's, for what is to be looked up."""
     committed: int
 
 
@@ -43,7 +43,7 @@ class ShardJudge:
         divergences: Sequence[Divergence],
         counted: Mapping[int, tuple[int, int, int]],
     ) -> None:
-        """`counted`: by replica: messages, units and keys that are right."""
+        """`counted` has for each replica the number of messages, and of units and keys that agree with the log."""
         self._shard = shard
         self._logs = {log.replica.number: log for log in logs}
         self._replayed = replayed
@@ -74,7 +74,7 @@ class ShardJudge:
         return Judged(report, tuple(self._violations), self._reference.number, committed)
 
     def _worth(self, log: JoinedLog) -> tuple[bool, bool, int, int]:
-        """Of the logs that know most of what is committed the longest, and rather a whole one."""
+        """The order of preference for the reference: whole logs, then the largest commit, then the longest log."""
         return log.is_read, not log.wrong, self._commits[log.replica.number], log.last_index
 
     # -- replicas against each other
@@ -85,16 +85,22 @@ class ShardJudge:
         names = f"{one.replica.source} and {other.replica.source}"
         entries = f"{one.replica.source}: {divergence.ours}; {other.replica.source}: {divergence.theirs}"
         if min(ours, theirs) >= divergence.index:
-            why = "both call it committed"
+            why = "it is committed in both"
         elif ours >= divergence.index and divergence.last_term >= _last_term(one):
-            why = f"{one.replica.source} calls it committed, and the other one goes on in term {divergence.last_term}"
+            why = (
+                f"it is committed in {one.replica.source}, and {other.replica.source} continues in term "
+                f"{divergence.last_term}, whose leader must have had it"
+            )
         elif theirs >= divergence.index and divergence.first_last_term >= _last_term(other):
             term = divergence.first_last_term
-            why = f"{other.replica.source} calls it committed, and the other one goes on in term {term}"
+            why = (
+                f"it is committed in {other.replica.source}, and {one.replica.source} continues in term {term}, "
+                "whose leader must have had it"
+            )
         else:
-            self._notes.append(f"{names} part at entry {divergence.index}, in a tail that Raft replaces: {entries}")
+            self._notes.append(f"{names} diverge at entry {divergence.index}, in a tail that Raft replaces: {entries}")
             return
-        reason = f"they part at entry {divergence.index}, and {why}: {entries}{self._strangers(divergence)}"
+        reason = f"they diverge at entry {divergence.index}, and {why}: {entries}{self._strangers(divergence)}"
         self._violations.append(
             Violation(
                 ViolationKind.REPLICAS_DIFFER,
@@ -108,10 +114,10 @@ class ShardJudge:
         )
 
     def _strangers(self, divergence: Divergence) -> str:
-        """Where two logs have no member in common, they are of two clusters."""
+        """Return a sentence if the two logs have no member in common, because then they belong to two clusters."""
         both = [self._incarnations(number) for number in (divergence.first_replica, divergence.second_replica)]
         if all(both) and not both[0] & both[1]:
-            return ". Their members have nothing in common: these are logs of two clusters"
+            return ". The logs have no member in common, so they belong to two clusters"
         return ""
 
     def _incarnations(self, replica: int) -> set[bytes]:
@@ -125,8 +131,11 @@ class ShardJudge:
         return tuple(sorted(configuration.voters)) if configuration is not None else ()
 
     def _judge_holders(self, known: int) -> int:
-        """The index up to which a majority of the voters hold the reference's log, as far as these replicas show it.
-        Tells where even with all that is not shown a majority cannot have what is called committed."""
+        """Return the index up to which a majority of the voters holds the reference's log.
+
+        Adds a violation if a majority cannot hold an entry that is called committed, even if all missing replicas hold
+        it.
+        """
         voters = self._voters()
         if not voters:
             return 0
@@ -138,7 +147,7 @@ class ShardJudge:
                 continue
             held = self._held(number)
             shown[node] = max(shown.get(node, 0), held)
-            # What runs has been read at another moment than the others.
+            # A running replica was read at another time than the others.
             may_hold = known if log.replica.is_running and held == log.last_index else held
             possible[node] = max(possible.get(node, 0), may_hold)
         majority = len(voters) // 2 + 1
@@ -146,8 +155,8 @@ class ShardJudge:
         if best < known:
             having = sum(possible.get(voter, known) > best for voter in voters)
             reason = (
-                f"entry {best + 1} and what follows up to {known} was called committed, and only {having} of "
-                f"{len(voters)} voters can hold it"
+                f"entries {best + 1} to {known} were called committed, and only {having} of {len(voters)} voters "
+                "can hold them"
             )
             self._violations.append(
                 Violation(ViolationKind.COMMIT_NOT_HELD, self._shard, "", reason, index=best + 1, last_index=known)
@@ -155,7 +164,7 @@ class ShardJudge:
         return sorted((shown.get(voter, 0) for voter in voters), reverse=True)[majority - 1]
 
     def _held(self, number: int) -> int:
-        """Up to which index that replica has what the reference has."""
+        """Return the last index up to which the replica agrees with the reference."""
         parted = self._parts_at(number)
         last = self._logs[number].last_index
         return last if parted is None else min(last, parted - 1)
@@ -168,7 +177,7 @@ class ShardJudge:
     # -- states
 
     def _compare_states(self) -> int | None:
-        """Returns the largest index at which all replicas tell theirs."""
+        """Compare the replayed states; return the largest index at which the states of all replicas are known."""
         told = {number: self._replayed[number].states for number in self._logs}
         for index in sorted({index for states in told.values() for index in states}):
             having = {number: states[index] for number, states in told.items() if index in states}
@@ -189,7 +198,7 @@ class ShardJudge:
             is_snapshot = replica.start is not None and replica.start.index == index and replica.base is not None
             kind = ViolationKind.STALE_SNAPSHOT if is_snapshot else ViolationKind.STATE_DIFFERS
             what = "the state" if state[0] != right[0] else "the configuration"
-            reason = f"{what} at entry {index} is not the one of {self._reference.source}"
+            reason = f"{what} at entry {index} differs from that of {self._reference.source}"
             path = replica.base if is_snapshot else None
             self._violations.append(
                 Violation(
@@ -235,7 +244,7 @@ class ShardJudge:
 
 
 def _commit_of(log: JoinedLog) -> int:
-    """What this log itself, or its node, calls committed; it cannot be more than it has."""
+    """Return the index up to which the log is committed, as its own entries or its node say."""
     return min(log.last_index, max(log.known_commit, log.replica.told_commit))
 
 
@@ -244,7 +253,7 @@ def _last_term(log: JoinedLog) -> int:
 
 
 def _rising(terms: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Each span tells the term that it begins with: once is enough."""
+    """Return each term once, with its first index: every span begins with a term, also if it did not change."""
     found: list[tuple[int, int]] = []
     for term, index in terms:
         if not found or found[-1][0] != term:
@@ -253,7 +262,7 @@ def _rising(terms: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _some(course: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Evenly chosen, the first and the last one always."""
+    """Return at most COURSE_POINTS points, evenly chosen, with the first and the last one."""
     if len(course) <= COURSE_POINTS:
         return tuple(dict.fromkeys(course))
     step = (len(course) - 1) / (COURSE_POINTS - 1)
@@ -261,11 +270,11 @@ def _some(course: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def place_violations(replica: LogReplica, log: JoinedLog) -> list[Violation]:
-    """What is wrong with how its spans join."""
+    """Return the violations that were found when the spans of a replica were joined."""
     return [place_violation(replica, place) for place in log.wrong]
 
 
-def place_violation(replica: LogReplica, place: Place) -> Violation:
+def place_violation(replica: LogReplica, place: LogFinding) -> Violation:
     return Violation(
         place.kind, replica.shard, replica.source, place.reason, index=place.index, position=place.position,
         last_index=place.last_index, end=place.end, path=place.path,

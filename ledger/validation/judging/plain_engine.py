@@ -17,11 +17,11 @@ from ledger.validation.judging.acknowledged import Book, KnownQueue, sent_in
 from ledger.validation.judging.engine import (
     WINDOWS_AT_ONCE,
     AcknowledgedFound,
-    Bounds,
+    LogBounds,
     OnProgress,
-    Plan,
+    ReadPlan,
     Violations,
-    Wanted,
+    WantedMessages,
     left_out_of,
     messages_of,
     no_progress,
@@ -34,11 +34,11 @@ from ledger.validation.judging.windows import SAID, Divergence, WindowSum, diffe
 from ledger.validation.replay.index_ends import IndexEnds, IndexEndsFound, check_index_ends
 from ledger.validation.replay.replay import Replayed
 from ledger.validation.replay.snapshots import begin_replay, check_files
-from ledger.validation.replay.span_reader import SpanFacts, read_span
 from ledger.validation.report.out_directory import write_violations
 from ledger.validation.report.report import first_of_each_kind
 from ledger.validation.sources.access import Access, SourceError, access_to
-from ledger.validation.sources.replica import LogReplica, Span
+from ledger.validation.sources.replica import LogReplica, ReplicaSpan
+from ledger.validation.spans.span_reader import SpanFacts, read_span
 
 
 class PlainEngine:
@@ -46,15 +46,15 @@ class PlainEngine:
 
     def __init__(self, on_progress: OnProgress = no_progress) -> None:
         self._on_progress = on_progress
-        self._plan = Plan((), (), {})
+        self._plan = ReadPlan((), (), {})
         self._facts: dict[int, SpanFacts] = {}
         self._accesses: dict[int, Access] = {}
 
-    def read(self, plan: Plan) -> list[SpanFacts]:
+    def read(self, plan: ReadPlan) -> list[SpanFacts]:
         self._plan = plan
         return self.read_again(plan.spans)
 
-    def read_again(self, spans: Sequence[Span]) -> list[SpanFacts]:
+    def read_again(self, spans: Sequence[ReplicaSpan]) -> list[SpanFacts]:
         done, wrong = 0, 0
         for number, span in enumerate(spans, 1):
             replica = self._plan.replicas[span.replica]
@@ -111,7 +111,7 @@ class PlainEngine:
     def acknowledged(
         self,
         histories: Sequence[Path],
-        wanted: Sequence[Wanted],
+        wanted: Sequence[WantedMessages],
         queues: Mapping[tuple[int, int], KnownQueue],
         *,
         all_kept: bool,
@@ -126,7 +126,11 @@ class PlainEngine:
         return AcknowledgedFound(book.violations, book.acknowledged, book.left_out, book.in_tail, dropped)
 
     def violations(
-        self, bounds: Mapping[int, Bounds], others: Sequence[Violation], left_out: Mapping[str, int], out: Path | None
+        self,
+        bounds: Mapping[int, LogBounds],
+        others: Sequence[Violation],
+        left_out: Mapping[str, int],
+        out: Path | None,
     ) -> Violations:
         found = sorted([*self._within(bounds), *others], key=lambda violation: violation.order)
         if out is not None:
@@ -137,7 +141,7 @@ class PlainEngine:
             counts += left_out_of(facts, replica, bounds[replica.number])
         return Violations(tuple(first_of_each_kind(found)), counts, len(found))
 
-    def _within(self, bounds: Mapping[int, Bounds]) -> Iterator[Violation]:
+    def _within(self, bounds: Mapping[int, LogBounds]) -> Iterator[Violation]:
         for facts in self._facts.values():
             replica = self._plan.replicas[facts.span.replica]
             yield from violations_in(facts, replica, bounds[replica.number])

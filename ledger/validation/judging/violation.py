@@ -1,8 +1,4 @@
-"""A violation: one thing that must not be, with its exact place; and the kinds of them.
-
-Whoever finds something says what it is, in which replica, at which index, position, file or offset, so that a person
-can go there and a program can count. Both engines give the same ones.
-"""
+"""A violation, which is one thing that is wrong, with its exact place; and the kinds of violations."""
 
 from __future__ import annotations
 
@@ -12,62 +8,62 @@ from typing import Any
 
 
 class ViolationKind(StrEnum):
-    """In the order in which they are told."""
+    """The kinds of violations, in the order in which a report lists them."""
 
+    # Bytes that are not a whole entry, at a place where an entry must be.
     DAMAGED_ENTRY = "damaged entry"
-    """Bytes that are no whole entry, where one must be."""
+    # An entry of a version that this program does not know.
     UNKNOWN_ENTRY = "unknown entry"
-    """Written by a version that this program does not know."""
     MISSING_ENTRIES = "missing entries"
     MISSING_SEGMENT = "missing segment"
+    # Bytes after the last entry that are not zero, although nothing may follow.
     NOT_BLANK = "not blank"
-    """Bytes behind the last entry, where none may be."""
+    # A whole entry that cannot follow the one before it: its index, position, append time or commit.
     OUT_OF_PLACE = "out of place"
-    """A whole entry that cannot follow the one before it: its index, position, append time or commit."""
     TERM_FALLS = "term falls"
     CHAIN_BROKEN = "chain broken"
+    # The log does not end where its clean mark or its checkpoint says.
     LOG_CUT = "log cut"
-    """The log ends elsewhere than a mark or a checkpoint beside it says."""
+    # A whole entry whose body is not the batch that its header describes.
     DAMAGED_BATCH = "damaged batch"
-    """A whole entry whose body is no batch, or another one than its header says."""
+    # A vote file, clean mark, snapshot or index file is missing or cannot be read.
     DAMAGED_FILE = "damaged file"
-    """A vote, a mark, a snapshot or a file of an index that is missing or cannot be read."""
+    # Two replicas have different entries at an index that is committed in one of them.
     REPLICAS_DIFFER = "replicas differ"
-    """Two replicas have different entries where one of them has a committed one."""
+    # An entry is called committed, and fewer than a majority of the voters can hold it.
     COMMIT_NOT_HELD = "commit not held"
-    """Called committed, and fewer than a majority of the voters can have it."""
+    # The offsets of a queue do not continue without a hole.
     OFFSET_HOLE = "offset hole"
-    """The offsets of a queue do not go on where they ended."""
     SEQUENCE_GAP = "sequence gap"
     SEQUENCE_REPEATED = "sequence repeated"
+    # A batch of a producer after a batch of a later epoch of this producer.
     EPOCH_FENCED = "epoch fenced"
-    """A batch of a producer's epoch behind one of a later epoch."""
+    # A batch of a topic or queue that no entry of the log creates.
     UNKNOWN_QUEUE = "unknown queue"
-    """A batch of a topic or queue that the log never made."""
+    # The replayed states of two replicas differ at the same index.
     STATE_DIFFERS = "state differs"
-    """Replayed, two replicas come to another state at the same index."""
+    # A snapshot or checkpoint does not have the state or the position that the log gives for its index.
     STALE_SNAPSHOT = "stale snapshot"
-    """A base or checkpoint does not hold the state, or the place, that the log gives for its index."""
+    # The position index says a wrong position for an entry before the checkpoint.
     POSITION_WRONG = "position wrong"
-    """A position of an entry, for which the checkpoint vouches, is not the one that the log gives."""
+    # A ConsumeQueue unit does not agree with the log.
     UNIT_WRONG = "unit wrong"
-    """A ConsumeQueue unit says something else than the log."""
     UNIT_MISSING = "unit missing"
     UNIT_SURPLUS = "unit surplus"
+    # An entry of the key index does not agree with the log.
     KEY_WRONG = "key wrong"
-    """An entry of the key index says something else than the log."""
     KEY_MISSING = "key missing"
     KEY_SURPLUS = "key surplus"
+    # The chains or slots in a file of the key index do not agree with its entries.
     KEY_LINK = "key link"
-    """The chains or slots of a file of the key index are not those that its entries give."""
     ACKNOWLEDGED_MISSING = "acknowledged missing"
+    # An acknowledged message has a different offset in the log.
     ACKNOWLEDGED_ELSEWHERE = "acknowledged elsewhere"
-    """An acknowledged message has another offset than the one that was acknowledged."""
     ACKNOWLEDGED_REPEATED = "acknowledged repeated"
+    # An acknowledged message has a different payload in the log.
     ACKNOWLEDGED_ALTERED = "acknowledged altered"
-    """An acknowledged message has another payload."""
+    # A message is in the log although its send failed for certain.
     FAILED_PRESENT = "failed present"
-    """A message is there whose send surely failed."""
 
 
 ORDER = {kind: number for number, kind in enumerate(ViolationKind)}
@@ -75,38 +71,41 @@ ORDER = {kind: number for number, kind in enumerate(ViolationKind)}
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """None where something does not apply. `position`: in the log, or in the file `path` where that is no segment."""
+    """One violation. Fields that do not apply are None.
+
+    `position` is a position in the log; if `path` is not a segment, it is a position in that file.
+    """
 
     kind: ViolationKind
     shard: int
+    # The source as the user gave it; empty if the violation concerns the whole shard.
     source: str
-    """As it was named on the command line; empty where it is of the whole shard."""
     reason: str
     index: int | None = None
     position: int | None = None
+    # The last index, if the violation concerns several entries.
     last_index: int | None = None
-    """Of a run of entries."""
+    # The position from which entries or units are right again.
     end: int | None = None
-    """Where whole entries, or right units, are found again."""
+    # The name of the topic if it is known, else `id N`.
     topic: str | None = None
-    """Its name where that is known, else `id N`."""
     queue: int | None = None
     offset: int | None = None
     path: str | None = None
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """By shard, kind, source and place."""
+        """The key by which a report sorts violations: shard, kind, source and place."""
         place = tuple(-1 if each is None else each for each in (self.index, self.position, self.queue, self.offset))
         return self.shard, ORDER[self.kind], self.source, *place, self.path or "", self.reason
 
     def fields(self) -> dict[str, Any]:
-        """As JSON and Parquet have it."""
+        """Return the fields as JSON and Parquet have them."""
         return {**asdict(self), "kind": self.kind.value}
 
 
+# The columns of a table of violations, in the order of `fields`, with their types.
 TYPES: dict[str, type] = {
     "kind": str, "shard": int, "source": str, "reason": str, "index": int, "position": int, "last_index": int,
     "end": int, "topic": str, "queue": int, "offset": int, "path": str,
 }  # fmt: skip
-"""Of `fields`, in their order: the columns of a table of violations."""

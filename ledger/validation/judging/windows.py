@@ -1,11 +1,12 @@
-"""Windows: stretches of 4,096 indexes, in which replicas are compared by one number before they are by entries.
+"""Finds where replicas diverge: for `ledgermq validate`, and for `ledgermq log diff`.
 
     indexes   0 ............. 4,095 | 4,096 .......... 8,191 | ...
     node 1    4,095 entries, 5f0c.. | 4,096 entries, 91aa..  |        equal: nothing more is looked at
     node 2    4,095 entries, 5f0c.. | 4,096 entries, 0d3e..  |        differs: its entries are read once more
 
-The sum of a hash for each entry is the same in whichever order and by whomever parts of it are summed up; so spans
-need not know windows, nor replicas each other, and what travels is two numbers a window instead of its entries.
+A window is a range of 4,096 indexes. First, replicas are compared by two numbers for each window: the number of
+entries, and the sum of their hashes. Only if these numbers differ are the entries of the window compared one by one.
+A sum does not depend on the order of its parts. Therefore several machines can compute parts of it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ledger.validation.replay.entries import Entries
+from ledger.validation.spans.entries import Entries
 from store import Kind
 
 WINDOW = 4096
@@ -29,12 +30,12 @@ _ODD = tuple(
 
 @dataclass(frozen=True, slots=True)
 class WindowSum:
-    """Of some entries of one window in one replica."""
+    """The number of entries of one replica in one window, and the sum of their hashes."""
 
     window: int
     entries: int
+    # The sum modulo 2**64 of the hash of each entry: (index, term, CRC, chain, digest of the body).
     sum: int
-    """Modulo 2**64, of a hash of (index, term, CRC, chain, digest of the body) of each."""
 
     def __add__(self, other: WindowSum) -> WindowSum:
         assert self.window == other.window
@@ -42,7 +43,7 @@ class WindowSum:
 
 
 def window_sums(entries: Entries) -> list[WindowSum]:
-    """Of a run of entries."""
+    """Return the sums of all windows of these entries, which have ascending indexes."""
     windows = (entries.rows["index"] // np.uint64(WINDOW)).astype(np.int64)
     edges = np.flatnonzero(np.diff(windows, prepend=-1))
     sums = np.add.reduceat(hashes_of(entries), edges)
@@ -54,7 +55,7 @@ def window_sums(entries: Entries) -> list[WindowSum]:
 
 
 def hashes_of(entries: Entries) -> npt.NDArray[np.uint64]:
-    """Of each entry: what must be the same in all replicas."""
+    """Return the hash of each entry: a hash of all that must be the same in all replicas."""
     rows = entries.rows
     both = (rows["crc"].astype(np.uint64) << np.uint64(32)) | rows["chain"]
     mixed = entries.digests * _ODD[0]
@@ -68,7 +69,10 @@ def hashes_of(entries: Entries) -> npt.NDArray[np.uint64]:
 
 
 def differing(by_replica: Mapping[int, Iterable[WindowSum]]) -> set[int]:
-    """The windows in which not all replicas that have any entry have the same ones. `by_replica`: of one shard."""
+    """Return the windows in which the replicas of one shard do not have the same entries.
+
+    A replica without an entry in a window is not compared there.
+    """
     summed: dict[int, dict[int, WindowSum]] = defaultdict(dict)
     for replica, sums in by_replica.items():
         for each in sums:
@@ -78,24 +82,24 @@ def differing(by_replica: Mapping[int, Iterable[WindowSum]]) -> set[int]:
 
 
 def differ(sums: Iterable[WindowSum]) -> bool:
-    """Of one window, of each replica that has any of it."""
+    """Return whether the sums of several replicas for one window differ."""
     return len({(each.entries, each.sum) for each in sums}) > 1
 
 
 # -- entry by entry
 
+# One entry of one replica, as a row that is compared with other replicas.
 SAID = np.dtype(
     [("index", "<u8"), ("replica", "<u4"), ("hash", "<u8"), ("position", "<u8"), ("term", "<u8"), ("crc", "<u4"),
      ("chain", "<u4"), ("digest", "<u8"), ("size", "<u4"), ("kind", "u1"), ("topic_id", "<u4"), ("queue", "<u4"),
      ("base_offset", "<i8"), ("count", "<u4")]
 )  # fmt: skip
-"""What one replica says of one index."""
 Said = npt.NDArray[np.void]
 _COPIED = ("index", "position", "term", "crc", "chain", "size", "kind", "topic_id", "queue", "base_offset", "count")
 
 
 def said_in(entries: Entries, replica: int, windows: npt.NDArray[np.int64]) -> Said:
-    """Of the entries whose index lies in one of these windows."""
+    """Return rows of `SAID` for the entries whose index is in one of these windows."""
     chosen = np.isin((entries.rows["index"] // np.uint64(WINDOW)).astype(np.int64), windows)
     said = np.empty(int(chosen.sum()), SAID)
     for name in _COPIED:
@@ -106,25 +110,29 @@ def said_in(entries: Entries, replica: int, windows: npt.NDArray[np.int64]) -> S
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """A stretch of indexes at which the same two replicas differ, wherever both have an entry."""
+    """A range of indexes in which two replicas have different entries at each index that both have."""
 
     first_replica: int
     second_replica: int
     index: int
     last_index: int
+    # The entry of the first replica at `index`, in words.
     ours: str
-    """The entry of the first index, in words."""
+    # The entry of the second replica at `index`, in words.
     theirs: str
+    # The position of the first replica's entry at `index`.
     position: int
-    """Of the first one's entry."""
+    # The largest term of the second replica in this range; `first_last_term` is that of the first replica.
     last_term: int
-    """The largest that the second replica has there; the first one's is `first_last_term`."""
     first_last_term: int
 
 
 def divergences(said: Said) -> list[Divergence]:
-    """Of one shard; `said` has everything that its replicas say of the indexes in it. Each two replicas are compared;
-    stretches that touch at the edge of what is given are for the caller to join."""
+    """Compare each two replicas of one shard and return their divergences.
+
+    `said` must have the entries of all replicas for the windows in it. Divergences of neighbouring windows are not
+    merged; `joined` does that.
+    """
     found: list[Divergence] = []
     replicas = np.unique(said["replica"]).tolist()
     own = {replica: _of(said, replica) for replica in replicas}
@@ -171,7 +179,7 @@ def _between(first: int, ours: Said, second: int, theirs: Said) -> list[Divergen
 
 
 def joined(parts: Iterable[Divergence]) -> list[Divergence]:
-    """Stretches of the same two replicas that touch are one."""
+    """Merge divergences of the same two replicas whose ranges touch; return all, by index."""
     found: dict[tuple[int, int], list[Divergence]] = defaultdict(list)
     for part in sorted(parts, key=lambda each: each.index):
         there = found[part.first_replica, part.second_replica]
@@ -188,7 +196,7 @@ def joined(parts: Iterable[Divergence]) -> list[Divergence]:
 
 
 def in_words(said: np.void) -> str:
-    """An entry, for a person who compares it with another one."""
+    """Return an entry in words, for a message about two different entries."""
     kind = Kind(int(said["kind"])).name.lower()
     return (
         f"term {said['term']}, {kind}, {said['size']} bytes at {said['position']}, topic {said['topic_id']} queue "

@@ -1,8 +1,7 @@
-"""Reads the spans of one replica, checks them, and replays the replicated state.
+"""Replays the log of one replica, and compares the result with the files that belong to the log.
 
-span_reader.py   reads one span; block.py, entries.py, batches.py and chains.py hold its bytes as columns
-run_check.py, continuity.py                     entries, offsets and sequences that must follow each other
-unit_check.py, key_entries.py, key_files.py, position_check.py, index_ends.py, small_files.py     files beside the log
-segment_end.py, pieces.py, joining.py           where a log ends, and how spans join
-steps.py, replay.py, snapshots.py               the state that the log leads to, compared with snapshots
+replay.py        the replicated state, replayed from the steps of all spans
+snapshots.py     compares snapshots and checkpoints with the replayed state
+index_ends.py    checks where ConsumeQueues and key index end: entries too many, or missing
+small_files.py   checks the vote file and the clean mark
 """

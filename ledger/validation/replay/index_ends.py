@@ -1,8 +1,8 @@
-"""The ends of a replica's indexes: what they have too much, what they lack, and how the key index is linked.
+"""Checks the ends of a replica's indexes: missing entries, surplus entries, and the links of the key index.
 
-What spans compared is what the log gives; here is what it does not give, once it is known where the log, its queues
-and its topics end. Indexes may lag behind the log of a node that was killed, which builds them anew; but there is
-never anything in them that the log does not have.
+Span readers compare the indexes with the entries of the log. This check runs afterwards, when the ends of the log, of
+its queues and of its topics are known. After a kill, indexes may lag behind the log, and the next start completes them.
+Indexes must never have an entry for a message that the log does not have.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ledger.validation.judging.violation import Violation, ViolationKind
-from ledger.validation.replay.key_entries import WrongKeys
-from ledger.validation.replay.key_files import KeyFile, key_files_in, link_flaws, unreadable_in
-from ledger.validation.replay.unit_check import AbsentUnits, first_of_each
 from ledger.validation.sources.replica import LogReplica
+from ledger.validation.spans.key_entries import WrongKeys
+from ledger.validation.spans.key_files import KeyIndexFile, key_files_in, link_flaws, unreadable_in
+from ledger.validation.spans.unit_check import AbsentUnits, first_of_each
 from store.disk.numbered import is_number
 from store.index.consume_queue import UNIT_BYTES, UNITS_PER_FILE
 
 
 @dataclass(frozen=True, slots=True)
 class IndexEnds:
-    """What is known of a replica's log, beside which its indexes are looked at."""
+    """What is known of the log of a replica, and is compared with its indexes."""
 
     replica: LogReplica
+    # Next offsets by topic id and queue.
     ends: Mapping[tuple[int, int], int]
-    """Next offsets by topic id and queue."""
+    # Deleted topics: their queues may still have files.
     deleted: frozenset[int]
-    """Topics whose queues may have files or not."""
+    # Whether every queue that may have units is in `ends`.
     knows_queues: bool
-    """Whether every queue that may have units is in `ends`."""
+    # Whether no entry of the log is missing. Then keys after the end of the log belong to no batch.
     is_continuous: bool
-    """Whether no entry is missing: so that keys behind the log's end are of no batch."""
     log_end: int
     committed: int
     absent_units: Sequence[AbsentUnits]
@@ -43,14 +43,14 @@ class IndexEnds:
 @dataclass(frozen=True, slots=True)
 class IndexEndsFound:
     violations: tuple[Violation, ...] = ()
+    # Gaps that a kill leaves and the next start repairs. They are not violations.
     left: tuple[Violation, ...] = ()
-    """What a kill leaves, and the next start puts right: no violations."""
+    # Why something could not be judged.
     unread: tuple[str, ...] = ()
-    """Why something could not be judged."""
 
 
 def check_index_ends(known: IndexEnds) -> IndexEndsFound:
-    """Of a replica that runs, nothing: its indexes change."""
+    """Return what is wrong at the ends of the indexes. A running replica is not checked, because its indexes change."""
     if known.replica.indexes is None or known.replica.is_running:
         return IndexEndsFound()
     check = _Check(known)
@@ -63,7 +63,7 @@ def check_index_ends(known: IndexEnds) -> IndexEndsFound:
 
 
 def notes_of(left: Sequence[Violation]) -> Iterator[tuple[int, str]]:
-    """What a kill left, in words, with its shard."""
+    """Yield the shard and a sentence for each kind of gap that a kill has left."""
     for shard, source in sorted({(each.shard, each.source) for each in left}):
         mine = Counter(each.kind for each in left if (each.shard, each.source) == (shard, source))
         said = (
@@ -99,7 +99,7 @@ class _Check:
                 continue
             behind = files.get(f"{absent.topic_id}-{absent.queue}", ())
             goes_on = any(int(path.name) + units > absent.offset for path, units in behind)
-            reason = f"the units end before offset {absent.offset}, though entry {absent.index} was committed"
+            reason = f"the unit of offset {absent.offset} is missing, although entry {absent.index} is committed"
             missing = self._violation(
                 ViolationKind.UNIT_MISSING, reason, absent.path, absent.offset % UNITS_PER_FILE * UNIT_BYTES,
                 absent.index, absent.topic_id, absent.queue, absent.offset,
@@ -118,7 +118,7 @@ class _Check:
             base = int(path.name)
             first = max(0, end - base)
             if first < units:
-                reason = f"units from offset {base + first} on are of messages that the log does not have"
+                reason = f"the log has no messages for the units from offset {base + first} on"
                 place = first * UNIT_BYTES
                 yield self._violation(ViolationKind.UNIT_SURPLUS, reason, str(path), place, None, *key, base + first)
 
@@ -142,10 +142,10 @@ class _Check:
             yield from self._surplus_keys(file)
         yield from self._absent_keys()
 
-    def _surplus_keys(self, file: KeyFile) -> Iterator[Violation]:
+    def _surplus_keys(self, file: KeyIndexFile) -> Iterator[Violation]:
         there = file.between(self._known.log_end, (1 << 63) - 1)
         if len(there.entries) and self._known.is_continuous:
-            reason = f"{len(there.entries)} entries are of batches behind the log's end"
+            reason = f"{len(there.entries)} entries belong to batches after the end of the log"
             yield self._violation(ViolationKind.KEY_SURPLUS, reason, str(file.path), file.place(there.first))
 
     def _absent_keys(self) -> Iterator[Violation]:
@@ -153,7 +153,7 @@ class _Check:
         if not missing:
             return
         first = min(missing, key=lambda each: each.log_position)
-        reason = f"the keys of entry {first.index} are missing, though it was committed"
+        reason = f"the keys of entry {first.index} are missing, although the entry is committed"
         violation = self._violation(first.kind, reason, first.path, first.position, first.index)
         if self._replica.clean is None:
             self.left.append(violation)
@@ -182,7 +182,7 @@ def _names(directory: Path) -> list[str]:
 
 
 def _unit_files(directory: Path) -> list[tuple[Path, int]]:
-    """With the number of whole units in each."""
+    """Return the unit files of a queue, with the number of whole units in each."""
     if not directory.is_dir():
         return []
     paths = sorted(path for path in directory.iterdir() if is_number(path.name))

@@ -1,10 +1,10 @@
-"""The replay: the replicated state of one replica, made once more from its base and its log, and told at some indexes.
+"""Replays the replicated state of one replica from its snapshot and its log, and keeps digests of it at some indexes.
 
     base ── steps of span 0 ── steps of span 1 ── ... ──>   digests at cuts, topics, where queues end, what did not fit
 
-It is `ledger.state.State` itself that is led through the steps (steps.py); what the assertions of a node rest on is
-checked first, and told instead of raised. Behind a place where entries are missing nothing is known any more of the
-state, and none is told; offsets and sequences are judged on, each from where it is met again.
+The replay applies steps (spans/steps.py) to `ledger.state.State`, the state machine of nodes. It first checks what the
+state machine asserts, and records a misfit instead of an error. After missing entries the state is not known any more.
+Then the replay still checks the offsets and sequences of each queue, from their next occurrence on.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from ledger.state import BatchRecord, DeletedTopic, ProducerLimits, ProducerQueu
 from ledger.v1 import command_pb2
 from ledger.validation.judging.bound import Bound
 from ledger.validation.judging.violation import ViolationKind
-from ledger.validation.replay.batches import Facts
-from ledger.validation.replay.continuity import (
+from ledger.validation.spans.batches import Facts
+from ledger.validation.spans.continuity import (
     BROKER,
     Misfit,
     offset_misfit,
     sequence_misfit,
     unknown_producer_misfit,
 )
-from ledger.validation.replay.steps import (
+from ledger.validation.spans.steps import (
     BatchesApplied,
     CommandApplied,
     Configured,
-    Cut,
     Moved,
     RunBegins,
     RunEnds,
+    StateCut,
     Step,
 )
 from store import Tail
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A misfit with its place."""
+class PlacedMisfit:
+    """A misfit with its place in the log."""
 
     kind: ViolationKind
     reason: str
@@ -59,34 +59,34 @@ class Told:
 
 @dataclass(slots=True)
 class Replayed:
-    """What came of one replica's replay."""
+    """The result of the replay of one replica."""
 
     replica: int
+    # Digests of the state and of the newest configuration, by index.
     states: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By index (a cut): digests of the state and of the newest configuration."""
+    # The entries at these indexes.
     tails: dict[int, Tail] = field(default_factory=dict)
-    """By index: of the entries at the same places."""
+    # The first offset, by topic id and queue, of queues with messages before the log start.
     begins: dict[tuple[int, int], int] = field(default_factory=dict)
-    """By topic id and queue: the first offset, of queues that had messages before the log begins."""
+    # Topic names by id, also of topics that were deleted later.
     topics: dict[int, str] = field(default_factory=dict)
-    """Names by id, also of topics that were deleted since."""
     deleted: frozenset[int] = frozenset()
+    # The next offset, by topic id and queue, if it is known.
     ends: dict[tuple[int, int], int] = field(default_factory=dict)
-    """By topic id and queue: the next offset, as far as it is known."""
-    told: list[Told] = field(default_factory=list)
+    told: list[PlacedMisfit] = field(default_factory=list)
+    # How many misfits are not in `told`, by kind.
     left_out: Counter[str] = field(default_factory=Counter)
-    """How many misfits are not in `told`, by kind."""
+    # The newest configuration, encoded.
     configuration: bytes = b""
-    """The newest."""
+    # Whether the state is known up to the end of the log.
     is_known: bool = True
-    """Whether the state was known to the end."""
+    # Whether no entry is missing after the log start.
     is_continuous: bool = True
-    """Whether no entry is missing, from the known beginning on."""
 
 
 class Replay:
     def __init__(self, replica: int, *, state: State | None, start: Tail | None, configuration: bytes) -> None:
-        """`state`: as it was behind the entry `start`; None where that is not known."""
+        """`state` is the state after the entry `start`; None: it is not known."""
         self._result = Replayed(replica, configuration=configuration)
         self._state = state
         self._index = start.index if start is not None else -1
@@ -101,7 +101,7 @@ class Replay:
             self._cut(start.index, start)
 
     def take(self, steps: Iterable[Step], *, end: int | None = None) -> None:
-        """The next ones. `end`: runs from that position on are no part of the log."""
+        """Apply the next steps. Runs at the position `end` or later do not belong to the log and are left out."""
         skipping = False
         for step in steps:
             if isinstance(step, RunBegins):
@@ -136,7 +136,7 @@ class Replay:
                 self._result.configuration = body
             case Moved():
                 self._move(step)
-            case Cut():
+            case StateCut():
                 self._cut(step.index, step.tail, is_reached=step.is_reached)
 
     def _begin(self, run: RunBegins) -> None:
@@ -191,8 +191,7 @@ class Replay:
 
     @staticmethod
     def _add(state: State, key: ProducerQueue, epoch: int, record: BatchRecord) -> None:
-        """A producer that begins anew in its epoch had been forgotten: of which some entries that were left out may
-        have been the reason."""
+        """Add a batch. A producer that begins at sequence 0 again in the same epoch had been forgotten before."""
         known = state.producers.get(key)
         if known is not None and record.first_sequence == 0 and epoch == known.epoch and known.next_sequence:
             state.producers.forget(key)
@@ -203,10 +202,12 @@ class Replay:
         topic = state.topics.get(topic_id)
         if topic is not None and queue < topic.queues:
             return True
-        what = f"topic {topic_id} was never made" if topic is None else f"topic {topic.name} has {topic.queues} queues"
+        what = (
+            f"topic {topic_id} was never created" if topic is None else f"topic {topic.name} has {topic.queues} queues"
+        )
         if topic_id in self._deleted:
-            what = f"topic {topic_id} had been deleted"
-        reason = f"a batch of queue {queue} of topic {topic_id}, and {what}"
+            what = f"topic {topic_id} was deleted before"
+        reason = f"there is a batch for queue {queue} of topic {topic_id}, but {what}"
         self._tell(facts, Misfit(ViolationKind.UNKNOWN_QUEUE, number, reason))
         return False
 
@@ -218,7 +219,7 @@ class Replay:
         try:
             result = state.apply_command(step.body, step.append_time_ms, index=step.index)
         except InternalError as error:
-            self._result.told.append(Told(ViolationKind.UNKNOWN_ENTRY, str(error), step.index, 0, 0, 0, 0))
+            self._result.told.append(PlacedMisfit(ViolationKind.UNKNOWN_ENTRY, str(error), step.index, 0, 0, 0, 0))
             self._state = None
             return
         if isinstance(result, DeletedTopic):
@@ -240,12 +241,13 @@ class Replay:
 
     def _tell(self, facts: Facts, misfit: Misfit) -> None:
         if self._bound.takes(misfit.kind):
-            self._result.told.append(told(facts, misfit))
+            self._result.told.append(placed(facts, misfit))
 
 
-def told(facts: Facts, misfit: Misfit) -> Told:
+def placed(facts: Facts, misfit: Misfit) -> PlacedMisfit:
+    """Return the misfit with the place of its batch."""
     fact = facts[misfit.fact]
-    return Told(
+    return PlacedMisfit(
         misfit.kind,
         misfit.reason,
         int(fact["index"]),
@@ -257,7 +259,7 @@ def told(facts: Facts, misfit: Misfit) -> Told:
 
 
 def deleted_topic(command: bytes) -> int | None:
-    """Its id, where that command deletes a topic."""
+    """Return the id of the topic that the command deletes; None if it deletes none."""
     try:
         parsed = command_pb2.Command.FromString(command)
     except DecodeError:

@@ -1,6 +1,6 @@
-"""The small files beside a log: the vote, and the marks of stops, boots, doubts and repairs.
+"""Checks the small files of a shard: vote file, clean mark, boot record, suspect mark and repair mark.
 
-Each of these files says by itself whether it is whole: so nothing else is needed to judge it.
+Each file has a checksum, so the file alone shows whether it is whole.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MARKS: tuple[tuple[str, str, Callable[[bytes], object]], ...] = (
 
 
 def check_small_files(replica: LogReplica) -> Iterator[Violation]:
-    """Raises SourceError where a file is there and cannot be read."""
+    """Yield a violation for each damaged or missing file. Raises SourceError if a file cannot be read."""
     if replica.directory is None or not Path(replica.directory).exists():  # gone meanwhile
         return
     shard = Path(replica.directory)
@@ -41,7 +41,7 @@ def _votes(shard: Path) -> Iterator[tuple[str, str, int]]:
         flaws = [Flaw.of(error) for error in examined(PosixReadOnlyDisk(), path)[1]]
         yield from (("vote", flaw.reason, flaw.position) for flaw in flaws)
     else:
-        yield "vote", "it is missing: without it this node might vote twice in a term", 0
+        yield "vote", "the vote file is missing: without it the node might vote twice in a term", 0
 
 
 def _marks(shard: Path) -> Iterator[tuple[str, str, int]]:
@@ -52,7 +52,7 @@ def _marks(shard: Path) -> Iterator[tuple[str, str, int]]:
         try:
             decode(read_file(disk, shard / name))
         except ValueError as error:
-            yield name, f"this is no {what} ({error})", 0
+            yield name, f"this is not a {what} ({error})", 0
         except StoreError as error:
-            if disk.exists(shard / name):  # a node that runs takes marks away
+            if disk.exists(shard / name):  # a running node removes marks
                 raise SourceError(str(error)) from error

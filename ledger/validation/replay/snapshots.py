@@ -1,10 +1,10 @@
-"""Snapshots beside a log, against the state that its replay gives at their index.
+"""Compares the snapshots and the checkpoint of a shard with the replayed state at their index.
 
     <shard>/snapshots/00000000000000000412    index 412, place, configuration, state
     replay                                at 412: place of entry 412, configuration, digest of the state
 
-A snapshot is never believed against the log by a node, but a new replica is given one; so a stale one would spread.
-It is right when its place is that of its entry, and its bytes have the digest of the replayed state.
+A node sends snapshots to new replicas, so a wrong snapshot would spread. A snapshot is right if it names the position,
+term and chain of its entry, and if its state and configuration have the digests of the replayed ones.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from store import Checkpoint, Snapshot
 
 
 def begin_replay(replica: LogReplica) -> Replay:
-    """From the base where the replica's log begins. Raises SourceError where it cannot be read."""
+    """Return a replay that begins with the snapshot at the log start. Raises SourceError if it cannot be read."""
     state, configuration = State(), b""
     if replica.base is not None:
         snapshot = _base_of(access_to(replica.base), replica.base)
-        if snapshot.tail != replica.start:  # the log begins later by now
+        if snapshot.tail != replica.start:  # retention has moved the log start meanwhile
             return Replay(replica.number, state=None, start=replica.start, configuration=snapshot.configuration)
         try:
             state, configuration = State.decode(snapshot.state), snapshot.configuration
@@ -42,21 +42,21 @@ def begin_replay(replica: LogReplica) -> Replay:
 def _base_of(access: Access, path: str) -> Snapshot:
     data = access.file(path)
     if data is None:
-        raise SourceError(f"{path} is not there any more")
+        raise SourceError(f"{path} was removed")
     try:
         return Snapshot.decode(data)
     except ValueError as error:
-        raise SourceError(f"{path} is no base ({error})") from error
+        raise SourceError(f"{path} is not a snapshot ({error})") from error
 
 
 def check_files(replica: LogReplica, replayed: Replayed, last_index: int) -> Iterator[Violation]:
-    """All files beside a log but its indexes. Raises SourceError."""
+    """Check all files of a shard except its log and its indexes. Raises SourceError."""
     yield from check_small_files(replica)
     yield from check_snapshots(replica, replayed, last_index)
 
 
 def check_snapshots(replica: LogReplica, replayed: Replayed, last_index: int) -> Iterator[Violation]:
-    """Those that are kept for later, and the checkpoint. What is gone meanwhile is passed over."""
+    """Check the kept snapshots and the checkpoint. A file that was removed meanwhile is not checked."""
     for index, path in replica.kept:
         yield from _check(replica, replayed, last_index, index, path)
     if replica.checkpoint is not None:
@@ -77,20 +77,22 @@ def _check(
         snapshot = Checkpoint.decode(data).snapshot if index is None else Snapshot.decode(data)
     except (ValueError, TypeError) as error:
         yield violation(
-            ViolationKind.DAMAGED_FILE, f"this is no {'checkpoint' if index is None else 'base'} ({error})", None
+            ViolationKind.DAMAGED_FILE, f"this is not a {'checkpoint' if index is None else 'snapshot'} ({error})", None
         )
         return
     if index is not None and snapshot.index != index:
-        yield violation(ViolationKind.STALE_SNAPSHOT, f"it is of entry {snapshot.index}", index)
+        yield violation(ViolationKind.STALE_SNAPSHOT, f"the file says that it belongs to entry {snapshot.index}", index)
         return
     if snapshot.index > last_index and not replica.is_running and index is None:
-        reason = f"it is of entry {snapshot.index}, which was flushed, and the log ends with entry {last_index}"
+        reason = f"it belongs to entry {snapshot.index}, which was flushed, but the log ends with entry {last_index}"
         yield replace(violation(ViolationKind.LOG_CUT, reason, last_index + 1), last_index=snapshot.index)
         return
     tail = replayed.tails.get(snapshot.index)
     if tail is not None and tail != snapshot.tail:
         yield violation(
-            ViolationKind.STALE_SNAPSHOT, f"it is of another log than entry {snapshot.index} here", snapshot.index
+            ViolationKind.STALE_SNAPSHOT,
+            f"it does not belong to this log: entry {snapshot.index} differs",
+            snapshot.index,
         )
         return
     due = replayed.states.get(snapshot.index)
@@ -98,5 +100,5 @@ def _check(
         found = xxhash.xxh3_64_intdigest(snapshot.state), xxhash.xxh3_64_intdigest(snapshot.configuration)
         if found != due:
             what = "state" if found[0] != due[0] else "configuration"
-            reason = f"its {what} is not the one that the log gives at entry {snapshot.index}"
+            reason = f"its {what} differs from the replayed {what} at entry {snapshot.index}"
             yield violation(ViolationKind.STALE_SNAPSHOT, reason, snapshot.index)

@@ -21,6 +21,7 @@ import numpy as np
 from ledger.validation.judging.violation import Violation, ViolationKind
 from ledger.validation.report.report import ReplicaReport, ShardReport
 
+# Kinds whose position is one of the log, and not of the file beside it.
 _IN_LOG = frozenset(
     {
         ViolationKind.DAMAGED_ENTRY, ViolationKind.UNKNOWN_ENTRY, ViolationKind.MISSING_ENTRIES,
@@ -30,7 +31,6 @@ _IN_LOG = frozenset(
         ViolationKind.EPOCH_FENCED, ViolationKind.UNKNOWN_QUEUE,
     }
 )  # fmt: skip
-"""Kinds whose position is one of the log, and not of the file beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class Mark:
     kind: ViolationKind
     index: float
     position: float
+    # Of a run of entries; else `index`.
     last_index: float
-    """Of a run of entries; else `index`."""
 
 
 def marks_of(replica: ReplicaReport, violations: Iterable[Violation]) -> list[Mark]:

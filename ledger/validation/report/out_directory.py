@@ -19,7 +19,7 @@ from pathlib import Path
 from ledger.errors import LedgerError
 from ledger.report.text import write_json
 from ledger.validation.judging.violation import TYPES, Violation
-from ledger.validation.report.report import Report
+from ledger.validation.report.report import ValidationReport
 
 _PARQUET, _LINES, _VERDICT, _PAGE = "violations.parquet", "violations.jsonl", "verdict.json", "index.html"
 
@@ -51,7 +51,7 @@ def write_violations(violations: Sequence[Violation], out: Path) -> None:
         raise _cannot_write(out, error) from error
 
 
-def write_verdict(report: Report, out: Path) -> tuple[str, ...]:
+def write_verdict(report: ValidationReport, out: Path) -> tuple[str, ...]:
     """The report, and the page where it can be drawn. Returns what a person must be told: a line for each thing that
     is not there as it could be. Raises LedgerError."""
     lacking: list[str] = []

@@ -14,16 +14,16 @@ from ledger.report.page import write_page as write_html
 from ledger.validation.judging.violation import Violation
 from ledger.validation.report import plots
 from ledger.validation.report.marks import without_place
-from ledger.validation.report.report import Report, ShardReport
+from ledger.validation.report.report import ShardReport, ValidationReport
 from ledger.validation.report.summary import acknowledged_sentence, only_counted, shard_sentence
 
 PAGE = "index.html"
+# Shards that have one: first those in which something is wrong.
 PICTURES = 16
-"""Shards that have one: first those in which something is wrong."""
+# Violations in the table.
 ROWS = 500
-"""Violations in the table."""
+# Of each shard.
 NOTES = 50
-"""Of each shard."""
 _MEANINGS = (
     "everything that was looked at is as it must be",
     "what is committed is damaged, differs, or is missing",
@@ -31,7 +31,7 @@ _MEANINGS = (
 )
 
 
-def write_page(report: Report, directory: Path) -> Path:
+def write_page(report: ValidationReport, directory: Path) -> Path:
     """`index.html` in that directory. Returns its path; raises OSError."""
     drawn = _drawn(report)
     return write_html(
@@ -48,13 +48,13 @@ def write_page(report: Report, directory: Path) -> Path:
     )
 
 
-def _drawn(report: Report) -> set[int]:
+def _drawn(report: ValidationReport) -> set[int]:
     wrong = {violation.shard for violation in report.violations}
     ordered = sorted(report.shards, key=lambda shard: (shard.shard not in wrong, shard.shard))
     return {shard.shard for shard in ordered[:PICTURES]}
 
 
-def _shard(report: Report, shard: ShardReport, *, is_drawn: bool) -> dict[str, Any]:
+def _shard(report: ValidationReport, shard: ShardReport, *, is_drawn: bool) -> dict[str, Any]:
     violations = [violation for violation in report.violations if violation.shard == shard.shard]
     return {
         "shard": shard,
@@ -72,7 +72,7 @@ def _picture(shard: ShardReport, violations: list[Violation]) -> str:
     return as_svg(plots.draw(shard, violations), f"shard {shard.shard}")
 
 
-def _figures(report: Report) -> list[tuple[str, str]]:
+def _figures(report: ValidationReport) -> list[tuple[str, str]]:
     replicas = [replica for shard in report.shards for replica in shard.replicas]
     return [
         ("shards", f"{len(report.shards):,}"),

@@ -29,8 +29,8 @@ _LONGEST_NAME = 28
 _TAIL, _LACKING = AMBER, RED
 _MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*")
 _ALARMS = ("#c53030", "#b7791f", "#6b46c1", "#0b7285", "#d6336c", "#2f6f3e", "#1f2933", "#e8590c")
+# Marker and colour of each kind of violation; the last ones share what is left.
 _STYLES = tuple(zip(_MARKERS, _ALARMS, strict=True))
-"""Marker and colour of each kind of violation; the last ones share what is left."""
 _OTHER = ("x", "#66737f")
 _COUNT = FuncFormatter(lambda value, _: f"{value:,.0f}")
 

@@ -1,7 +1,6 @@
-"""The report: what a validation found, as values, for whoever shows it.
+"""The report of a validation, as values. Text, JSON, page and Parquet file are made from it.
 
-Everything that is ever shown of a validation is here, plain and complete: the text, the JSON, the table of violations
-and the page are only ways to show it. The first violations are here; where there are more, they are counted.
+The report has the first violations of each kind, and the number of all.
 """
 
 from __future__ import annotations
@@ -13,98 +12,98 @@ from typing import Any
 
 from ledger.validation.judging.violation import Violation, ViolationKind
 
+# The exit statuses.
 VALID, VIOLATED, NOT_JUDGED = 0, 1, 2
-"""Exit statuses."""
+# The most violations of each kind that a report has.
 SHOWN = 100
-"""Violations of each kind that a report carries: no kind hides another."""
 COURSE_POINTS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReport:
-    """One replica of a shard, as it was when the validation began."""
+    """One replica of a shard, as it was at the start of the validation."""
 
     source: str
     node: int | None
     is_running: bool
+    # None: the replica has no entries.
     first_index: int | None
-    """None: it has no entries."""
     last_index: int
+    # The position after the last entry.
     end: int
-    """Position behind its last entry."""
     known_commit: int
     entries: int
     messages: int
+    # The size of the log in bytes, with blank space. For a running node: up to its last entry.
     bytes: int
-    """Of its log, with blank space; of a running node up to its last entry."""
+    # The number of entries that the longest replica has and this replica lacks.
     behind: int
-    """Entries that the longest replica of the same branch has behind its last one."""
+    # The number of these entries that are committed.
     lacks_committed: int
-    """How many of these are committed."""
+    # The first index at which the replica diverges from the reference of the shard; None: it does not diverge.
     parts_at: int | None
-    """The first index at which it differs from the shard's reference; None: it is a prefix of it, or the same."""
+    # The number of ConsumeQueue units that agree with the log.
     units: int
-    """ConsumeQueue units that are what the log gives."""
+    # The number of entries of the key index that agree with the log.
     keys: int
-    """Entries of the key index that are."""
+    # Whether units and keys could be read.
     has_indexes: bool
-    """Whether units and keys could be looked at."""
+    # The digest of the replayed state at `ShardReport.state_index`.
     state: str | None
-    """Digest of the replayed state at `ShardReport.state_index`."""
+    # The terms of the log, each with its first index.
     terms: tuple[tuple[int, int], ...]
-    """(term, its first index), as the log goes through them."""
+    # Index and position of at most `COURSE_POINTS` entries, from the first to the last.
     course: tuple[tuple[int, int], ...]
-    """(index, position) of some entries, at most `COURSE_POINTS` from the first one to the last: how the log grows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardReport:
     shard: int
     replicas: tuple[ReplicaReport, ...]
+    # The source with which other replicas are compared: a whole log with the most committed entries.
     reference: str
-    """The source that has the most of what is committed, whole; the others are compared with it where they differ."""
+    # The index up to which the log of the shard is known to be committed.
     committed: int
-    """Index up to which the shard's log is surely committed."""
+    # The largest index of any replica.
     last_index: int
-    """The largest of any replica."""
     voters: tuple[int, ...]
+    # The largest index at which the states of all replicas are known; None: there is none.
     state_index: int | None
-    """The largest index at which the states of all replicas were told."""
+    # Observations that are not violations: divergences in the tail, torn ends, indexes that lag.
     notes: tuple[str, ...]
-    """What is worth knowing, and no violation: differences in the tail, torn ends, indexes that lag."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgedReport:
-    """Of the histories."""
+    """What the histories of clients say."""
 
     histories: tuple[str, ...]
+    # The number of messages whose sends were acknowledged.
     acknowledged: int
-    """Messages that clients were told are committed."""
+    # The number of acknowledged messages found after the index that the sources prove committed.
     in_tail: int
-    """Found, but behind what the sources given prove committed."""
+    # The number of acknowledged messages that retention has removed.
     dropped: int
-    """Of offsets that the log does not keep any more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ValidationReport:
     sources: tuple[str, ...]
+    # `plain`, or the Spark master.
     engine: str
-    """`plain`, or the Spark master."""
     shards: tuple[ShardReport, ...]
     acknowledged: AcknowledgedReport | None
+    # The first violations of each kind, sorted by shard, kind and place.
     violations: tuple[Violation, ...]
-    """The first ones of each kind, by shard, kind and place."""
+    # The number of all violations, by kind.
     counts: tuple[tuple[str, int], ...]
-    """Of all violations, by kind."""
+    # How many of them are told one by one, in the file of violations: of each kind no more than `bound.MAX_TOLD` in a
+    # span. The others are counted.
     written: int
-    """How many of them are told one by one, in the file of violations: of each kind no more than `bound.MAX_TOLD` in a
-    span. The others are counted."""
+    # Why something could not be judged, one sentence each. If there is one, the verdict is not "valid".
     not_judged: tuple[str, ...]
-    """What could not be judged, and why: one sentence each. A report with any is never valid."""
+    # That were read: less than the files have where some of their space was never written.
     bytes: int
-    """That were read: less than the files have where some of their space was never written."""
     seconds: float
 
     @property
@@ -113,7 +112,7 @@ class Report:
 
     @property
     def status(self) -> int:
-        """What could not be read might hold anything: that comes first, and hides no violation, which is told too."""
+        """The exit status: NOT_JUDGED if something could not be judged, else VIOLATED or VALID."""
         if self.not_judged:
             return NOT_JUDGED
         return VIOLATED if self.counts else VALID
@@ -123,7 +122,7 @@ class Report:
         return {VALID: "valid", VIOLATED: "violated", NOT_JUDGED: "could not be judged"}[self.status]
 
     def fields(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the report as the fields of a JSON object."""
         return {
             "verdict": self.verdict,
             "status": self.status,
@@ -135,7 +134,7 @@ class Report:
 
 
 def first_of_each_kind(violations: Iterable[Violation], most: int = SHOWN) -> list[Violation]:
-    """At most so many of each kind: by default those that a report carries."""
+    """Return the first violations of each kind, at most `most` of each, sorted by place."""
     shown: dict[ViolationKind, list[Violation]] = defaultdict(list)
     for violation in sorted(violations, key=lambda violation: violation.order):
         if len(shown[violation.kind]) < most:

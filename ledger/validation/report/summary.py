@@ -1,22 +1,19 @@
-"""A report as a person reads it: tables, and sentences.
-
-What is said stands here once, for the command line, which knows colours, and spark-submit, which does not.
-"""
+"""A report as text: tables and sentences, for the command line and for spark-submit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ledger.validation.judging.violation import Violation
-from ledger.validation.report.report import ReplicaReport, Report, ShardReport
+from ledger.validation.report.report import ReplicaReport, ShardReport, ValidationReport
 
+# The most violations that are printed in full.
 SHOWN = 20
-"""Violations that are told in full."""
 COLUMNS = ("source", "node", "entries", "from", "to", "commit", "behind", "messages", "units", "keys", "state")
 
 
 def rows_of(shard: ShardReport) -> list[tuple[object, ...]]:
-    """Of `COLUMNS`, one for each replica; None: nothing to tell."""
+    """Return the rows of the table with `COLUMNS`, one for each replica. None stands for an unknown value."""
     return [_row(replica) for replica in shard.replicas]
 
 
@@ -30,7 +27,7 @@ def _row(replica: ReplicaReport) -> tuple[object, ...]:
 
 
 def shard_sentence(shard: ShardReport) -> str:
-    """Above a shard's table."""
+    """Return the sentence above the table of a shard."""
     behind = [replica for replica in shard.replicas if replica.behind]
     said = f"shard {shard.shard}: committed up to entry {shard.committed:,}"
     if shard.last_index > shard.committed:
@@ -40,21 +37,21 @@ def shard_sentence(shard: ShardReport) -> str:
     return said
 
 
-def acknowledged_sentence(report: Report) -> str:
-    """Empty where there is no history."""
+def acknowledged_sentence(report: ValidationReport) -> str:
+    """Return a sentence about acknowledged messages; empty if no history was given."""
     told = report.acknowledged
     if told is None:
         return ""
     said = f"{told.acknowledged:,} messages were acknowledged, as {len(told.histories)} histories say"
     if told.in_tail:
-        said += f"; {told.in_tail:,} of them lie in the tail, which these sources alone do not prove committed"
+        said += f"; {told.in_tail:,} of them are in the tail, which these sources do not prove committed"
     if told.dropped:
-        said += f"; {told.dropped:,} are of offsets that are not kept any more"
+        said += f"; retention has removed {told.dropped:,} of them"
     return said
 
 
 def violation_line(violation: Violation) -> str:
-    """Kind, place, and what is wrong there."""
+    """Return a violation as one line: its kind, its place, and the reason."""
     place = [f"shard {violation.shard}" if violation.shard >= 0 else "", violation.source]
     if violation.index is not None:
         more = violation.last_index is not None and violation.last_index > violation.index
@@ -69,8 +66,8 @@ def violation_line(violation: Violation) -> str:
     return f"{violation.kind.upper()}: {', '.join(filter(None, place))}: {violation.reason}{again}"
 
 
-def closing_lines(report: Report) -> list[str]:
-    """Violations, what could not be judged, and the verdict."""
+def closing_lines(report: ValidationReport) -> list[str]:
+    """Return the lines after the tables: violations, what could not be judged, and the verdict."""
     lines = [violation_line(violation) for violation in report.violations[:SHOWN]]
     if report.violation_count > len(lines):
         lines.append(f"... and {report.violation_count - len(lines):,} violations more{only_counted(report)}")
@@ -78,13 +75,14 @@ def closing_lines(report: Report) -> list[str]:
     return [*lines, verdict_sentence(report)]
 
 
-def only_counted(report: Report) -> str:
-    """How many of them are told nowhere one by one; empty where that is none."""
+def only_counted(report: ValidationReport) -> str:
+    """Return a clause with the number of violations that are only counted; empty if there are none."""
     more = report.violation_count - report.written
     return f", {more:,} of which are only counted: there are too many of their kind" if more else ""
 
 
-def verdict_sentence(report: Report) -> str:
+def verdict_sentence(report: ValidationReport) -> str:
+    """Return the verdict, the number of violations, and how much was read in which time."""
     size, rate = report.bytes / 1e6, report.bytes / 1e6 / max(report.seconds, 1e-9)
     read = f"{size:,.1f} MB of {len(report.sources)} sources in {report.seconds:.1f} s, {rate:,.0f} MB/s"
     counts = ", ".join(f"{count:,} {kind}" for kind, count in report.counts)
@@ -93,8 +91,8 @@ def verdict_sentence(report: Report) -> str:
     return f"{report.verdict.upper()}: {found}; {read}, {report.engine}"
 
 
-def as_text(report: Report) -> str:
-    """All of it, for where there are no tables."""
+def as_text(report: ValidationReport) -> str:
+    """Return the whole report as plain text."""
     lines: list[str] = []
     for shard in report.shards:
         lines += [shard_sentence(shard), *_aligned(rows_of(shard)), *(f"  note: {note}" for note in shard.notes), ""]

@@ -1,8 +1,7 @@
-"""How the bytes of a replica are got: from a directory, or over HTTP from a running node.
+"""Reads the bytes of a replica: from a directory, or over HTTP from a running node.
 
-A reader asks for a range of a segment, or for a small file whole, and gets exactly that, or an error that says why
-nothing can be judged from here. What was there when the validation began and is gone now because the log's start has
-moved on (retention) is told apart: that is no fault of anybody.
+A reader asks for a range of a segment, or for a whole small file. SourceError says why something cannot be read.
+SegmentGoneError says that retention has removed a segment since the start of the validation, which is not a fault.
 """
 
 from __future__ import annotations
@@ -17,31 +16,33 @@ from urllib.parse import urlsplit
 
 from ledger.validation.sources.replica import Segment
 
+# How long a request is repeated while a node is busy or is opening its log, in seconds.
 _PATIENCE_S = 30.0
-"""How long a node that is busy, or just opening its log, is asked again."""
 _AGAIN_S = 0.25
 _TIMEOUT_S = 20.0
 
 
 class SourceError(Exception):
-    """A source cannot be read: what it holds cannot be judged. The sentence says which, and why."""
+    """A source cannot be read, so it cannot be judged. The message names the source and the reason."""
 
 
 class SegmentGoneError(Exception):
-    """The log begins later by now."""
+    """Retention has removed a segment since the start of the validation."""
 
 
 class Access(Protocol):
     def read(self, segment: Segment, begin: int, end: int) -> bytes:
-        """Bytes [begin, end) of the log, in that segment; fewer where the file is shorter. Raises SourceError,
-        SegmentGoneError."""
+        """Return bytes [begin, end) of the log, which lie in `segment`; fewer if the file is shorter.
+
+        Raises SourceError or SegmentGoneError.
+        """
 
     def file(self, path: str) -> bytes | None:
-        """All of a small file; None where there is none. Raises SourceError."""
+        """Return a whole small file, or None if it does not exist. Raises SourceError."""
 
 
 def access_to(path: str) -> Access:
-    """Whichever fits a path or URL."""
+    """Return the access for a path or a URL."""
     return HttpAccess() if is_url(path) else FileAccess()
 
 
@@ -50,7 +51,7 @@ def is_url(source: str) -> bool:
 
 
 class FileAccess:
-    """The operating system's files. Read, not mapped: a file that is cut while it is read must not end the process."""
+    """Reads files. The files are not mapped, because a file that becomes shorter would then end the process."""
 
     def __init__(self) -> None:
         self._path = ""
@@ -61,7 +62,7 @@ class FileAccess:
             descriptor = self._open(segment.path)
             return _pread(descriptor, end - begin, begin - segment.base)
         except FileNotFoundError as error:
-            raise SegmentGoneError(f"{segment.path} is not there any more") from error
+            raise SegmentGoneError(f"{segment.path} was removed") from error
         except OSError as error:
             raise SourceError(f"{segment.path} cannot be read: {error.strerror or error}") from error
 
@@ -91,7 +92,7 @@ class FileAccess:
 
 
 def read_part(path: Path, offset: int, count: int) -> bytes:
-    """Of a file beside a log; fewer bytes where it ends before. Raises OSError with the path."""
+    """Return `count` bytes of a file from `offset`; fewer if the file ends before. Raises OSError with the path."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return _pread(descriptor, count, offset)
@@ -112,19 +113,19 @@ def _pread(descriptor: int, count: int, offset: int) -> bytes:
 
 
 class HttpAccess:
-    """A node's HTTP port, as `cluster/node/http/segment_routes.py` serves it; one connection, kept while it lasts."""
+    """Reads from the HTTP port of a node (cluster/node/http/segment_routes.py), over one connection."""
 
     def __init__(self) -> None:
         self._connection: http.client.HTTPConnection | None = None
         self._host = ""
+        # By host: why no further request is sent to it.
         self._silent: dict[str, str] = {}
-        """Why nobody is waited for a second time, by host."""
 
     def read(self, segment: Segment, begin: int, end: int) -> bytes:
         first, last = begin - segment.base, end - segment.base - 1
         status, body = self._get(segment.path, {"Range": f"bytes={first}-{last}"})
         if status in (404, 410):
-            raise SegmentGoneError(f"{segment.path} is not served any more: {_words(body)}")
+            raise SegmentGoneError(f"the node does not serve {segment.path} any more: {_words(body)}")
         if status == 416:
             return b""  # it has fewer bytes than that by now
         if status not in (200, 206):
@@ -143,15 +144,15 @@ class HttpAccess:
         body = self.file(url)
         if body is None:
             raise SourceError(
-                f"{url} is not served: a node of this version is needed, with `serve_segments` as it is by default"
+                f"the node does not serve {url}: use a node of this version, with `serve_segments = true`"
             )
         try:
             return json.loads(body)
         except ValueError as error:
-            raise SourceError(f"{url}: what answers there is no node of ledgermq ({error})") from error
+            raise SourceError(f"{url}: the server there is not a ledgermq node ({error})") from error
 
     def _get(self, url: str, headers: dict[str, str]) -> tuple[int, bytes]:
-        """Asks again while the node says that it is busy, and once more where a kept connection was closed."""
+        """Send a request; repeat it while the node is busy, and once if an open connection was closed."""
         until = time.monotonic() + _PATIENCE_S
         host = urlsplit(url).netloc
         if host in self._silent:

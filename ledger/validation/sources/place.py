@@ -1,13 +1,13 @@
-"""What a path that somebody wants looked at is, and where a group's parts lie from there.
+"""Finds the logs at a path that a user names.
 
-    node-1/                 data/                                a node of a local cluster
-    <data>/                 identity.json, lock, shard-0/ ...     every group of a node
-    <data>/shard-0/         log/, queues/, vote, base, clean      one group
-    <indexes>/              indexes.json, shard-0/queues, keys    its indexes, where the node has them elsewhere
-    <data>/shard-0/log/     00000000000000000000 ...              its log, with the base that lies beside it
-    00000000000067108864                                          one segment, of which no neighbour is known
+    node-1/                 data/                                 a node of a local cluster
+    <data>/                 identity.json, lock, shard-0/ ...     all shards of a node
+    <data>/shard-0/         log/, queues/, vote, snapshot, clean  one shard
+    <indexes>/              indexes.json, shard-0/queues, keys    its indexes, if the setting `index_data` names it
+    <data>/shard-0/log/     00000000000000000000 ...              its log, with the snapshot in the shard's directory
+    00000000000067108864                                          one segment file alone
 
-Whatever the path, what comes out is a list of logs, each with what is known of where it begins.
+For each path the result is a list of logs. Each log has the place at which it begins, if that is known.
 """
 
 from __future__ import annotations
@@ -44,35 +44,35 @@ _SHARD = "shard-"
 
 
 class UnreadableError(Exception):
-    """There is nothing here to look at. The sentence says why."""
+    """There is no log at a path, or it cannot be read. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogPlace:
-    """One log to look at."""
+    """One log on the disk."""
 
+    # The path that messages name.
     path: Path
-    """As it is called in what is told."""
     segments: tuple[SegmentFile, ...]
     segment_bytes: int
+    # The entry before the first one; None: it is not known.
     start: Tail | None
-    """What the first entry follows; None where that is not known."""
+    # The directory with the other files of the shard; None: only segments are read.
     shard: Path | None = None
-    """The directory with the shard's other files; None where only segments are to be looked at."""
+    # The directory with the indexes, which may be the same; None: indexes are not read.
     indexes: Path | None = None
-    """The directory with its indexes, which may be the same; None where they are not to be looked at."""
+    # The mark of the last orderly stop; None: the last stop was not orderly.
     clean: CleanMark | None = None
-    """Of the orderly stop; None without one."""
     snapshot: Snapshot | None = None
+    # The log is being replaced by `snapshot`: the present segments do not count any more.
     void: bool = False
-    """A reset to `base` is under way: the segments that are here count no more."""
+    # The process id of the node that runs here; None: no node runs. The files of a running node change.
     holder: int | None = None
-    """The process of the node that runs on it: what is read may be changing."""
+    # Flaws in the files from which these fields are read.
     flaws: tuple[Flaw, ...] = ()
-    """What is wrong with the files that say all this."""
 
     def may_be_of(self, other: LogPlace) -> bool:
-        """Whether both can be replicas of one shard, as their directories are called."""
+        """Return whether both can be replicas of one shard, judged by the names of their directories."""
         ours, theirs = self._number, other._number
         return ours is None or theirs is None or ours == theirs
 
@@ -90,8 +90,10 @@ class LogPlace:
         )
 
     def narrowed(self, first_index: int, segment: int | None) -> LogPlace:
-        """The same log without segments that end before entry `first_index`; with `segment`, only that one, which
-        holds the byte at that position. Raises `UnreadableError` where there is none."""
+        """Return the log without segments that end before entry `first_index`.
+
+        With `segment`, a position, only the segment that holds it stays. Raises `UnreadableError` if there is none.
+        """
         kept = self.segments
         if segment is not None:
             base = segment - segment % self.segment_bytes
@@ -104,10 +106,12 @@ class LogPlace:
         return self if kept == self.segments else replace(self, segments=kept, start=None)
 
     def with_indexes(self, index_data: Path) -> LogPlace:
-        """The same log with the indexes that lie in another directory. Raises `UnreadableError` where that is not the
-        one of this node."""
+        """Return the log with its indexes in the directory `index_data`.
+
+        Raises `UnreadableError` if the directory has the indexes of another node.
+        """
         if self.shard is None:
-            raise UnreadableError(f"{self.path} is no node's data directory, nor a shard's: it has no indexes")
+            raise UnreadableError(f"{self.path} is not the directory of a node or of a shard, so it has no indexes")
         mine, theirs = _owner(self.shard.parent / "identity.json"), _owner(index_data / "indexes.json")
         if mine != theirs:
             raise UnreadableError(f"{index_data} has the indexes of {theirs}, not of {mine}")
@@ -119,7 +123,7 @@ class LogPlace:
 
 
 def places_of(path: Path) -> list[LogPlace]:
-    """The logs at `path`. Raises `UnreadableError`, `StoreError`."""
+    """Return the logs at `path`. Raises `UnreadableError` or `StoreError`."""
     disk = PosixReadOnlyDisk()
     if path.is_file():
         return [_segment(disk, path)]
@@ -128,7 +132,7 @@ def places_of(path: Path) -> list[LogPlace]:
         raise UnreadableError(f"{path} is empty: there is no log in it")
     if "indexes.json" in names:
         raise UnreadableError(
-            f"{path} has a node's indexes, and no log: name the data directory, and this one with --index-data"
+            f"{path} has the indexes of a node and no log: give the data directory, and {path} with --index-data"
         )
     shards = [path / name for name in names if name.startswith(_SHARD) and (path / name).is_dir()]
     if shards or "identity.json" in names:
@@ -153,7 +157,7 @@ def _is_node(path: Path) -> bool:
 
 
 def _first_index(disk: PosixReadOnlyDisk, segment: SegmentFile) -> int | None:
-    """Index of the entry with which the segment begins; None where none does."""
+    """Return the index of the entry at the start of the segment; None if there is no entry."""
     try:
         return parse(segment.view(disk), 0).index
     except EntryFlawError:
@@ -162,14 +166,14 @@ def _first_index(disk: PosixReadOnlyDisk, segment: SegmentFile) -> int | None:
 
 def _segment(disk: PosixReadOnlyDisk, path: Path) -> LogPlace:
     if not is_number(path.name):
-        raise UnreadableError(f"{path} is no segment: those are named by the 20 digits of their first position")
+        raise UnreadableError(f"{path} is no segment: the name of a segment file is its first position in 20 digits")
     segment = SegmentFile(path, int(path.name))
     start = EMPTY if segment.base == 0 else None
     return LogPlace(path, (segment,), _segment_bytes(disk, [segment], None), start)
 
 
 def _log(disk: PosixReadOnlyDisk, path: Path) -> LogPlace:
-    """A log directory: of the files beside it, only those that say where it begins and ends."""
+    """Return the log of a log directory, with the snapshot and the clean mark of the shard, without its other files."""
     shard = _shard(disk, path.parent, disk.lock_holder(path.parent.parent / "lock"), log=path)
     return LogPlace(
         path,
@@ -197,19 +201,19 @@ def _shard(
         snapshot = Snapshot.decode(read_file(disk, snapshot_path)) if disk.exists(snapshot_path) else None
         start = snapshot.tail if snapshot is not None else EMPTY
     except ValueError as error:
-        found.append(_flaw(snapshot_path, f"this is no base ({error})"))
+        found.append(_flaw(snapshot_path, f"this is not a snapshot ({error})"))
     clean = None
     try:
         clean = CleanMark.decode(read_file(disk, path / "clean")) if disk.exists(path / "clean") else None
     except ValueError as error:
-        found.append(_flaw(path / "clean", f"this is no clean mark ({error})"))
+        found.append(_flaw(path / "clean", f"this is not a clean mark ({error})"))
     segment_bytes = _segment_bytes(disk, segments, snapshot)
     indexes = path if disk.exists(path / "queues") or disk.exists(path / "keys") else None
     return LogPlace(path, segments, segment_bytes, start, path, indexes, clean, snapshot, void, holder, tuple(found))
 
 
 def _segment_bytes(disk: PosixReadOnlyDisk, segments: Sequence[SegmentFile], snapshot: Snapshot | None) -> int:
-    """As the shard's configuration fixed them, in the base or in entry 1; else what most files have."""
+    """Return the segment size: from the configuration in the snapshot or in entry 1, else the usual size of files."""
     try:
         body = snapshot.configuration if snapshot is not None else _first_configuration(disk, segments)
         fixed = decode_configuration(body).segment_bytes if body else 0
@@ -220,7 +224,7 @@ def _segment_bytes(disk: PosixReadOnlyDisk, segments: Sequence[SegmentFile], sna
 
 
 def _first_configuration(disk: PosixReadOnlyDisk, segments: Sequence[SegmentFile]) -> bytes:
-    """The body of entry 1; empty where it is not here, or no configuration."""
+    """Return the body of entry 1; empty if entry 1 is missing or is not a configuration."""
     length = padded(usual_length(disk, segments[:1]))
     if length < HEADER_SIZE:
         return b""
@@ -231,21 +235,21 @@ def _first_configuration(disk: PosixReadOnlyDisk, segments: Sequence[SegmentFile
 
 
 def _owner(identity: Path) -> str:
-    """Whose directory that says it is. Raises `UnreadableError`."""
+    """Return the node and the cluster of a directory, in words. Raises `UnreadableError`."""
     try:
         found = json.loads(read_file(PosixReadOnlyDisk(), identity))
         return f"node {found['node']} of cluster {found['cluster']!r}"
     except (StoreError, ValueError, TypeError, KeyError) as error:
-        raise UnreadableError(f"{identity} does not say whose directory this is ({error})") from error
+        raise UnreadableError(f"{identity} does not name the node of this directory ({error})") from error
 
 
 def _identity_flaws(disk: PosixReadOnlyDisk, path: Path) -> tuple[Flaw, ...]:
-    """Raises `UnreadableError` where the directory is of a version that this program does not know."""
+    """Return the flaws of identity.json. Raises `UnreadableError` if the directory has another format."""
     identity = path / "identity.json"
     try:
         layout = json.loads(read_file(disk, identity))["format"]
     except (StoreError, ValueError, TypeError, KeyError) as error:
-        return (_flaw(identity, f"it does not say whose directory this is ({error})"),)
+        return (_flaw(identity, f"it does not name the node of this directory ({error})"),)
     if layout != FORMAT:
         raise UnreadableError(
             f"{path} has directory format {layout}, this program knows {FORMAT}: use the version that wrote it, or, "

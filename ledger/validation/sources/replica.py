@@ -1,10 +1,10 @@
-"""What is to be validated: replicas of logs, and the spans of bytes that they are read in.
+"""Replicas, their segments, and the spans of bytes in which they are read, as plain values.
 
     segment  | entry | entry | en|try | entry | entr|y | entry | blank         |
     spans    [ 0               ) [ 1                ) [ 2                       )
 
-An entry belongs to the span in which it begins, wherever it ends; so spans can be cut at any multiple of 8, without
-reading, and be read in any order and anywhere. All of this is plain values, to be sent to whoever reads.
+An entry belongs to the span in which it begins. Therefore spans can be planned without reading the log, and can be read
+in any order and on any machine.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from dataclasses import dataclass
 
 from store import CleanMark, Tail
 
+# Larger ones would get new memory from the operating system for each, which costs more than to read them.
 SPAN_BYTES = 8 << 20
-"""Larger ones would get new memory from the operating system for each, which costs more than to read them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
+    # A file, or a URL.
     path: str
-    """A file, or a URL."""
+    # Position of its first byte.
     base: int
-    """Position of its first byte."""
+    # How much of it counts: all of the file, or up to where it ended when the validation began.
     length: int
-    """How much of it counts: all of the file, or up to where it ended when the validation began."""
+    # How many bytes at its end were never written, as far as is known: blank, and not worth reading.
     unwritten: int = 0
-    """How many bytes at its end were never written, as far as is known: blank, and not worth reading."""
 
     @property
     def end(self) -> int:
-        """Position behind the last byte that is to be read."""
+        """The position after the last byte that is read."""
         return self.base + self.length - self.unwritten
 
 
 @dataclass(frozen=True, slots=True)
 class LogReplica:
-    """One shard's log at one source, as it was when the validation began."""
+    """The log of one shard at one source, as it was at the start of the validation."""
 
+    # Among all replicas of the validation.
     number: int
-    """Among all replicas of the validation."""
     source: str
     shard: int
     node: int | None
@@ -48,28 +48,28 @@ class LogReplica:
     segments: tuple[Segment, ...]
     segment_bytes: int
     largest_entry: int
+    # What the first entry follows; None where that is not known.
     start: Tail | None
-    """What the first entry follows; None where that is not known."""
+    # File or URL of the base where the log begins; None: at entry 1.
     base: str | None = None
-    """File or URL of the base where the log begins; None: at entry 1."""
+    # (index, file) of the bases that are kept for later.
     kept: tuple[tuple[int, str], ...] = ()
-    """(index, file) of the bases that are kept for later."""
     checkpoint: str | None = None
+    # Of the checkpoint's entry: it vouches for the positions up to there. 0: there is none that can be read.
     checkpoint_index: int = 0
-    """Of the checkpoint's entry: it vouches for the positions up to there. 0: there is none that can be read."""
+    # The shard's directory with its small files; None where they cannot be looked at.
     directory: str | None = None
-    """The shard's directory with its small files; None where they cannot be looked at."""
+    # The directory with its ConsumeQueues and key index; None where they cannot be looked at.
     indexes: str | None = None
-    """The directory with its ConsumeQueues and key index; None where they cannot be looked at."""
     clean: CleanMark | None = None
+    # It may be written to while it is read.
     is_running: bool = False
-    """It may be written to while it is read."""
+    # The largest commit that the node itself, or its last entries, told.
     told_commit: int = 0
-    """The largest commit that the node itself, or its last entries, told."""
+    # Of a running replica: nothing before that position changes any more but by retention.
     settled: int = 0
-    """Of a running replica: nothing before that position changes any more but by retention."""
+    # Of the last entry that was found when the validation began.
     last_index: int = 0
-    """Of the last entry that was found when the validation began."""
 
     @property
     def begin(self) -> int:
@@ -85,20 +85,20 @@ class LogReplica:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ReplicaSpan:
     """Bytes [begin, end) of the log, all in one segment."""
 
     number: int
     replica: int
+    # Which of the replica's.
     segment: int
-    """Which of the replica's."""
     begin: int
     end: int
+    # An entry (or the blank) begins at `begin`; else the first one is to be searched for.
     is_exact: bool
-    """An entry (or the blank) begins at `begin`; else the first one is to be searched for."""
 
 
-def spans_of(replica: LogReplica, first_number: int = 0, span_bytes: int = SPAN_BYTES) -> Iterator[Span]:
+def spans_of(replica: LogReplica, first_number: int = 0, span_bytes: int = SPAN_BYTES) -> Iterator[ReplicaSpan]:
     """All of a replica's, in the order of their positions."""
     number = first_number
     for which, segment in enumerate(replica.segments):
@@ -108,5 +108,5 @@ def spans_of(replica: LogReplica, first_number: int = 0, span_bytes: int = SPAN_
         exact = True
         while begin < end:
             upto = min(end, begin + span_bytes)
-            yield Span(number, replica.number, which, begin, upto, exact)
+            yield ReplicaSpan(number, replica.number, which, begin, upto, exact)
             number, begin, exact = number + 1, upto, False

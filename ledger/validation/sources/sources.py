@@ -1,10 +1,10 @@
-"""Sources: what a person names to be validated, and the replicas that are found there.
+"""Opens the sources that a user names, and finds the replicas in them.
 
     /var/lib/ledgermq, a copy of it, data/node-1     a directory: see place.py
     http://10.0.0.1:9872                             the HTTP port of a node that runs
 
-Which shards there are, whose they are and where their logs begin is read from the data itself; and where each log
-ends is settled once, at the beginning, so that a log which grows meanwhile is judged as it was then.
+The shards, their node and their log start are read from the data itself. The end of each log is determined once, at the
+start. Therefore a log that grows during the validation is judged as it was at the start.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 
 from ledger.batch import MAX_PLAIN_BYTES
-from ledger.validation.replay.segment_end import last_entry
 from ledger.validation.sources.access import Access, FileAccess, HttpAccess, SegmentGoneError, SourceError, is_url
 from ledger.validation.sources.place import LogPlace, UnreadableError, places_of
 from ledger.validation.sources.replica import LogReplica, Segment
+from ledger.validation.spans.segment_end import last_entry
 from raft.configuration_entry import ShardConfiguration, decode_configuration
 from store import Checkpoint, Header, Kind, PosixReadOnlyDisk, SegmentFile, Snapshot, StoreError
 from store.disk.numbered import name_of, numbers_of
@@ -30,14 +30,14 @@ from store.log.entry import HEADER_SIZE, EntryFlawError, parse
 from store.log.tail import EMPTY
 
 _TRIES = 3
+# How much of the unwritten space after the log is read, in bytes: enough to see that nothing follows.
 _SEEN = 64 << 10
-"""Of what was never written behind the log, so much is read: enough to see that nothing follows."""
+# The size of the largest entry if no configuration says it, in bytes.
 _LARGEST = MAX_PLAIN_BYTES + (2 << 20)
-"""Of an entry, where no configuration says it."""
 
 
 def open_sources(names: Sequence[str]) -> tuple[list[LogReplica], list[str]]:
-    """The replicas of all sources, numbered; and why nothing can be judged where a source cannot be read."""
+    """Return the replicas of all sources, numbered, and one sentence for each source that cannot be read."""
     replicas: list[LogReplica] = []
     unread: list[str] = []
     for name in names:
@@ -52,7 +52,7 @@ def open_sources(names: Sequence[str]) -> tuple[list[LogReplica], list[str]]:
 
 
 def _opened(name: str) -> list[LogReplica]:
-    """Tried again where retention takes files while they are looked at."""
+    """Open a source; try again if retention removes files meanwhile."""
     for _ in range(_TRIES - 1):
         try:
             return _found(name)
@@ -71,18 +71,22 @@ def _found(name: str) -> list[LogReplica]:
 def _in_directory(name: str) -> list[LogReplica]:
     path = Path(name)
     if not path.is_dir():
-        raise SourceError(f"{name} is no directory: name a node's data directory, or http://HOST:PORT of a node")
+        raise SourceError(
+            f"{name} is not a directory: give a node's data directory, or http://HOST:PORT of a running node"
+        )
     return [_of_place(name, place) for place in places_of(path)]
 
 
 def _of_place(name: str, place: LogPlace) -> LogReplica:
     if place.shard is None:
-        raise SourceError(f"{place.path} is a log alone: name the node's data directory")
+        raise SourceError(f"{place.path} is only a log: give the node's data directory")
     if place.void:
-        raise SourceError(f"{place.path}: its log is being replaced by another node's: start that node, and try again")
+        raise SourceError(
+            f"{place.path}: the node is replacing its log by a received snapshot: start the node, and validate again"
+        )
     number = re.fullmatch(r"shard-(\d+)", place.shard.name)
     if number is None:
-        raise SourceError(f"{place.shard} does not say which shard it is of: name the node's data directory")
+        raise SourceError(f"the name of {place.shard} does not say which shard it is: give the node's data directory")
     bad = [flaw for flaw in place.flaws if flaw.path.name != "clean"]
     if bad:
         raise SourceError(f"{bad[0].path}: {bad[0].reason}")
@@ -93,8 +97,10 @@ def _of_place(name: str, place: LogPlace) -> LogReplica:
 def replica_at(
     place: LogPlace, source: str, *, shard: int = -1, node: int | None = None, cluster: str = ""
 ) -> LogReplica:
-    """The replica there. `cluster`: its node's, where that is known; the log of another cluster is refused. Of a log
-    without a shard's directory, the files beside it are not looked at. Raises SourceError, SegmentGoneError."""
+    """Return the replica at `place`. Without a shard's directory, only the log is read, and no other files.
+
+    Raises SourceError (also if the log belongs to another cluster than `cluster`) or SegmentGoneError.
+    """
     replica = LogReplica(
         number=0,
         source=source,
@@ -124,7 +130,7 @@ def _with_files(replica: LogReplica, shard: Path) -> LogReplica:
 
 
 def _with_indexes(replica: LogReplica, place: LogPlace) -> LogReplica:
-    """And with the checkpoint, which vouches for them."""
+    """Return the replica with its indexes and its checkpoint."""
     checkpoint = place.shard / "checkpoint" if place.shard is not None else None
     if checkpoint is not None and checkpoint.exists():
         replica = replace(replica, checkpoint=str(checkpoint), checkpoint_index=_index_in(checkpoint))
@@ -132,7 +138,7 @@ def _with_indexes(replica: LogReplica, place: LogPlace) -> LogReplica:
 
 
 def _index_in(checkpoint: Path) -> int:
-    """0 where it cannot be read."""
+    """Return the index of the checkpoint; 0 if it cannot be read."""
     try:
         return Checkpoint.decode(checkpoint.read_bytes()).index
     except (OSError, ValueError, TypeError):
@@ -140,7 +146,10 @@ def _index_in(checkpoint: Path) -> int:
 
 
 def _segment_of(file: SegmentFile) -> Segment:
-    """Before it is read: what was read ahead counts as written. Raises SegmentGoneError, SourceError."""
+    """Return the segment of a file that was not read yet, because reading ahead makes blank space count as written.
+
+    Raises SegmentGoneError or SourceError.
+    """
     try:
         opened = PosixReadOnlyDisk().open(file.path)
         try:
@@ -171,7 +180,7 @@ def _identity(path: Path) -> tuple[str, int | None]:
     except FileNotFoundError:
         return "", None
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise SourceError(f"{path} does not say whose directory this is ({error})") from error
+        raise SourceError(f"{path} does not name the node of this directory ({error})") from error
 
 
 # -- a running node
@@ -184,7 +193,7 @@ def _at_url(url: str) -> list[LogReplica]:
         node, cluster, shards = said["node"], said["cluster"], said["shards"]
         return [_of_node(url, node, cluster, shard, access) for shard in shards]
     except (KeyError, TypeError, ValueError) as error:
-        raise SourceError(f"{url}/shards: what answers there is no node of ledgermq ({error!r})") from error
+        raise SourceError(f"{url}/shards: the server there is not a ledgermq node ({error!r})") from error
 
 
 def _of_node(url: str, node: int, cluster: str, shard: int, access: HttpAccess) -> LogReplica:
@@ -197,9 +206,11 @@ def _of_node(url: str, node: int, cluster: str, shard: int, access: HttpAccess) 
     try:
         snapshot = Snapshot.decode(data) if data is not None else None
     except ValueError as error:
-        raise SourceError(f"{at}/snapshot is no base ({error})") from error
+        raise SourceError(f"{at}/snapshot is not a snapshot ({error})") from error
     if snapshot is None and said["first_index"] > 1:
-        raise SourceError(f"{at}: the log begins at entry {said['first_index']}, and the node serves no base")
+        raise SourceError(
+            f"{at}: the log begins at entry {said['first_index']}, and the node serves no snapshot for it"
+        )
     replica = LogReplica(
         number=0,
         source=url,
@@ -218,7 +229,7 @@ def _of_node(url: str, node: int, cluster: str, shard: int, access: HttpAccess) 
 
 
 def _grid_of(segments: Sequence[Segment]) -> int:
-    """Where no configuration says it."""
+    """Return the segment size in bytes, if no configuration says it."""
     if len(segments) > 1:
         return min(later.base - segment.base for segment, later in pairwise(segments))
     return 1 << 30
@@ -228,14 +239,14 @@ def _grid_of(segments: Sequence[Segment]) -> int:
 
 
 def _configured(replica: LogReplica, access: Access, snapshot: Snapshot | None) -> LogReplica:
-    """With what its configuration fixed: in the base, or in entry 1."""
+    """Return the replica with the sizes of its configuration, which is in the snapshot or in entry 1."""
     configuration = configuration_of(snapshot.configuration if snapshot is not None else _first_body(replica, access))
     if configuration is None:
         return replica
     if replica.cluster and configuration.cluster != replica.cluster:
         raise SourceError(
-            f"{replica.source}: the log of shard {replica.shard} is of cluster {configuration.cluster!r}, and the node "
-            f"of cluster {replica.cluster!r}: name the replicas of one"
+            f"{replica.source}: the log of shard {replica.shard} belongs to cluster {configuration.cluster!r}, and the "
+            f"node to cluster {replica.cluster!r}: give the replicas of one cluster"
         )
     return replace(
         replica,
@@ -246,7 +257,7 @@ def _configured(replica: LogReplica, access: Access, snapshot: Snapshot | None) 
 
 
 def configuration_of(body: bytes) -> ShardConfiguration | None:
-    """None where these bytes are of none."""
+    """Return the decoded configuration, or None if the bytes are not a configuration."""
     if not body:
         return None
     try:
@@ -256,7 +267,7 @@ def configuration_of(body: bytes) -> ShardConfiguration | None:
 
 
 def _first_body(replica: LogReplica, access: Access) -> bytes:
-    """Of entry 1, where that is a configuration."""
+    """Return the body of entry 1 if it is a configuration, else no bytes."""
     if not replica.segments or replica.segments[0].base:
         return b""
     data = access.read(replica.segments[0], 0, min(replica.segments[0].length, 1 << 20))
@@ -269,7 +280,7 @@ def _first_body(replica: LogReplica, access: Access) -> bytes:
 
 
 def _bounded(replica: LogReplica, access: Access) -> LogReplica:
-    """With where it ends now; of one that runs, nothing behind that is read."""
+    """Return the replica with its present end. Bytes after the end of a running replica are not read."""
     segments = replica.segments
     found = last_entry(replica, access)
     if found is None:
@@ -280,7 +291,9 @@ def _bounded(replica: LogReplica, access: Access) -> LogReplica:
     if replica.is_running:
         kept = segments[which]
         end = min(kept.length, tail.end - kept.base)
-        full = (replace(each, unwritten=0) for each in segments[:which])  # also what was not when it was looked at
+        full = (
+            replace(each, unwritten=0) for each in segments[:which]
+        )  # these segments were not full when they were opened
         segments = (*full, replace(kept, length=end, unwritten=0))
     commit = max(replica.told_commit, min(tail.commit, tail.index))
     return replace(
@@ -293,6 +306,6 @@ def _bounded(replica: LogReplica, access: Access) -> LogReplica:
 
 
 def _settled(entries: Sequence[Header], commit: int) -> int:
-    """Behind the last of these that is committed; where none is, it begins with the first."""
+    """Return the position after the last committed entry of these; the position of the first if none is committed."""
     committed = [header.end for header in entries if header.index <= commit]
     return committed[-1] if committed else entries[0].position

@@ -300,7 +300,7 @@ def test_cluster_info_and_health(cluster: DevCluster, directory: Path) -> None:
     assert sorted(node["role"] for node in info["nodes"]) == ["follower", "follower", "leader"]
     assert len({node["term"] for node in info["nodes"]}) == 1
     table = run("cluster", "health", cwd=directory)
-    assert table.stdout.split()[:4] == [b"NODE", b"ADDRESS", b"GROUP", b"ROLE"]
+    assert table.stdout.split()[:4] == [b"NODE", b"ADDRESS", b"SHARD", b"ROLE"]
     assert b"healthy: node " in table.stderr
 
 
@@ -309,15 +309,15 @@ def test_the_log_is_held_trimmed_and_released(cluster: DevCluster, directory: Pa
         answer: dict[str, Any] = json.loads(run("cluster", *arguments, "--format", "json", cwd=directory).stdout)
         return answer
 
-    assert b"Nobody holds the log." in run("cluster", "holds", cwd=directory).stderr
+    assert b"There are no holds." in run("cluster", "holds", cwd=directory).stderr
     held = run("cluster", "hold", "spark/job-1", "--ttl", "2h", cwd=directory).stderr
-    assert b"spark/job-1 holds the log where it begins, until 20" in held
+    assert b"The hold spark/job-1 keeps the whole log until 20" in held
     (hold,) = asked("holds")["holds"]
     assert (hold["name"], hold["expires_ms"] - hold["taken_ms"]) == ("spark/job-1", 2 * 3_600_000)
     assert b"NAME" in run("cluster", "holds", cwd=directory).stdout
 
     told = run("cluster", "trim", "--keep-bytes", "1G", "--dry-run", cwd=directory).stderr
-    assert b"Nothing to let go: no whole segment" in told, "all is in the first segment"
+    assert b"Nothing to remove: every whole segment" in told, "all is in the first segment"
     assert b"held by spark/job-1" in told
     cut = asked("trim", "--before", f"{topic}:0:0")
     assert (cut["entries"], cut["held_by"]) == (0, ["spark/job-1"])
@@ -325,7 +325,7 @@ def test_the_log_is_held_trimmed_and_released(cluster: DevCluster, directory: Pa
     assert b"offset 7 is after the end" in beyond
 
     assert asked("release", "spark/job-1") == {"name": "spark/job-1", "released": True}
-    assert b"There is no hold of spark/job-1." in run("cluster", "release", "spark/job-1", cwd=directory).stderr
+    assert b"There is no hold spark/job-1." in run("cluster", "release", "spark/job-1", cwd=directory).stderr
 
 
 def test_a_node_that_is_gone_is_shown(cluster: DevCluster, directory: Path) -> None:
@@ -378,7 +378,7 @@ def test_without_a_majority_nothing_hangs(cluster: DevCluster, directory: Path, 
         assert b"Error: " in ended.stderr
         assert b"No node is known to lead" in run("topic", "create", "other", cwd=directory, status=1).stderr
         health = run("cluster", "health", cwd=directory, status=1)
-        assert b"unavailable: no node leads" in health.stderr
+        assert b"unavailable: no shard has a leader" in health.stderr
     finally:
         run("dev", "start", cwd=directory)
     assert run("cluster", "health", cwd=directory).returncode == 0

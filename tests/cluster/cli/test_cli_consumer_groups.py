@@ -66,14 +66,14 @@ def test_a_shard_consumes_goes_on_is_moved_and_deleted(ledgermq: Any) -> None:
 
     reset = ("group", "reset", "billing", "--to", "1", "--topic", "orders", "--queue", "1")
     table, said = ledgermq(*reset, "--dry-run")
-    assert (rows(table), "would go on at 1" in said) == ([["orders", "1", "4", "1"]], True)
+    assert (rows(table), "would continue at 1" in said) == ([["orders", "1", "4", "1"]], True)
     assert json.loads(ledgermq(*reset, "--format", "json")[0])["queues"] == [
         {"topic": "orders", "queue": 1, "before": 4, "after": 1}
     ]
     assert sorted(ledgermq(*consume)[0].split()) == ["2", "3", "4", "5"]
-    assert "goes on at earliest in 2 queues" in ledgermq("group", "reset", "billing", "--to", "earliest")[1]
+    assert "continues at earliest in 2 queues" in ledgermq("group", "reset", "billing", "--to", "earliest")[1]
     assert ledgermq("group", "describe", "billing", "--format", "json")[0].count('"lag": 4') == 1
-    assert "had begun with 2 queues" in ledgermq("group", "delete", "billing")[1]
+    assert "had consumed 2 queues" in ledgermq("group", "delete", "billing")[1]
     assert "no consumer groups yet" in ledgermq("group", "list")[1]
 
 
@@ -169,7 +169,7 @@ def test_a_shard_that_leaves_messages_is_deleted_by_yes(cluster: DevCluster, led
     ledgermq("produce", "left", input=b"a\n")
     give_up(cluster, "left", "leaving", 1)
     asked = ledgermq("group", "delete", "leaving", status=1)[1]
-    assert "Delete leaving, with 0 messages to come again and 1 dead letter?" in asked
+    assert "Delete consumer group leaving, with 0 messages to be delivered again and 1 dead letter?" in asked
     assert "Deleted consumer group leaving" in ledgermq("group", "delete", "leaving", input=b"y\n")[1]
 
 
@@ -179,10 +179,10 @@ def test_a_shard_that_leaves_messages_is_deleted_by_yes(cluster: DevCluster, led
         (("group", "describe", "nobody"), 1, 'no consumer group "nobody"'),
         (("group", "delete", "nobody"), 1, 'no consumer group "nobody"'),
         (("group", "reset", "nobody", "--to", "earliest"), 1, 'no consumer group "nobody"'),
-        (("group", "reset", "nobody", "--to", "soon"), 2, "neither earliest"),
+        (("group", "reset", "nobody", "--to", "soon"), 2, "is not a start"),
         (("group", "describe", "no spaces"), 1, "is not a valid consumer group name"),
         (("dlq", "list", "no spaces"), 1, "is not a valid consumer group name"),
-        (("consume", "orders", "--group", "g", "--queue", "0"), 2, "exclude each other"),
+        (("consume", "orders", "--group", "g", "--queue", "0"), 2, "either --group or --queue"),
         (("consume", "orders", "--group", "g", "--from", "3"), 2, "earliest, latest or a time"),
         (("consume", "nowhere", "--group", "g"), 1, "nowhere"),
     ],

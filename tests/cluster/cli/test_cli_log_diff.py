@@ -34,7 +34,7 @@ def diff(capsys: pytest.CaptureFixture[str]) -> Diff:
             main(["log", "diff", "--format", "json", *(str(node.path) for node in nodes)])
         lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert isinstance(ended.value.code, int)
-        return ended.value.code, [line for line in lines if line["type"] in ("parting", "prefix", "flaw")]
+        return ended.value.code, [line for line in lines if line["type"] in ("divergence", "prefix", "flaw")]
 
     return run
 
@@ -70,7 +70,7 @@ def test_only_replicas_of_one_shard_are_compared(node: StoppedNode, other: Stopp
     append_batch(log, 29, term=2, commit=30)
     log.close()
     _, (found,) = diff(node, other)
-    assert found["type"] == "parting"
+    assert found["type"] == "divergence"
     other.shard.rename(other.path / "shard-1")
     assert diff(node, other) == (0, [])
 
@@ -83,7 +83,7 @@ def test_a_fork_in_a_tail_is_no_failure(node: StoppedNode, other: StoppedNode, d
         append_batch(log, number, term=2, commit=30)
     log.close()
     status, (divergence,) = diff(node, other)
-    assert (status, divergence["type"], divergence["index"], divergence["committed"]) == (0, "parting", 31, False)
+    assert (status, divergence["type"], divergence["index"], divergence["committed"]) == (0, "divergence", 31, False)
     ours, theirs = divergence["entries"]
     assert (ours["term"], theirs["term"]) == (1, 2)
     assert ours["index"] == theirs["index"] == 31
@@ -111,7 +111,7 @@ def test_three_replicas(node: StoppedNode, other: StoppedNode, tmp_path: Path, d
     log.close()
     status, told = diff(node, other, third)
     assert status == 0
-    assert [(each["index"], each["paths"]) for each in told if each["type"] == "parting"] == [
+    assert [(each["index"], each["paths"]) for each in told if each["type"] == "divergence"] == [
         (21, [str(node.shard), str(third.shard)])
     ]
     assert [(each["path"], each["of"]) for each in told if each["type"] == "prefix"] == [
@@ -148,7 +148,7 @@ def test_for_a_person(node: StoppedNode, other: StoppedNode, capsys: pytest.Capt
         main(["log", "diff", str(node.path), str(other.path)])
     assert ended.value.code == 1
     out = capsys.readouterr().out
-    assert f"{node.shard} and {other.shard} part at entry 31, in what both call committed" in out
+    assert f"{node.shard} and {other.shard} diverge at entry 31, which is committed in both" in out
     assert f"    {other.shard}: term 2, batch" in out
     assert out.splitlines()[-1].startswith("FORKED")
 

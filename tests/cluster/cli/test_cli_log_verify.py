@@ -104,7 +104,7 @@ def test_a_flipped_bit_in_an_entry(node: StoppedNode, verify: Verify, field: str
     assert place(flaws[0]) == ("damage", str(path), position, index, again)
     behind = [flaw for flaw in flaws[1:] if flaw["path"].startswith(str(node.log))]
     # The very last entry is also missing to the mark of the orderly stop.
-    assert (len(behind) == 1 and "stopped in order" in behind[0]["reason"]) if index == 41 else not behind
+    assert (len(behind) == 1 and "the last orderly stop" in behind[0]["reason"]) if index == 41 else not behind
     assert log["entries"] == (41 if field == "chain" else 40)
 
 
@@ -145,11 +145,11 @@ def test_the_last_segment_is_missing(node: StoppedNode, verify: Verify) -> None:
     status, flaws, _ = verify(node.path)
     assert status == 1
     assert flaws[0]["index"] == lost.index
-    assert "stopped in order" in flaws[0]["reason"]
+    assert "the last orderly stop" in flaws[0]["reason"]
     status, flaws, _ = verify(node.killed().path)
     assert status == 1
     assert {flaw["path"] for flaw in flaws} == {str(node.units(0)), str(node.units(1)), str(key_files(node)[1])}
-    assert "messages that the log does not have" in flaws[0]["reason"]
+    assert "the log has no messages for the units" in flaws[0]["reason"]
 
 
 def test_an_old_copy_of_a_segment(node: StoppedNode, tmp_path: Path, verify: Verify) -> None:
@@ -198,7 +198,7 @@ def test_a_shortened_segment(node: StoppedNode, verify: Verify) -> None:
     status, flaws, _ = verify(node.path)
     assert status == 1
     assert place(flaws[0])[:3] == ("damage", str(path), SEGMENT + 1000)
-    assert f"1000 bytes, and segments of this log {SEGMENT}" in flaws[0]["reason"]
+    assert f"1000 bytes, but segments of this log have {SEGMENT}" in flaws[0]["reason"]
 
 
 class TestUnits:
@@ -396,7 +396,7 @@ class TestIndexesElsewhere:
         with pytest.raises(SystemExit) as ended:
             main(["log", "verify", str(node.path)])
         assert ended.value.code == 0
-        assert "name their directory by --index-data" in capsys.readouterr().err
+        assert "give their directory with --index-data" in capsys.readouterr().err
 
     def test_those_of_another_node_are_refused(self, node: StoppedNode, indexes: Path, verify: Verify) -> None:
         (indexes / "indexes.json").write_text('{"format": 1, "cluster": "test", "node": 2}')
@@ -534,6 +534,6 @@ async def test_a_real_node_running_killed_and_stopped(
     with pytest.raises(SystemExit):
         main(["log", "verify", str(fleet.data(1))])
     captured = capsys.readouterr()
-    assert f"a node runs on it (process {os.getpid()})" in captured.err
+    assert f"a node runs here (process {os.getpid()})" in captured.err
     assert ": whole. " in captured.out
     lock.release()

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cluster.cli import main
-from cluster.cli.cluster.command import Row, health_of, rows_of
-from cluster.cli.cluster.log_start import Duration, Moment, Place, Size
+from cluster.cli.cluster.command import ReplicaRow, health_of, rows_of
+from cluster.cli.cluster.log_start import Duration, QueuePlaceType, Size, TimeOrAge
 from ledgermq import NodeStatus, ShardStatus
 
 
@@ -202,7 +202,7 @@ def test_lag_is_counted_from_the_leader_of_the_highest_term() -> None:
     )
     assert [row.node for row in rows] == [1, 2, 3, 4]
     assert [row.lag for row in rows] == [0, 0, 10, None]
-    assert rows[3] == Row(4, "h:4", None, "unreachable", None, None, None, None, None)
+    assert rows[3] == ReplicaRow(4, "h:4", None, "unreachable", None, None, None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_health_of_several_shards() -> None:
     assert "node 1 leads shard 0 in term 3, node 2 leads shard 1 in term 3; 2 of 2 nodes" in led.sentence
     half = health_of(rows_of([of_shards(1, "leader", "candidate"), of_shards(2, "follower", "follower")]))
     assert half.status == "unavailable"
-    assert "nobody leads shard 1" in half.sentence
+    assert "no leader in shard 1" in half.sentence
 
 
 @pytest.mark.parametrize(("text", "ms"), [("90s", 90_000), ("15m", 900_000), ("24h", 86_400_000), ("7d", 604_800_000)])
@@ -253,10 +253,10 @@ def test_sizes(text: str, size: int) -> None:
 
 def test_moments() -> None:
     for text in ("2023-11-14T22:13:20", "2023-11-14T22:13:20Z", "2023-11-14T23:13:20+01:00"):
-        assert Moment().convert(text, None, None) == 1_700_000_000_000
-    ago_ms = time.time_ns() // 1_000_000 - Moment().convert("2h", None, None)
+        assert TimeOrAge().convert(text, None, None) == 1_700_000_000_000
+    ago_ms = time.time_ns() // 1_000_000 - TimeOrAge().convert("2h", None, None)
     assert 2 * 3_600_000 <= ago_ms < 2 * 3_600_000 + 60_000
 
 
 def test_places() -> None:
-    assert Place().convert("orders.new:3:1000", None, None) == ("orders.new", 3, 1000)
+    assert QueuePlaceType().convert("orders.new:3:1000", None, None) == ("orders.new", 3, 1000)

@@ -49,7 +49,7 @@ def test_a_fault_of_its_own_is_no_violation(
     assert run(*cluster.sources) == 2
     said = capsys.readouterr().err
     assert "in broken" in said
-    assert "a fault of its own: ZeroDivisionError('a bug')" in said
+    assert "a bug of its own, so nothing is judged; please report it: ZeroDivisionError('a bug')" in said
 
 
 def test_a_disk_that_cannot_be_written_is_told_in_one_sentence(
@@ -156,8 +156,8 @@ def test_a_cluster_of_the_same_name_with_other_members_is_told(
     other = StoppedCluster.make(tmp_path / "other", 12, incarnation=9)
     assert run(cluster.sources[0], other.sources[1]) == 1
     said = capsys.readouterr().out
-    assert "they part at entry 1" in said
-    assert "these are logs of two clusters" in said
+    assert "they diverge at entry 1" in said
+    assert "so they belong to two clusters" in said
 
 
 def test_without_java_one_sentence_says_what_to_install(

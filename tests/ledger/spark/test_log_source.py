@@ -92,7 +92,7 @@ def test_damage_is_told_with_its_place_or_passed_over(
 @pytest.mark.parametrize(
     ("path", "options", "told"),
     [
-        ("/nowhere", {}, "path.*/nowhere.*is no directory"),
+        ("/nowhere", {}, "path.*/nowhere.*is not a directory"),
         ("/nowhere*", {}, "path.*/nowhere.*no file or directory has this name"),
         ("HERE", {"replica": "9"}, 'replica" is "9".*nodes 1, 2, 3'),
         ("HERE", {"subscribe": "nowhere"}, 'subscribe" names "nowhere"'),

@@ -10,7 +10,7 @@ import pytest
 
 from ledger.spark.validation.spark_engine import SparkEngine
 from ledger.validation.judging.plain_engine import PlainEngine
-from ledger.validation.report.report import Report
+from ledger.validation.report.report import ValidationReport
 from ledger.validation.validate import validate
 from tests.ledger.validation.plants import PLANTS, Planted, check
 from tests.ledger.validation.stopped_cluster import NODES, StoppedCluster
@@ -56,6 +56,6 @@ def test_what_is_too_much_to_be_told_is_counted_by_both_engines(spark: SparkSess
     assert dict(report.counts) == {kind.value: count for kind, count in COUNTS.items()}
 
 
-def verdict_of(report: Report) -> tuple[object, ...]:
+def verdict_of(report: ValidationReport) -> tuple[object, ...]:
     """All that does not depend on who judged, and how the work was cut up."""
     return report.status, report.counts, report.violations, report.shards, report.acknowledged, report.not_judged

@@ -15,7 +15,7 @@ from cluster.local.processes import DevCluster
 from ledger.spark.validation.spark_engine import SparkEngine
 from ledger.validation.judging.plain_engine import PlainEngine
 from ledger.validation.judging.violation import ViolationKind
-from ledger.validation.report.report import NOT_JUDGED, VALID, VIOLATED, Report
+from ledger.validation.report.report import NOT_JUDGED, VALID, VIOLATED, ValidationReport
 from ledger.validation.validate import validate
 from ledgermq import AsyncAdmin, AsyncProducer
 from tests.cluster.ports import free_base_port
@@ -82,7 +82,7 @@ def urls(cluster: DevCluster) -> list[str]:
     return [f"http://{state.http}" for state in cluster.status()]
 
 
-def assert_valid(report: Report, *, indexes: bool) -> None:
+def assert_valid(report: ValidationReport, *, indexes: bool) -> None:
     assert report.not_judged == ()
     assert report.violations == ()
     assert report.status == VALID

@@ -11,7 +11,7 @@ from ledger.validation.judging.bound import MAX_TOLD, Bound
 from ledger.validation.judging.plain_engine import PlainEngine
 from ledger.validation.judging.violation import ViolationKind
 from ledger.validation.replica_check import Checked, check_replica
-from ledger.validation.report.report import SHOWN, VIOLATED, Report
+from ledger.validation.report.report import SHOWN, VIOLATED, ValidationReport
 from ledger.validation.report.summary import as_text
 from ledger.validation.sources.place import places_of
 from ledger.validation.validate import validate
@@ -20,12 +20,12 @@ from tests.ledger.validation.wrong_everywhere import COUNTS, UNITS, write_wrong_
 
 
 @pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def judged(tmp_path_factory: pytest.TempPathFactory) -> ValidationReport:
     source, history = write_wrong_log(tmp_path_factory.mktemp("wrong"))
     return validate([source], PlainEngine(), histories=[history])
 
 
-def test_all_are_counted_and_the_first_ones_of_each_kind_told(judged: Report) -> None:
+def test_all_are_counted_and_the_first_ones_of_each_kind_told(judged: ValidationReport) -> None:
     assert judged.status == VIOLATED
     assert dict(judged.counts) == {kind.value: count for kind, count in COUNTS.items()}
     assert judged.written == UNITS + MAX_TOLD * (len(COUNTS) - 1)
@@ -35,7 +35,7 @@ def test_all_are_counted_and_the_first_ones_of_each_kind_told(judged: Report) ->
     assert missing == list(range(SHOWN))
 
 
-def test_text_and_json_say_how_many_there_are(judged: Report) -> None:
+def test_text_and_json_say_how_many_there_are(judged: ValidationReport) -> None:
     total = sum(COUNTS.values())
     said = as_text(judged)
     assert f"... and {total - 20:,} violations more, {total - judged.written:,} of which are only counted" in said
@@ -45,7 +45,7 @@ def test_text_and_json_say_how_many_there_are(judged: Report) -> None:
     assert fields["counts"] == dict(judged.counts)
 
 
-def test_the_page_says_how_many_there_are(judged: Report, tmp_path: Path) -> None:
+def test_the_page_says_how_many_there_are(judged: ValidationReport, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
     from ledger.validation.report.page import write_page
@@ -63,7 +63,7 @@ def test_the_check_of_one_replica_tells_the_first_ones_and_how_many_more_there_a
     flaws = list(check_replica(place, checked))
     counted = [flaw for flaw in flaws if "only counted" in flaw.reason]
     more = COUNTS[ViolationKind.DAMAGED_BATCH] - MAX_TOLD
-    assert [flaw.reason.split(" are ")[0] for flaw in counted] == [f"{more:,} more of the kind 'damaged batch'"]
+    assert [flaw.reason.split(" are ")[0] for flaw in counted] == [f"{more:,} more faults of the kind 'damaged batch'"]
     assert len(flaws) == MAX_TOLD + UNITS + 1
     assert checked.kinds == {FlawKind.DAMAGE}
 

@@ -19,7 +19,7 @@ from ledger.validation.judging.violation import Violation, ViolationKind
 from ledger.validation.report.marks import marks_of, without_place
 from ledger.validation.report.page import PICTURES, ROWS, write_page
 from ledger.validation.report.plots import REPLICAS_DRAWN, draw, names_of
-from ledger.validation.report.report import COURSE_POINTS, Report
+from ledger.validation.report.report import COURSE_POINTS, ValidationReport
 from ledger.validation.validate import validate
 from tests.ledger.validation.plants import PLANTS
 from tests.ledger.validation.stopped_cluster import StoppedCluster
@@ -30,13 +30,13 @@ def cluster(tmp_path: Path) -> StoppedCluster:
     return StoppedCluster.make(tmp_path)
 
 
-def judged(cluster: StoppedCluster, *plants: str) -> Report:
+def judged(cluster: StoppedCluster, *plants: str) -> ValidationReport:
     for name in plants:
         PLANTS[name](cluster)
     return validate(cluster.sources, PlainEngine(), span_bytes=1024)
 
 
-def page_of(report: Report, path: Path) -> str:
+def page_of(report: ValidationReport, path: Path) -> str:
     return write_page(report, path).read_text(encoding="utf-8")
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ledger.validation.judging.plain_engine import PlainEngine
-from ledger.validation.report.report import NOT_JUDGED, Report
+from ledger.validation.report.report import NOT_JUDGED, ValidationReport
 from ledger.validation.sources import sources
 from ledger.validation.sources.access import HttpAccess, SourceError
 from ledger.validation.sources.replica import Segment
@@ -29,7 +29,7 @@ def cluster(tmp_path: Path) -> StoppedCluster:
     return StoppedCluster.make(tmp_path)
 
 
-def validate_while(sources: list[str], happens: Callable[[], object], *, after: int | None = None) -> Report:
+def validate_while(sources: list[str], happens: Callable[[], object], *, after: int | None = None) -> ValidationReport:
     """`happens` comes after so many spans; after all, if None."""
     sizes: list[int] = []
 
@@ -91,7 +91,7 @@ def test_a_shard_of_another_cluster_among_the_shards_of_a_node_is_told(cluster: 
     report = validate(cluster.sources, PlainEngine())
     assert report.status == NOT_JUDGED
     (why,) = report.not_judged
-    assert "shard 1 is of cluster 'another', and the node of cluster 'test'" in why
+    assert "shard 1 belongs to cluster 'another', and the node to cluster 'test'" in why
     assert cluster.sources[0] in why
 
 

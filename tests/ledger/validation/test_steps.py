@@ -14,8 +14,8 @@ from ledger.state.sequence import REMEMBERED_BATCHES, Accept
 from ledger.v1 import command_pb2
 from ledger.validation.judging.plain_engine import PlainEngine
 from ledger.validation.replay.replay import Replayed
-from ledger.validation.replay.steps import BatchesApplied
 from ledger.validation.sources.sources import open_sources
+from ledger.validation.spans.steps import BatchesApplied
 from ledger.validation.validate import plan_of
 from store import Draft, Header, Kind
 from tests.ledger.validation.stopped_cluster import TIME_MS, Writer

@@ -1,10 +1,10 @@
-"""A block: some bytes of one segment in memory, as numpy and the CRC library want them.
+"""A block: bytes of one segment in memory, as arrays for numpy and for the CRC library.
 
     segment   |..........| begin ......... end |...........|
     words                  u64, u64, ...                          entries begin at multiples of 8
 
-An entry that begins in a block may end behind it; `reach` fetches what is missing, up to the largest entry that there
-may be, so that the memory a reader needs does not depend on the size of a segment.
+An entry that begins in a block may end after it. `reach` then reads the missing bytes, up to the size of the largest
+entry. Therefore the memory of a reader does not depend on the size of a segment.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from store.log.log_files import SegmentFile
 from store.log.segment_view import SegmentView
 
 Words = npt.NDArray[np.uint64]
+# How many bytes after the end are read at once. Most entries that cross the end need no more.
 _AHEAD = 128 << 10
-"""Read behind the end together with the rest: most entries that cross it end there."""
+# How many words are searched at once for the start of an entry.
 _SEARCHED = 32 << 10
-"""Words that are looked at together for the beginning of an entry."""
 
 
-class Block:
-    """Bytes [begin, end) of a log, and some behind. Positions are those of the log."""
+class SpanBlock:
+    """Bytes [begin, end) of a log, and some bytes after them. Positions are positions in the log."""
 
     def __init__(self, access: Access, segment: Segment, begin: int, end: int, largest: int, data: bytes) -> None:
         self._access = access
         self.largest = largest
         self.segment = segment
         self.begin = begin
+        # The entries of this block begin before this position.
         self.end = end
-        """Behind it, no entry of this block begins."""
         self._set(data)
 
     @staticmethod
-    def read(access: Access, segment: Segment, begin: int, end: int, largest: int) -> Block:
-        """`largest`: of an entry, in bytes. Raises SourceError, SegmentGoneError."""
+    def read(access: Access, segment: Segment, begin: int, end: int, largest: int) -> SpanBlock:
+        """Read a block. `largest`: size of the largest entry, in bytes. Raises SourceError or SegmentGoneError."""
         upto = min(end + _AHEAD, segment.base + segment.length)
         data = access.read(segment, begin, upto)
-        return Block(access, segment, begin, min(end, begin + len(data)), largest, data)
+        return SpanBlock(access, segment, begin, min(end, begin + len(data)), largest, data)
 
     def _set(self, data: bytes) -> None:
         self.data = data
@@ -56,11 +56,11 @@ class Block:
 
     @property
     def reached(self) -> int:
-        """Behind the last byte that is here."""
+        """The position after the last byte in memory."""
         return self.begin + len(self.data)
 
     def reach(self, position: int) -> bool:
-        """Fetches the bytes up to `position`, where they are not here; whether the segment has so many."""
+        """Read the bytes up to `position` if they are not in memory. Return False if the segment ends before."""
         if position > self.segment.base + self.segment.length:
             return False
         if position > self.reached:
@@ -68,19 +68,21 @@ class Block:
         return position <= self.reached
 
     def whole(self, position: int) -> Header:
-        """The entry there, if it is whole and says that it stands there. Raises EntryFlawError."""
+        """Return the header of the whole entry at `position`. Raises EntryFlawError if there is none."""
         at = position - self.begin
         if at + HEADER_SIZE > len(self.data):
             self.reach(position + HEADER_SIZE)
         header = parse(self.view, at)
         if header.size > self.largest:
-            raise EntryFlawError(f"size {header.size} is more than the largest entry of this shard may have")
+            raise EntryFlawError(
+                f"size {header.size} is larger than entries of this shard may be ({self.largest} bytes)"
+            )
         self.reach(position + padded(header.size))
         place = SegmentFile(Path(self.segment.path), self.begin)
         return SegmentView(place, self.view, self.cells).whole(at)
 
     def next_whole(self, position: int) -> Header | None:
-        """The first such entry that begins at `position` or behind, in this block; None where there is none."""
+        """Return the first whole entry that begins at `position` or later in this block, or None."""
         at = -(-(position - self.begin) // ALIGNMENT)
         last = -(-(self.end - self.begin) // ALIGNMENT)
         for word in self._magics(at, last):
@@ -94,20 +96,20 @@ class Block:
         return None
 
     def _magics(self, at: int, last: int) -> Iterator[int]:
-        """The words in [at, last) that begin as an entry does."""
+        """Yield the numbers of words in [at, last) that begin like an entry."""
         begins = self.words.view("<u4")[::2]
         for first in range(at, last, _SEARCHED):
             found = np.flatnonzero(begins[first : min(first + _SEARCHED, last)] == MAGIC)
             yield from (found + first).tolist()
 
     def blank_from(self, position: int) -> tuple[int, int] | None:
-        """First and last position of a byte in [position, end) that is not zero; None where all are zero."""
+        """Return the first and the last position in [position, end) of a byte that is not zero, or None."""
         found = written_in(self.view[position - self.begin : self.end - self.begin])
         return (position + found[0], position + found[1]) if found is not None else None
 
 
 def written_in(data: bytes | memoryview) -> tuple[int, int] | None:
-    """The places of the first and last byte that is not zero; None where all are. Zeros cost next to nothing."""
+    """Return the places of the first and the last byte that is not zero, or None if all are zero."""
     words = np.frombuffer(data, "<u8", len(data) // ALIGNMENT)
     if not np.count_nonzero(words) and not any(data[len(words) * ALIGNMENT :]):
         return None

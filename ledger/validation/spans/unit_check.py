@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ledger.validation.replay.batches import Facts, tag_hashes
-from ledger.validation.replay.block import Block
-from ledger.validation.replay.continuity import Continuity
 from ledger.validation.sources.access import read_part
+from ledger.validation.spans.batches import Facts, tag_hashes
+from ledger.validation.spans.block import SpanBlock
+from ledger.validation.spans.continuity import Continuity
 from store.disk.numbered import name_of
 from store.index.consume_queue import UNIT, UNIT_BYTES, UNITS_PER_FILE
 
@@ -31,13 +31,13 @@ class WrongUnits:
     topic_id: int
     queue: int
     offset: int
+    # Of the entry that the first one is of.
     index: int
-    """Of the entry that the first one is of."""
     path: str
     position: int
     end: int
+    # Of the entry that the last one is of.
     last_index: int
-    """Of the entry that the last one is of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,12 @@ class UnitCheck:
 
     def __init__(self, indexes: str) -> None:
         self._directory = Path(indexes) / "queues"
+        # How many units were there and right.
         self.right = 0
-        """How many units were there and right."""
         self.wrong: list[WrongUnits] = []
         self.absent: list[AbsentUnits] = []
 
-    def compare(self, block: Block, facts: Facts, continuity: Continuity) -> None:
+    def compare(self, block: SpanBlock, facts: Facts, continuity: Continuity) -> None:
         if not len(facts):
             return
         tags = tag_hashes(block, facts)

@@ -13,12 +13,13 @@ import numpy.typing as npt
 from ledger.batch import HEADER_BYTES
 from ledger.batch.header import KEYS, MAGIC, ROW, TAGS, VERSION
 from ledger.validation.judging.violation import ViolationKind
-from ledger.validation.replay.block import Block
-from ledger.validation.replay.entries import Entries
-from ledger.validation.replay.pieces import Break
+from ledger.validation.spans.block import SpanBlock
+from ledger.validation.spans.entries import Entries
+from ledger.validation.spans.pieces import Break
 from store import Kind
 from store.log.entry import ALIGNMENT, HEADER_SIZE, padded
 
+# What is known of a batch in the log, without its messages. `at`: where its entry begins in its block.
 FACT = np.dtype(
     [
         ("index", "<u8"), ("term", "<u8"), ("position", "<u8"), ("append_time_ms", "<i8"), ("base_offset", "<i8"),
@@ -26,14 +27,13 @@ FACT = np.dtype(
         ("epoch", "<u4"), ("size", "<u4"), ("columns", "<u4"), ("codec", "<u4"), ("at", "<i8"),
     ]
 )  # fmt: skip
-"""What is known of a batch in the log, without its messages. `at`: where its entry begins in its block."""
 Facts = npt.NDArray[np.void]
 _FROM_ENTRY = ("index", "term", "position", "append_time_ms", "base_offset", "topic_id", "queue", "count", "size")
 _FROM_BATCH = ("producer_id", "first_sequence", "epoch", "columns", "codec")
 _WORDS = HEADER_BYTES // ALIGNMENT
 
 
-def batches_of(block: Block, entries: Entries) -> tuple[Facts, list[Break]]:
+def batches_of(block: SpanBlock, entries: Entries) -> tuple[Facts, list[Break]]:
     """Those that are batches, and what is wrong with those that ought to be."""
     is_batch = entries.rows["kind"] == Kind.BATCH
     large = entries.rows["size"] >= HEADER_SIZE + HEADER_BYTES
@@ -86,23 +86,23 @@ def _reason(said: np.void, entry: np.void, crc: int) -> str:
 class Hashes:
     """One hash for each message of some batches, in the order of both."""
 
+    # Which of the batches each message is in.
     of: npt.NDArray[np.int64]
-    """Which of the batches each message is in."""
     values: npt.NDArray[np.uint64]
 
 
-def tag_hashes(block: Block, facts: Facts) -> Hashes:
+def tag_hashes(block: SpanBlock, facts: Facts) -> Hashes:
     """0 where a message has no tag."""
     return _hashes(block, facts, (facts["columns"] & TAGS) != 0, np.zeros(len(facts), np.int64))
 
 
-def key_hashes(block: Block, facts: Facts) -> Hashes:
+def key_hashes(block: SpanBlock, facts: Facts) -> Hashes:
     """0 where a message has no key; they lie behind those of the tags."""
     behind = np.where((facts["columns"] & TAGS) != 0, facts["count"].astype(np.int64), 0)
     return _hashes(block, facts, (facts["columns"] & KEYS) != 0, behind)
 
 
-def _hashes(block: Block, facts: Facts, there: npt.NDArray[np.bool_], behind: npt.NDArray[np.int64]) -> Hashes:
+def _hashes(block: SpanBlock, facts: Facts, there: npt.NDArray[np.bool_], behind: npt.NDArray[np.int64]) -> Hashes:
     counts = facts["count"].astype(np.int64)
     of = np.repeat(np.arange(len(facts)), counts)
     if not there.any():
@@ -114,7 +114,7 @@ def _hashes(block: Block, facts: Facts, there: npt.NDArray[np.bool_], behind: np
     return Hashes(of, np.where(inside, block.words[np.where(inside, places, 0)], 0))
 
 
-def body_of(block: Block, fact: np.void) -> bytes:
+def body_of(block: SpanBlock, fact: np.void) -> bytes:
     """The bytes of the batch itself."""
     at, size = int(fact["at"]), int(fact["size"])
     assert padded(size) <= len(block.data) - at

@@ -21,37 +21,37 @@ import numpy.typing as npt
 import xxhash
 
 from ledger.batch import HEADER_BYTES as BATCH_BYTES
-from ledger.validation.replay.block import Block
+from ledger.validation.spans.block import SpanBlock
 from store import Header, Kind
 from store.log.entry import ALIGNMENT, HEADER_SIZE, MAGIC, ROW, VERSION
 
+# Of `store.log.entry.ROW`.
 Rows = npt.NDArray[np.void]
-"""Of `store.log.entry.ROW`."""
 U64 = npt.NDArray[np.uint64]
 
+# Entries that are found before any of them is judged.
 _AT_ONCE = 4096
-"""Entries that are found before any of them is judged."""
+# Bytes from which on a view costs less than a copy.
 _LARGE = 4096
-"""Bytes from which on a view costs less than a copy."""
 _CHECKED = HEADER_SIZE - 8  # bytes of a header that its CRC covers
 _BATCH_CHECKED = 8  # bytes of a batch before those that its CRC covers
 _BEGIN = struct.Struct("<I4xI")
 _KINDS = max(Kind)
+# By size modulo 8: which bits of an entry's last word are padding.
 _PADDING = np.array([0, *(((1 << 64) - 1) << (8 * rest) & ((1 << 64) - 1) for rest in range(1, 8))], np.uint64)
-"""By size modulo 8: which bits of an entry's last word are padding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
     """Whole entries that lie one right behind the other; all columns have the same length."""
 
+    # Where each begins in the block.
     at: npt.NDArray[np.int64]
-    """Where each begins in the block."""
     rows: Rows
+    # xxh3-64 of the bodies.
     digests: U64
-    """xxh3-64 of the bodies."""
+    # What the CRC of the body must be if it is a batch.
     batch_crcs: npt.NDArray[np.uint32]
-    """What the CRC of the body must be if it is a batch."""
 
     def __len__(self) -> int:
         return len(self.at)
@@ -74,7 +74,7 @@ class Entries:
         )
 
 
-def entries_from(block: Block, position: int) -> tuple[Entries, int]:
+def entries_from(block: SpanBlock, position: int) -> tuple[Entries, int]:
     """The whole entries from `position` on that begin in the block, up to the first place where none lies; and that
     place, which is where the last one ends."""
     parts: list[Entries] = []
@@ -96,7 +96,7 @@ def _none() -> Entries:
     return Entries(np.empty(0, np.int64), np.empty(0, ROW), np.empty(0, np.uint64), np.empty(0, np.uint32))
 
 
-def _sizes_from(block: Block, position: int) -> tuple[list[int], list[int], int]:
+def _sizes_from(block: SpanBlock, position: int) -> tuple[list[int], list[int], int]:
     """Of up to so many entries as are looked at together: where each begins in the block, what it says of its size;
     and where the last one ends."""
     ats: list[int] = []
@@ -120,7 +120,7 @@ def _sizes_from(block: Block, position: int) -> tuple[list[int], list[int], int]
     return ats, sizes, begin + at
 
 
-def _judged(block: Block, ats: list[int], sizes: list[int]) -> Entries:
+def _judged(block: SpanBlock, ats: list[int], sizes: list[int]) -> Entries:
     """Those of them before the first one that is not whole, or does not say that it stands there."""
     crcs, digests, batch_crcs = _hashed(block, ats, sizes)
     at = np.array(ats, np.int64)
@@ -141,7 +141,7 @@ def _judged(block: Block, ats: list[int], sizes: list[int]) -> Entries:
     )
 
 
-def _hashed(block: Block, ats: list[int], sizes: list[int]) -> tuple[list[int], list[int], list[int]]:
+def _hashed(block: SpanBlock, ats: list[int], sizes: list[int]) -> tuple[list[int], list[int], list[int]]:
     """The CRC that each entry must have, the digest of its body, and the CRC of that as a batch. This loop is most of
     what reading costs: small bodies are copied, since that is quicker than to make a view of them."""
     data, cells = block.data, block.cells

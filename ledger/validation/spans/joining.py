@@ -1,11 +1,11 @@
-"""How the spans of one replica join: the log from its start to its end, out of what each span says by itself.
+"""Joins the spans of one replica to a log, from its start to its end.
 
     span 0   | run 1..57 |                      span 1   | run 58..99 | blank       segment 2: span 2 | run 100.. |
                         the entry 57 ends in span 1 ^    ^ does 58 follow 57?       ^ is this where 100 belongs?
 
-Within a run everything is judged; so here a log is a few pieces, each judged by the one before, with the same rule as
-entries are. What a blank means is known only here: a blank word ends a log, unless something shows that there was
-more. And what a killed write may leave behind the end is told, and is no violation.
+Span readers have checked the entries within a run. Joining checks that each run continues the run before, with the same
+rule. Joining also decides what a blank word means. A blank word ends the log, unless something shows that entries
+follow. Bytes that a killed write leaves after the end are reported as torn, and are not a violation.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ledger.validation.judging.violation import ViolationKind
-from ledger.validation.replay.pieces import Break, Gap, GapKind, Run, break_between
-from ledger.validation.replay.span_reader import SpanFacts
 from ledger.validation.sources.replica import LogReplica, Segment
+from ledger.validation.spans.pieces import Break, EntryGap, EntryRun, GapKind, break_between
+from ledger.validation.spans.span_reader import SpanFacts
 from store import Tail
 from store.disk.numbered import name_of
 from store.log.entry import chained
 from store.log.grid import Grid
 
-Look = Callable[[int, int, int], Gap]
-"""(which segment, position, end): what lies there, where no whole entry does, as far as `end`. Reads it."""
+# Called with the number of a segment, a position and an end; reads these bytes and returns the gap at the position.
+Look = Callable[[int, int, int], EntryGap]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Something that is wrong with a log, or was left behind its end."""
+class LogFinding:
+    """Something that is wrong in a log, or torn bytes after its end."""
 
     kind: ViolationKind
     reason: str
@@ -41,31 +41,31 @@ class Place:
 
 @dataclass(slots=True)
 class JoinedLog:
-    """One replica's log, as its spans show it."""
+    """The log of one replica, as its spans show it."""
 
     replica: LogReplica
     first_index: int | None = None
+    # The last entry; if the log has none, the entry before the log start.
     last: Tail | None = None
-    """Of the last entry; what the first one would follow where there is none."""
+    # The position at which the log ends. Later runs do not belong to the log.
     end: int = 0
-    """Where the log ends. Runs from there on are no part of it."""
+    # The largest commit that an entry mentions.
     known_commit: int = 0
-    """The largest commit that its entries mention."""
     entries: int = 0
     messages: int = 0
+    # Whether the whole log could be read.
     is_read: bool = True
-    """Whether all of it could be read."""
-    wrong: list[Place] = field(default_factory=list)
-    torn: list[Place] = field(default_factory=list)
-    """Behind its end, and such as a killed write leaves there; or in the changing end of a node that runs."""
+    wrong: list[LogFinding] = field(default_factory=list)
+    # Torn bytes after the end, as a killed write leaves them, or bytes in the changing end of a running node.
+    torn: list[LogFinding] = field(default_factory=list)
+    # Spans whose first entry was found within another entry: the number of the span, and where it really begins.
     misled: list[tuple[int, int]] = field(default_factory=list)
-    """Numbers of spans whose first entry was searched for, and found within another one; and where it really begins."""
+    # Positions of entries that the span calls broken in their chain, and that go on from the right one: the entry
+    # before, which begins the span, says a wrong chain.
     excused: list[int] = field(default_factory=list)
-    """Positions of entries that the span calls broken in their chain, and that go on from the right one: the entry
-    before, which begins the span, says a wrong chain."""
     terms: list[tuple[int, int]] = field(default_factory=list)
+    # Index and position of the first and the last entry of each run.
     course: list[tuple[int, int]] = field(default_factory=list)
-    """(index, position) of the first and the last entry of each run."""
 
     @property
     def last_index(self) -> int:
@@ -73,41 +73,41 @@ class JoinedLog:
 
 
 def join(replica: LogReplica, spans: Iterable[SpanFacts], look: Look) -> JoinedLog:
-    """`spans`: all of the replica's that could be read, in any order."""
+    """Return the log of a replica. `spans` are all its spans that could be read, in any order."""
     ordered = sorted(spans, key=lambda facts: facts.span.begin)
     last_begun = max(map(_begun, ordered), default=-1)
-    joining = Joining(replica, lambda: last_begun, look)
+    joining = SpanJoiner(replica, lambda: last_begun, look)
     for facts in ordered:
         joining.take(facts)
     return joining.finish()
 
 
-class Joining:
+class SpanJoiner:
     """Takes the spans of one replica in the order of their positions."""
 
     def __init__(self, replica: LogReplica, last_begun: Callable[[], int], look: Look) -> None:
-        """`last_begun`: tells the base of the last segment that begins with an entry; -1 where none does."""
+        """`last_begun` returns the first position of the last segment that begins with an entry; -1: there is none."""
         self._replica = replica
         self._last_begun = last_begun
         self._look = look
         self._grid = Grid(replica.segment_bytes)
         self._tail = replica.start
         self._due_chain: int | None = None
+        # Entries are missing between the tail and the next one.
         self._lost = False
-        """Entries are missing between the tail and the next one."""
-        self._gap: Gap | None = None
-        """That is open: the next entry closes it."""
+        # The gap after the last run, if the next entry is not known yet.
+        self._gap: EntryGap | None = None
         self._segment = -1
+        # The end of the log was found: later entries do not belong to it.
         self.has_ended = False
-        """What comes now was left behind the end."""
+        # The span before could not be read.
         self._is_blind = False
-        """The span before could not be read."""
         known = replica.start.index if replica.start is not None else 0
         self.log = JoinedLog(replica, last=replica.start, end=replica.begin, known_commit=known)
 
     @property
     def due(self) -> int | None:
-        """Where the next entry begins, if it lies right behind the last one; None where that is not known."""
+        """The position at which the next entry must begin; None: it is not known."""
         return self.log.end if self._gap is None else None
 
     # -- the next span
@@ -123,7 +123,7 @@ class Joining:
             self._lead(facts)
         self._is_blind = False
         for piece in facts.pieces:
-            if isinstance(piece, Gap):
+            if isinstance(piece, EntryGap):
                 self._open(piece)
             else:
                 self._run(piece, facts)
@@ -139,7 +139,7 @@ class Joining:
         return log
 
     def _pass_over(self, facts: SpanFacts) -> None:
-        """Nothing is known of it: whatever comes next may follow."""
+        """Skip a span that could not be read. Any entry may follow it."""
         self._segment, self._tail, self._due_chain, self._gap = facts.span.segment, None, None, None
         self.log.is_read = False
         self._is_blind = True
@@ -158,7 +158,7 @@ class Joining:
             self._check_length(self._replica.segments[number], is_last=False)
 
     def _leave_segment(self) -> None:
-        """Damage does not reach into the next segment: there an entry begins where the segment does."""
+        """End the current segment. The next segment begins with an entry, so damage does not continue there."""
         gap, self._gap = self._gap, None
         if gap is None:
             pass
@@ -175,8 +175,8 @@ class Joining:
         due = self._replica.segment_bytes
         if segment.length == due or self._replica.is_running:
             return
-        reason = f"the file has {segment.length} bytes, and segments of this log {due}"
-        place = Place(
+        reason = f"the file has {segment.length} bytes, but segments of this log have {due}"
+        place = LogFinding(
             ViolationKind.DAMAGED_ENTRY, reason, segment.base + min(segment.length, due), None, path=segment.path
         )
         gap = self._gap
@@ -188,44 +188,43 @@ class Joining:
             self._wrong(place)
 
     def _next_base(self, begin: int) -> int:
-        """Where the log goes on if it begins behind the last entry of a segment, which need not be kept; whether it
-        does, the index there says."""
+        """Return the position at which the next segment begins, if the log starts after the last entry of a segment."""
         return self._grid.base(begin) + self._replica.segment_bytes if begin % self._replica.segment_bytes else begin
 
-    def _missing_segments(self, due: int, base: int) -> Place:
+    def _missing_segments(self, due: int, base: int) -> LogFinding:
         step = self._replica.segment_bytes
         reason = f"the segments from {due} to {base} are missing"
         if due % step or base % step:
-            reason = f"segments of {step} bytes do not begin at {base}: had they another size?"
+            reason = f"segments of {step} bytes do not begin at {base}: perhaps the log has another segment size"
         path = self._replica.segments[0].path.rpartition("/")[0] + "/" + name_of(due)
-        return Place(ViolationKind.MISSING_SEGMENT, reason, due, self._due_index, base, path=path)
+        return LogFinding(ViolationKind.MISSING_SEGMENT, reason, due, self._due_index, base, path=path)
 
     def _lead(self, facts: SpanFacts) -> None:
-        """What lies before the span's first entry, which had to be searched for."""
+        """Check the bytes before the first entry of a span, if that entry was searched for."""
         begin, first = facts.span.begin, facts.pieces[0] if facts.pieces else None
-        found = first.first.position if isinstance(first, Run) else facts.span.end
+        found = first.first.position if isinstance(first, EntryRun) else facts.span.end
         if self._gap is not None:
             if self._gap.kind is GapKind.BLANK and facts.lead is not None and self._gap.junk is None:
                 gap = self._gap
-                self._gap = Gap(gap.kind, gap.position, gap.reason, max(facts.lead[0], gap.position))
+                self._gap = EntryGap(gap.kind, gap.position, gap.reason, max(facts.lead[0], gap.position))
             return
         due = self._due_position(facts)
-        if isinstance(first, Run) and found < due:
+        if isinstance(first, EntryRun) and found < due:
             self.log.misled.append((facts.span.number, due))
         elif due < found and due < facts.span.end:
             self._open(self._look(facts.span.segment, max(due, begin), facts.span.end))
 
     def _due_position(self, facts: SpanFacts) -> int:
-        """Where the next entry of this segment begins, or the blank."""
+        """Return the position of the next entry or of the blank space in this segment."""
         base = self._replica.segments[facts.span.segment].base
         return max(base, self.log.end)
 
     # -- pieces
 
-    def _open(self, gap: Gap) -> None:
+    def _open(self, gap: EntryGap) -> None:
         self._gap = gap
 
-    def _run(self, run: Run, facts: SpanFacts) -> None:
+    def _run(self, run: EntryRun, facts: SpanFacts) -> None:
         if self._gap is not None:
             self._close(self._gap, run)
             self._gap = None
@@ -249,8 +248,8 @@ class Joining:
         log.course += [(header.index, header.position) for header in (run.first, run.last)]
         log.terms += [each for each in facts.terms if run.first.index <= each[1] <= run.last.index]
 
-    def _judge(self, run: Run, tail: Tail) -> tuple[Break | None, int | None]:
-        """What is wrong where the run begins, and the chain that its first entry ought to have, if another one."""
+    def _judge(self, run: EntryRun, tail: Tail) -> tuple[Break | None, int | None]:
+        """Return what is wrong at the start of a run, and the right chain of its first entry if it has a wrong one."""
         header = run.first
         if not self._lost:
             return break_between(tail, header, self._grid, self._due_chain)
@@ -262,55 +261,55 @@ class Joining:
             return Break(ViolationKind.TERM_FALLS, reason, *place), None
         return None, None
 
-    def _close(self, gap: Gap, run: Run) -> None:
-        """An entry follows."""
+    def _close(self, gap: EntryGap, run: EntryRun) -> None:
+        """Judge a gap that is followed by a run."""
         if gap.kind is GapKind.BLANK:
             self._close_blank(gap, run)
         else:
             self._wrong(self._damage(gap, run))
             self._lost = True
 
-    def _close_blank(self, gap: Gap, run: Run) -> None:
+    def _close_blank(self, gap: EntryGap, run: EntryRun) -> None:
         path = self._path_of(gap.position)
         due = self._due_index
-        reason = f"entries {run.first.index} to {run.last.index} lie behind a blank word"
-        place = Place(ViolationKind.DAMAGED_ENTRY, reason, gap.position, due, run.first.position, None, path)
+        reason = f"entries {run.first.index} to {run.last.index} follow a blank word"
+        place = LogFinding(ViolationKind.DAMAGED_ENTRY, reason, gap.position, due, run.first.position, None, path)
         says_more = due is not None and run.commit >= due
         if due is not None and not says_more and not self._goes_on_behind(gap.position):
             self.log.torn.append(place)
             self.has_ended = True
             return
         if says_more:
-            reason += f", and say that entry {run.commit} was committed"
-        self._wrong(Place(ViolationKind.DAMAGED_ENTRY, reason, gap.position, due, run.first.position, None, path))
+            reason += f", and they say that entry {run.commit} is committed"
+        self._wrong(LogFinding(ViolationKind.DAMAGED_ENTRY, reason, gap.position, due, run.first.position, None, path))
         self._lost = True
 
     def _goes_on_behind(self, position: int) -> bool:
         return self._replica.clean is not None or self._last_begun() > self._grid.base(position)
 
-    def _close_last(self, gap: Gap) -> None:
-        """Nothing follows any more."""
+    def _close_last(self, gap: EntryGap) -> None:
+        """Judge a gap at the end of the log."""
         if gap.kind is not GapKind.BLANK:
             self._wrong(self._damage(gap, None))
         elif gap.junk is not None and not self.has_ended:
             self._tell_junk(gap, gap.junk)
 
-    def _tell_junk(self, gap: Gap, junk: int) -> None:
-        """Bytes behind the last entry of a segment."""
-        reason = "bytes lie behind the last entry, where all should be blank"
-        place = Place(ViolationKind.NOT_BLANK, reason, junk, self._due_index, path=self._path_of(gap.position))
+    def _tell_junk(self, gap: EntryGap, junk: int) -> None:
+        """Report bytes after the last entry of a segment that are not zero."""
+        reason = "there are bytes after the last entry, where the segment must be blank"
+        place = LogFinding(ViolationKind.NOT_BLANK, reason, junk, self._due_index, path=self._path_of(gap.position))
         if self._goes_on_behind(gap.position):
             self._wrong(place)
         else:
             self.log.torn.append(place)
 
-    def _damage(self, gap: Gap, run: Run | None) -> Place:
+    def _damage(self, gap: EntryGap, run: EntryRun | None) -> LogFinding:
         kind = ViolationKind.UNKNOWN_ENTRY if gap.kind is GapKind.UNKNOWN else ViolationKind.DAMAGED_ENTRY
         due, path = self._due_index, self._path_of(gap.position)
         if run is None:
-            return Place(kind, gap.reason, gap.position, due, path=path)
+            return LogFinding(kind, gap.reason, gap.position, due, path=path)
         last = run.first.index - 1 if due is not None and run.first.index > due else None
-        return Place(kind, gap.reason, gap.position, due, run.first.position, last, path)
+        return LogFinding(kind, gap.reason, gap.position, due, run.first.position, last, path)
 
     def _compare_clean(self) -> None:
         clean, tail = self._replica.clean, self._tail
@@ -318,18 +317,18 @@ class Joining:
             return
         if (tail.index, tail.end, tail.chain) == (clean.last_index, clean.end, clean.chain):
             return
-        stopped = f"when the node was stopped in order, its log ended with entry {clean.last_index} at {clean.end}"
-        found = f"now with entry {tail.index} at {tail.end}"
+        stopped = f"at the last orderly stop the log ended with entry {clean.last_index} at {clean.end}"
+        found = f"now it ends with entry {tail.index} at {tail.end}"
         if (tail.index, tail.end) == (clean.last_index, clean.end):
-            found = "its last entry is another one now"
+            found = "now its last entry is a different one"
         first, index = min(tail.end, clean.end), min(tail.index, clean.last_index) + 1
         reason = f"{stopped}, {found}"
-        self._wrong(Place(ViolationKind.LOG_CUT, reason, first, index, path=self._path_of(max(0, first - 1))))
+        self._wrong(LogFinding(ViolationKind.LOG_CUT, reason, first, index, path=self._path_of(max(0, first - 1))))
 
     # -- what is said of it
 
-    def _wrong(self, place: Place) -> None:
-        """Of a running replica, what lies where bytes may still be replaced is told, and no violation."""
+    def _wrong(self, place: LogFinding) -> None:
+        """Report a fault. In the changing end of a running replica it is not a violation."""
         if self._replica.is_running and place.position >= self._replica.settled:
             self.log.torn.append(place)
         else:
@@ -345,11 +344,11 @@ class Joining:
 
 
 def _begun(facts: SpanFacts) -> int:
-    """The base of the segment at whose beginning the span has an entry; -1 where it has none there."""
+    """Return the first position of the span's segment if the segment begins with an entry in this span, else -1."""
     first = facts.pieces[0] if facts.pieces else None
-    at_begin = isinstance(first, Run) and facts.span.is_exact and first.first.position == facts.span.begin
+    at_begin = isinstance(first, EntryRun) and facts.span.is_exact and first.first.position == facts.span.begin
     return facts.span.begin if at_begin else -1
 
 
-def _place_of(found: Break, path: str | None) -> Place:
-    return Place(found.kind, found.reason, found.position, found.index, found.end, found.last_index, path)
+def _place_of(found: Break, path: str | None) -> LogFinding:
+    return LogFinding(found.kind, found.reason, found.position, found.index, found.end, found.last_index, path)

@@ -1,10 +1,10 @@
-"""Reads one span: the bytes in, everything that can be told of them alone out.
+"""Reads one span of a log, and finds everything that its bytes alone can show.
 
     bytes ─> runs of whole entries and gaps ─> of each run: does it hold together?  sums of windows, steps for the
              (entries.py, pieces.py)           (run_check, batches, continuity)     replay, units, keys
 
-This is all the work there is, and it needs no other span; so it is done wherever the bytes are nearest, in any order,
-by one process or by a hundred. What is left for others is small, and a matter of how spans join.
+This is almost all the work of a validation. A span is read without other spans; therefore spans can be read in any
+order, by one process or by many machines. Joining the spans is little work.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import numpy as np
 from ledger.validation.judging.bound import MAX_TOLD, Bound
 from ledger.validation.judging.violation import ViolationKind
 from ledger.validation.judging.windows import WindowSum, window_sums
-from ledger.validation.replay.batches import Facts, batches_of
-from ledger.validation.replay.block import Block, written_in
-from ledger.validation.replay.continuity import Continuity, continuity_of
-from ledger.validation.replay.entries import Entries, entries_from
-from ledger.validation.replay.key_entries import KeyEntryCheck, WrongKeys
-from ledger.validation.replay.pieces import Break, Gap, GapKind, Piece
-from ledger.validation.replay.position_check import PositionCheck, WrongPositions
-from ledger.validation.replay.replay import Told, told
-from ledger.validation.replay.run_check import check_run
-from ledger.validation.replay.steps import Step, steps_of
-from ledger.validation.replay.unit_check import AbsentUnits, UnitCheck, WrongUnits, first_of_each
+from ledger.validation.replay.replay import PlacedMisfit, placed
 from ledger.validation.sources.access import Access, SegmentGoneError, SourceError
-from ledger.validation.sources.replica import LogReplica, Segment, Span
+from ledger.validation.sources.replica import LogReplica, ReplicaSpan, Segment
+from ledger.validation.spans.batches import Facts, batches_of
+from ledger.validation.spans.block import SpanBlock, written_in
+from ledger.validation.spans.continuity import Continuity, continuity_of
+from ledger.validation.spans.entries import Entries, entries_from
+from ledger.validation.spans.key_entries import KeyEntryCheck, WrongKeys
+from ledger.validation.spans.pieces import Break, EntryGap, GapKind, Piece
+from ledger.validation.spans.position_check import PositionCheck, WrongPositions
+from ledger.validation.spans.run_check import check_run
+from ledger.validation.spans.steps import Step, steps_of
+from ledger.validation.spans.unit_check import AbsentUnits, UnitCheck, WrongUnits, first_of_each
 from store.log import entry
 from store.log.entry import ALIGNMENT, WORD, EntryFlawError, UnknownEntryError
 from store.log.grid import Grid
@@ -37,14 +37,14 @@ from store.log.grid import Grid
 
 @dataclass(slots=True)
 class SpanFacts:
-    """What one span holds."""
+    """What was found in one span."""
 
-    span: Span
+    span: ReplicaSpan
     pieces: list[Piece] = field(default_factory=list)
+    # The first and the last byte that is not zero before the first entry, if that entry was searched for.
     lead: tuple[int, int] | None = None
-    """Before its first entry, where that had to be searched for: the first and last byte that is not zero."""
     breaks: list[Break] = field(default_factory=list)
-    misfits: list[Told] = field(default_factory=list)
+    misfits: list[PlacedMisfit] = field(default_factory=list)
     windows: list[WindowSum] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     wrong_positions: list[WrongPositions] = field(default_factory=list)
@@ -52,10 +52,10 @@ class SpanFacts:
     absent_units: list[AbsentUnits] = field(default_factory=list)
     wrong_keys: list[WrongKeys] = field(default_factory=list)
     absent_keys: list[WrongKeys] = field(default_factory=list)
+    # Of `breaks`, `misfits`, `wrong_positions`, `wrong_units` and `wrong_keys`.
     bound: Bound = field(default_factory=Bound)
-    """Of `breaks`, `misfits`, `wrong_positions`, `wrong_units` and `wrong_keys`."""
+    # Each term with the index at which it begins.
     terms: list[tuple[int, int]] = field(default_factory=list)
-    """(term, index) where another term begins."""
     first_index: int = 0
     last_index: int = 0
     entries: int = 0
@@ -63,27 +63,29 @@ class SpanFacts:
     units: int = 0
     keys: int = 0
     bytes: int = 0
+    # Retention has removed the segment meanwhile.
     is_gone: bool = False
-    """Its segment was dropped by retention meanwhile."""
+    # Why the span could not be read; empty if it was read.
     unread: str = ""
-    """Why it could not be read."""
 
     @property
     def findings(self) -> int:
-        """How many things are wrong in it, as far as it knows alone."""
-        gaps = [piece for piece in self.pieces if isinstance(piece, Gap) and piece.kind is not GapKind.BLANK]
+        """The number of faults that this span alone shows."""
+        gaps = [piece for piece in self.pieces if isinstance(piece, EntryGap) and piece.kind is not GapKind.BLANK]
         beside = len(self.wrong_positions) + len(self.wrong_units) + len(self.wrong_keys)
         inside = len(self.breaks) + len(self.misfits) + beside
         return inside + len(gaps) + self.bound.left_out().total()
 
 
-def read_span(replica: LogReplica, span: Span, access: Access, cuts: Sequence[int]) -> SpanFacts:
-    """`cuts`: indexes at which the replay is to tell the state, ascending. Whatever keeps the span from being read is
-    in what is returned."""
+def read_span(replica: LogReplica, span: ReplicaSpan, access: Access, cuts: Sequence[int]) -> SpanFacts:
+    """Read a span and return what was found. The result also says why the span could not be read.
+
+    `cuts` are the indexes at which the replay keeps the state, in ascending order.
+    """
     facts = SpanFacts(span, bytes=span.end - span.begin)
     try:
         segment = replica.segments[span.segment]
-        block = Block.read(access, segment, span.begin, span.end, replica.largest_entry)
+        block = SpanBlock.read(access, segment, span.begin, span.end, replica.largest_entry)
         if block.end < span.end and not (replica.is_running and block.end >= replica.settled):
             raise SourceError(
                 f"{segment.path} ends at {block.end - segment.base}, and had {segment.length} bytes before"
@@ -98,8 +100,8 @@ def read_span(replica: LogReplica, span: Span, access: Access, cuts: Sequence[in
     return facts
 
 
-def runs_in(block: Block, position: int | None) -> Iterator[Entries | Gap]:
-    """The pieces of a block, from `position` on; from the first entry that is found, where there is none."""
+def runs_in(block: SpanBlock, position: int | None) -> Iterator[Entries | EntryGap]:
+    """Yield the pieces of a block from `position` on. None: from the first entry that is found."""
     if position is None:
         found = block.next_whole(block.begin)
         if found is None:
@@ -118,13 +120,13 @@ def runs_in(block: Block, position: int | None) -> Iterator[Entries | Gap]:
         position = following
 
 
-def look(block: Block, position: int) -> tuple[Gap, int | None]:
-    """What lies there, where no whole entry does; and where the next one is in this block."""
+def look(block: SpanBlock, position: int) -> tuple[EntryGap, int | None]:
+    """Return the gap at `position`, where no whole entry is, and the position of the next entry in this block."""
     at = position - block.begin
     if entry.is_blank(block.view, at):
         junk = block.blank_from(position)
         following = block.next_whole(position + ALIGNMENT) if junk is not None else None
-        gap = Gap(GapKind.BLANK, position, "a blank word", junk[0] if junk is not None else None)
+        gap = EntryGap(GapKind.BLANK, position, "a blank word", junk[0] if junk is not None else None)
         return gap, following.position if following is not None else None
     following = block.next_whole(position + ALIGNMENT)
     kind, reason = GapKind.DAMAGE, "no whole entry lies here"
@@ -135,16 +137,16 @@ def look(block: Block, position: int) -> tuple[Gap, int | None]:
         sealed = entry.is_sealed(block.view, block.cells, at)
         if isinstance(error, UnknownEntryError) and (following is None or sealed):
             kind = GapKind.UNKNOWN
-    return Gap(kind, position, reason), following.position if following is not None else None
+    return EntryGap(kind, position, reason), following.position if following is not None else None
 
 
-def look_at(access: Access, segment: Segment, position: int, end: int, largest: int) -> Gap:
+def look_at(access: Access, segment: Segment, position: int, end: int, largest: int) -> EntryGap:
     """The same of a place in [position, end) that no span begins with."""
-    return look(Block.read(access, segment, position, end, largest), position)[0]
+    return look(SpanBlock.read(access, segment, position, end, largest), position)[0]
 
 
 class _SpanReader:
-    def __init__(self, replica: LogReplica, block: Block, facts: SpanFacts, cuts: Sequence[int]) -> None:
+    def __init__(self, replica: LogReplica, block: SpanBlock, facts: SpanFacts, cuts: Sequence[int]) -> None:
         self._replica = replica
         self._block = block
         self._facts = facts
@@ -157,7 +159,7 @@ class _SpanReader:
     def read(self) -> None:
         facts, span = self._facts, self._facts.span
         for piece in runs_in(self._block, span.begin if span.is_exact else None):
-            if isinstance(piece, Gap):
+            if isinstance(piece, EntryGap):
                 facts.pieces.append(piece)
             else:
                 self._take(piece)
@@ -169,7 +171,7 @@ class _SpanReader:
         """Whatever lies before the first entry: the rest of the entry that began in the span before, blank, or none
         of both. The span before knows."""
         first = self._facts.pieces[0] if self._facts.pieces else None
-        assert not isinstance(first, Gap)
+        assert not isinstance(first, EntryGap)
         end = first.first.position if first is not None else self._block.end
         begin = self._block.begin
         found = written_in(self._block.view[: end - begin])
@@ -194,11 +196,11 @@ class _SpanReader:
         if self._units is not None and self._keys is not None:
             self._compare_indexes(entries, batches, continuity)
 
-    def _bounded_misfits(self, batches: Facts, continuity: Continuity) -> Iterator[Told]:
+    def _bounded_misfits(self, batches: Facts, continuity: Continuity) -> Iterator[PlacedMisfit]:
         """In the order of the log."""
         for misfit in sorted(continuity.misfits, key=lambda misfit: misfit.fact):
             if self._facts.bound.takes(misfit.kind, int(batches["position"][misfit.fact])):
-                yield told(batches, misfit)
+                yield placed(batches, misfit)
 
     def _compare_indexes(self, entries: Entries, batches: Facts, continuity: Continuity) -> None:
         """Of a running replica, what nobody changes any more."""

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ledger.validation.judging.violation import ViolationKind
-from ledger.validation.replay.batches import Facts, key_hashes
-from ledger.validation.replay.block import Block
-from ledger.validation.replay.key_files import KeyEntries, KeyFile, key_files_in
+from ledger.validation.spans.batches import Facts, key_hashes
+from ledger.validation.spans.block import SpanBlock
+from ledger.validation.spans.key_files import KeyEntries, KeyIndexFile, key_files_in
 from store.index.key_index import topic_spread
 
 DUE = np.dtype([("hash", "<u8"), ("position", "<u8"), ("size", "<u4"), ("append_time_ms", "<i8")])
@@ -32,14 +32,14 @@ class WrongKeys:
     """Entries of the key index that are not what the log gives."""
 
     kind: ViolationKind
+    # Of the first entry of the log whose keys are wrong or missing.
     index: int | None
-    """Of the first entry of the log whose keys are wrong or missing."""
     path: str
+    # In the file.
     position: int
-    """In the file."""
     log_position: int
+    # In the file, behind the last entry that is not right; None where entries are only missing.
     end: int | None = None
-    """In the file, behind the last entry that is not right; None where entries are only missing."""
 
 
 class KeyEntryCheck:
@@ -47,13 +47,13 @@ class KeyEntryCheck:
 
     def __init__(self, indexes: str) -> None:
         self._directory = Path(indexes) / "keys"
-        self._files: list[KeyFile] | None = None
+        self._files: list[KeyIndexFile] | None = None
         self.right = 0
         self.wrong: list[WrongKeys] = []
+        # Missing, with nothing of the index behind them: it may lag behind its log.
         self.absent: list[WrongKeys] = []
-        """Missing, with nothing of the index behind them: it may lag behind its log."""
 
-    def compare(self, block: Block, facts: Facts, begin: int, end: int) -> None:
+    def compare(self, block: SpanBlock, facts: Facts, begin: int, end: int) -> None:
         """Batches that lie in [begin, end) of the log, all that do."""
         due = due_of(block, facts)
         try:
@@ -118,7 +118,7 @@ class KeyEntryCheck:
         return str(last.file.path), last.file.place(last.first + len(last.entries))
 
 
-def due_of(block: Block, facts: Facts) -> Due:
+def due_of(block: SpanBlock, facts: Facts) -> Due:
     """The entries that these batches must have, in the order of the index."""
     hashes = key_hashes(block, facts)
     there = hashes.values != 0

@@ -1,20 +1,20 @@
-"""The end of a log, found from behind: without reading all that lies before it.
+"""Finds the end of a log by reading backwards, without reading the whole log.
 
     | ... | entry | entry | entry |          blank          |
                     <- the last few entries    <- searched from here, a piece at a time
 
-Blank space is zeros, and an entry says of itself where it stands; so the last bytes that are not zero, and the
-entries that lie just before them, are found in a few reads, however large the segment is.
+Blank space is zeros, and each entry contains its own position. Therefore a few reads find the last bytes that are not
+zero, and the entries before them, however large the segment is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ledger.validation.replay.block import Block, written_in
-from ledger.validation.replay.entries import entries_from
 from ledger.validation.sources.access import Access
 from ledger.validation.sources.replica import LogReplica, Segment
+from ledger.validation.spans.block import SpanBlock, written_in
+from ledger.validation.spans.entries import entries_from
 from store import Header
 from store.log.entry import ALIGNMENT, EntryFlawError
 
@@ -22,8 +22,10 @@ _PIECE = 1 << 20
 
 
 def last_entry(replica: LogReplica, access: Access) -> tuple[int, list[Header]] | None:
-    """(which segment, the whole entries that lie next to the end of its last one, ascending); None where the log has
-    no whole entry at all. They are whole each by itself; whether they follow each other is not looked at."""
+    """Return the number of the last segment with a whole entry, and its last entries in ascending order.
+
+    Returns None if the log has no whole entry. It is not checked whether the entries follow each other.
+    """
     for which in range(len(replica.segments) - 1, -1, -1):
         segment = replica.segments[which]
         end = segment.end
@@ -36,9 +38,9 @@ def last_entry(replica: LogReplica, access: Access) -> tuple[int, list[Header]] 
 
 
 def last_begun(replica: LogReplica, access: Access) -> int:
-    """The base of the last segment that begins with a whole entry; -1 where none does."""
+    """Return the first position of the last segment that begins with a whole entry; -1 if there is none."""
     for segment in reversed(replica.segments):
-        block = Block.read(
+        block = SpanBlock.read(
             access, segment, segment.base, min(segment.end, segment.base + _PIECE), replica.largest_entry
         )
         try:
@@ -50,7 +52,7 @@ def last_begun(replica: LogReplica, access: Access) -> int:
 
 
 def _last_byte(access: Access, segment: Segment, end: int) -> int:
-    """Behind the last byte before `end` that is not zero; the segment's beginning where all are."""
+    """Return the position after the last byte before `end` that is not zero; the segment's start if all are zero."""
     while end > segment.base:
         begin = max(segment.base, end - _PIECE)
         found = written_in(access.read(segment, begin, end))
@@ -61,18 +63,18 @@ def _last_byte(access: Access, segment: Segment, end: int) -> int:
 
 
 def _entries_before(replica: LogReplica, segment: Segment, access: Access, end: int) -> list[Header]:
-    """That begin in the piece before `end`; of large ones, the piece before that."""
+    """Return the whole entries that begin shortly before `end`. The search goes further back for large entries."""
     for reach in (_PIECE, replica.largest_entry + _PIECE):
         begin = max(segment.base, (end - reach) & -ALIGNMENT)
         upto = min(end + ALIGNMENT, segment.base + segment.length)
-        block = Block.read(access, segment, begin, upto, replica.largest_entry)
+        block = SpanBlock.read(access, segment, begin, upto, replica.largest_entry)
         found = list(_whole(block, begin))
         if found or begin == segment.base:
             return found
     return []
 
 
-def _whole(block: Block, begin: int) -> Iterator[Header]:
+def _whole(block: SpanBlock, begin: int) -> Iterator[Header]:
     position = begin
     while (first := block.next_whole(position)) is not None:
         entries, position = entries_from(block, first.position)

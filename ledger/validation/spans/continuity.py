@@ -1,10 +1,10 @@
-"""Whether offsets and sequences go on, along a run of entries; and how each queue and producer begins in it.
+"""Checks that offsets of queues and sequences of producers continue without a gap in a run of entries.
 
-    queue 3-0    offsets 100..109, 110..119, 120..120          each goes on where the one before ended
-    producer 7   epoch 0: 40..49, 50..59; epoch 1: 0..0        so do its sequences in a queue, or begin anew
+    queue 3-0    offsets 100..109, 110..119, 120..120          each batch continues the batch before
+    producer 7   epoch 0: 40..49, 50..59; epoch 1: 0..0        sequences continue, or begin at 0 in a new epoch
 
-Sorted by queue (or producer and queue), neighbours must fit; so one sort and one comparison judge a run, and what is
-left is how the first one of each fits to what was before, which the replay knows.
+The batches are sorted by queue, or by producer and queue; then neighbours must fit together. The replay checks the
+first batch of each queue and producer, because it knows the batch before.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from ledger.state import ProducerLimits
 from ledger.validation.judging.violation import ViolationKind
-from ledger.validation.replay.batches import Facts
+from ledger.validation.spans.batches import Facts
 
+# The producer id of batches that brokers append themselves. Their sequences are offsets and are not checked.
 BROKER = 0
-"""The producer id of what brokers append themselves: its sequences are the offsets, and it is nobody's to judge."""
 _EXPIRY_MS = ProducerLimits().expiry_ms
 Order = npt.NDArray[np.int64]
 _ODD = tuple(np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
@@ -27,25 +27,25 @@ _ODD = tuple(np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A batch that does not go on where its queue or producer was."""
+    """A batch that does not continue its queue or its producer."""
 
     kind: ViolationKind
+    # The number of the fact.
     fact: int
-    """Which of the facts."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Continuity:
+    # The numbers of facts, sorted by queue, and within a queue in the order of the log.
     by_queue: Order
-    """The facts by queue, each queue's in the order of the log."""
+    # The numbers of facts, sorted by producer and queue.
     by_producer: Order
-    """By producer and queue."""
+    # The first fact of each queue.
     queue_heads: Order
-    """The first fact of each queue."""
     producer_heads: Order
+    # Along `by_producer`: whether another producer or queue begins.
     producer_starts: npt.NDArray[np.bool_]
-    """Along `by_producer`: whether another producer or queue begins."""
     queue_starts: npt.NDArray[np.bool_]
     misfits: tuple[Misfit, ...]
 
@@ -90,8 +90,8 @@ def _offset_misfits(facts: Facts, order: Order, starts: npt.NDArray[np.bool_]) -
 def offset_misfit(facts: Facts, number: int, due: int) -> Misfit:
     fact = facts[number]
     reason = (
-        f"its messages begin at offset {fact['base_offset']}, and queue {fact['queue']} of topic {fact['topic_id']} "
-        f"goes on at {due}"
+        f"its messages begin at offset {fact['base_offset']}, but the next offset of queue {fact['queue']} of topic "
+        f"{fact['topic_id']} is {due}"
     )
     return Misfit(ViolationKind.OFFSET_HOLE, number, reason)
 
@@ -115,8 +115,11 @@ def _sequence_misfits(facts: Facts, order: Order, starts: npt.NDArray[np.bool_])
 def sequence_misfit(
     facts: Facts, number: int, due: int, epoch: int, used_ms: int, *, may_be_forgotten: bool
 ) -> Misfit | None:
-    """Of a batch whose producer is known in its queue: `due` is its next sequence in `epoch`, and `used_ms` when it
-    wrote last. None where it may go on so: producers that wrote nothing for a day are forgotten, and begin anew."""
+    """Return the misfit of a batch whose producer is known in its queue; None if the batch fits.
+
+    `due` is the next sequence of the producer in `epoch`, and `used_ms` the time of its last batch. A producer that
+    wrote nothing for a day may begin again at sequence 0.
+    """
     fact = facts[number]
     first, said = int(fact["first_sequence"]), int(fact["epoch"])
     forgotten = may_be_forgotten or int(fact["append_time_ms"]) - used_ms >= _EXPIRY_MS
@@ -129,14 +132,14 @@ def sequence_misfit(
     expected = due if said == epoch else 0
     kind = ViolationKind.SEQUENCE_GAP if first > expected else ViolationKind.SEQUENCE_REPEATED
     word = "skips to" if first > expected else "repeats"
-    return Misfit(kind, number, f"{who} {word} sequence {first} in epoch {said}, where {expected} is next")
+    return Misfit(kind, number, f"{who} {word} sequence {first} in epoch {said}, but {expected} is next")
 
 
 def unknown_producer_misfit(facts: Facts, number: int) -> Misfit | None:
-    """Of a batch whose producer was never met in its queue, or was forgotten."""
+    """Return the misfit of a batch whose producer is not known in its queue; None if its sequence begins at 0."""
     fact = facts[number]
     if fact["first_sequence"] == 0 or fact["producer_id"] == BROKER:
         return None
     who = f"producer {int(fact['producer_id']):016x}"
-    reason = f"{who} begins with sequence {fact['first_sequence']}, where 0 is next"
+    reason = f"{who} begins with sequence {fact['first_sequence']}, but 0 is next"
     return Misfit(ViolationKind.SEQUENCE_GAP, number, reason)

@@ -23,7 +23,7 @@ Entries = npt.NDArray[np.void]
 _AT_ONCE = 1 << 20
 
 
-class KeyFile:
+class KeyIndexFile:
     """One file, up to its last whole entry."""
 
     def __init__(self, path: Path) -> None:
@@ -35,8 +35,8 @@ class KeyFile:
         magic, version, self.slots, self.capacity, self.begin_ms = HEADER.unpack(head)
         if (magic, version) != (MAGIC, VERSION) or not self.slots:
             raise ValueError(f"no file of a key index that this program knows begins with {magic:#010x}, {version}")
+        # Where the next file begins in the log, if there is one: no batch of this file lies there or behind.
         self.limit: int | None = None
-        """Where the next file begins in the log, if there is one: no batch of this file lies there or behind."""
         self.count = (path.stat().st_size - HEADER.size) // ENTRY_BYTES
 
     def place(self, number: int) -> int:
@@ -90,17 +90,17 @@ class KeyFile:
 class KeyEntries:
     """Some neighbours in one file."""
 
-    file: KeyFile
+    file: KeyIndexFile
     first: int
     entries: Entries
 
 
-def key_files_in(directory: Path) -> list[KeyFile]:
+def key_files_in(directory: Path) -> list[KeyIndexFile]:
     """Those that can be read, by position; `unreadable_in` has the others."""
     files = []
     for path in _paths(directory):
         try:
-            files.append(KeyFile(path))
+            files.append(KeyIndexFile(path))
         except (ValueError, FileNotFoundError):  # retention takes them, of a node that runs
             continue
     for file, following in pairwise(files):
@@ -111,7 +111,7 @@ def key_files_in(directory: Path) -> list[KeyFile]:
 def unreadable_in(directory: Path) -> Iterator[tuple[Path, str]]:
     for path in _paths(directory):
         try:
-            KeyFile(path)
+            KeyIndexFile(path)
         except ValueError as error:
             yield path, str(error)
 

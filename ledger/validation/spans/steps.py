@@ -1,14 +1,13 @@
-"""The steps by which a run of entries changes the replicated state: everything of it that a replay needs.
+"""The steps by which a run of entries changes the replicated state. A replay needs nothing else of the run.
 
     entries   batch batch batch ... batch  command  batch batch ... batch   cut   batch ...
     steps     [the last few of each      ] command  [the last few         ] cut   [...
 
-The state remembers of a producer in a queue no more than its last few batches, and of a queue its end; so between two
-commands all but these few batches may be left out, and of all that leaders accept the state comes out the same
-(test_steps.py holds that; a log that holds what none accepts is violated anyway). So a replay costs what commands and
-producers cost, not what entries do.
+The state remembers only the last few batches of a producer in a queue, and the end of a queue. Therefore all other
+batches between two commands are left out, and the replayed state is the same (tests/ledger/validation/test_steps.py).
+A replay thus costs time for each command and producer, and not for each entry.
 
-A *cut* is an index at which the state is to be told: where a snapshot is that says what it was there.
+A *cut* is an index at which the digest of the state is kept, because a snapshot exists there.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from ledger.batch.header import HEADERS
 from ledger.errors import LedgerError
 from ledger.retries import place_before
 from ledger.state.sequence import REMEMBERED_BATCHES
-from ledger.validation.replay.batches import Facts, body_of
-from ledger.validation.replay.block import Block
-from ledger.validation.replay.continuity import BROKER, Continuity
-from ledger.validation.replay.entries import Entries
+from ledger.validation.spans.batches import Facts, body_of
+from ledger.validation.spans.block import SpanBlock
+from ledger.validation.spans.continuity import BROKER, Continuity
+from ledger.validation.spans.entries import Entries
 from store import Kind, Tail
 from store.log.entry import HEADER_SIZE
 
 
 @dataclass(frozen=True, slots=True)
 class RunBegins:
-    """Entries `index` and on, one behind the other. The facts are the first ones of each queue and producer."""
+    """A run begins at entry `index`. The facts are the first batches of each queue and producer in the run."""
 
     index: int
     position: int
@@ -48,8 +47,8 @@ class RunEnds:
 
 @dataclass(frozen=True, slots=True)
 class BatchesApplied:
+    # The batches that the replay applies.
     facts: Facts
-    """Those that count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class Configured:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A batch of the broker's own: the message was elsewhere before."""
+    """A batch of the broker itself: it moves a message to a retry topic or to the dead letters."""
 
     index: int
     topic_id: int
@@ -75,19 +74,21 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class StateCut:
     index: int
+    # Of the entry there.
     tail: Tail
-    """Of the entry there."""
+    # No entry of the run is missing before it: else its place is known, and the state there is not.
     is_reached: bool = True
-    """No entry of the run is missing before it: else its place is known, and the state there is not."""
 
 
-Step = RunBegins | RunEnds | BatchesApplied | CommandApplied | Configured | Moved | Cut
-_Boundary = CommandApplied | Configured | Moved | Cut
+Step = RunBegins | RunEnds | BatchesApplied | CommandApplied | Configured | Moved | StateCut
+_Boundary = CommandApplied | Configured | Moved | StateCut
 
 
-def steps_of(block: Block, entries: Entries, facts: Facts, continuity: Continuity, cuts: Sequence[int]) -> list[Step]:
+def steps_of(
+    block: SpanBlock, entries: Entries, facts: Facts, continuity: Continuity, cuts: Sequence[int]
+) -> list[Step]:
     """`cuts`: ascending."""
     first, last = int(entries.rows["index"][0]), int(entries.rows["index"][-1])
     inside = [_cut(entries, cut) for cut in cuts if first <= cut <= last]
@@ -116,19 +117,19 @@ def steps_of(block: Block, entries: Entries, facts: Facts, continuity: Continuit
     return steps
 
 
-def _cut(entries: Entries, index: int) -> Cut | None:
+def _cut(entries: Entries, index: int) -> StateCut | None:
     """At that entry, if it is here."""
     places = np.flatnonzero(entries.rows["index"] == np.uint64(index))
     if not len(places):
         return None
     header = entries.header(int(places[0]))
-    return Cut(index, Tail.of(header), is_reached=index == int(entries.rows["index"][0]) + int(places[0]))
+    return StateCut(index, Tail.of(header), is_reached=index == int(entries.rows["index"][0]) + int(places[0]))
 
 
 def _edge(boundary: _Boundary) -> int:
     """Twice its index, and a little more where the entry of that index itself comes before: so that all can be
     compared with batches, which stand at twice their index and one."""
-    return boundary.index * 2 + (2 if isinstance(boundary, Cut) else 0)
+    return boundary.index * 2 + (2 if isinstance(boundary, StateCut) else 0)
 
 
 def _kept(part: np.ndarray, continuity: Continuity) -> np.ndarray:
@@ -143,7 +144,7 @@ def _kept(part: np.ndarray, continuity: Continuity) -> np.ndarray:
     return np.sort(order[from_behind <= REMEMBERED_BATCHES])
 
 
-def _boundaries(block: Block, entries: Entries, facts: Facts, cuts: Sequence[Cut]) -> list[_Boundary]:
+def _boundaries(block: SpanBlock, entries: Entries, facts: Facts, cuts: Sequence[StateCut]) -> list[_Boundary]:
     found: list[_Boundary] = [*cuts]
     for number in np.flatnonzero((entries.rows["kind"] == Kind.COMMAND) | (entries.rows["kind"] == Kind.CONFIGURATION)):
         header, at = entries.header(int(number)), int(entries.at[number])

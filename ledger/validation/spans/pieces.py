@@ -21,38 +21,38 @@ from store.log.grid import Grid
 
 class GapKind(StrEnum):
     DAMAGE = "damage"
+    # Of a version that this program does not know.
     UNKNOWN = "unknown"
-    """Of a version that this program does not know."""
+    # It begins with a blank word.
     BLANK = "blank"
-    """It begins with a blank word."""
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class EntryRun:
     """Entries without anything between them."""
 
     first: Header
     last: Header
+    # The largest that any of them mentions.
     commit: int
-    """The largest that any of them mentions."""
+    # The chain that the last one ought to have, where it says another one.
     due_chain: int | None
-    """The chain that the last one ought to have, where it says another one."""
+    # The entry behind the first one, where its chain does not continue the chain that the first one says.
     second: Header | None = None
-    """The entry behind the first one, where its chain does not continue the chain that the first one says."""
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class EntryGap:
     """It goes on to the next run, or to the end."""
 
     kind: GapKind
     position: int
     reason: str
+    # Of a blank: the first byte behind it, in this span, that is not zero; None where all are.
     junk: int | None = None
-    """Of a blank: the first byte behind it, in this span, that is not zero; None where all are."""
 
 
-Piece = Run | Gap
+Piece = EntryRun | EntryGap
 
 
 @dataclass(frozen=True, slots=True)

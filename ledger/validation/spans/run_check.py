@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ledger.validation.replay.chains import chained_all
-from ledger.validation.replay.entries import Entries
-from ledger.validation.replay.pieces import Break, Run, break_between
+from ledger.validation.spans.chains import chained_all
+from ledger.validation.spans.entries import Entries
+from ledger.validation.spans.pieces import Break, EntryRun, break_between
 from store import Tail
 from store.log.grid import Grid
 
 
-def check_run(entries: Entries, grid: Grid) -> tuple[Run, list[Break]]:
+def check_run(entries: Entries, grid: Grid) -> tuple[EntryRun, list[Break]]:
     """Of at least one entry."""
     rows = entries.rows
     before, after = rows[:-1], rows[1:]
@@ -35,4 +35,4 @@ def check_run(entries: Entries, grid: Grid) -> tuple[Run, list[Break]]:
             breaks.append(found)
     second = entries.header(1) if breaks and breaks[0].position == int(rows["position"][1]) else None
     last_due = due if due_at == len(entries) - 1 else None
-    return Run(entries.header(0), entries.header(-1), int(rows["commit"].max()), last_due, second), breaks
+    return EntryRun(entries.header(0), entries.header(-1), int(rows["commit"].max()), last_due, second), breaks

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ledger.validation.replay.entries import Entries
 from ledger.validation.sources.access import read_part
 from ledger.validation.sources.replica import LogReplica
+from ledger.validation.spans.entries import Entries
 from store.disk.numbered import name_of
 from store.log.position_files import UNITS_PER_FILE
 from store.log.positions import UNIT
