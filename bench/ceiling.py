@@ -37,8 +37,8 @@ from cluster.bench.idle import read_process  # noqa: E402
 
 SIZES = (16 << 10, 64 << 10, 256 << 10, 1 << 20)
 SMALL_BYTES = 128
+# Batches in flight.
 WINDOW = 16
-"""Batches in flight."""
 ACKNOWLEDGEMENT = b"ok"
 NO_LIMITS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 START_TIMEOUT_S = 30.0
@@ -49,8 +49,8 @@ SHARE_OF_WARM_UP = 0.2
 class Throughput:
     batch_bytes: int
     batches_per_s: float
+    # Of all four processes, for 10^9 bytes: what a loaded machine hardly changes.
     cpu_s_per_gb: float
-    """Of all four processes, for 10^9 bytes: what a loaded machine hardly changes."""
 
     @property
     def mb_per_s(self) -> float:

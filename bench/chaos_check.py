@@ -23,10 +23,10 @@ from ledger.history import HistoryWriter, Open, Operation, Outcome, Poll, Send, 
 
 TOPIC, QUEUES, NODES = "orders", 8, (1, 2, 3)
 PRODUCERS = 96
+# So many producers send to each queue, in turns.
 SHARE = PRODUCERS // QUEUES
-"""So many producers send to each queue, in turns."""
+# Messages that a consumer is given at once.
 AT_ONCE = 500
-"""Messages that a consumer is given at once."""
 MESSAGE_BYTES = 100
 
 
@@ -36,10 +36,10 @@ class Row:
     reads: int
     history_mb: int
     cpu_s: float
+    # Of the processor, for each that was sent and each time that one was read.
     us_per_message: float
-    """Of the processor, for each that was sent and each time that one was read."""
+    # At most, of a process that has judged the smaller ones before.
     memory_gb: float
-    """At most, of a process that has judged the smaller ones before."""
 
 
 def history(rounds: int) -> Iterator[Operation]:

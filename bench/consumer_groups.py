@@ -37,10 +37,10 @@ from ledgermq import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProduce
 NODES = 3
 QUEUES = 4
 CROWD_MESSAGES = 4_096
+# Messages of one `getmany`.
 AT_ONCE = 5_000
-"""Messages of one `getmany`."""
+# The same where many share one loop: each of them is to have its turn.
 CROWD_AT_ONCE = 500
-"""The same where many share one loop: each of them is to have its turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class Share:
 @dataclass(frozen=True, slots=True)
 class Crowd:
     consumer_groups: int
+    # Of all together.
     messages: int
-    """Of all together."""
     seconds: float
     per_s: float
     client_cpu_s_per_million: float

@@ -45,8 +45,8 @@ from ledgermq import AsyncAdmin, AsyncGroupConsumer  # noqa: E402
 NODES = 3
 TOPIC = "rebalance"
 SESSION_MS = 10_000
+# Of the consumers, so that the one that dies is given up soon.
 DYING_SESSION_MS = 3_000
-"""Of the consumers, so that the one that dies is given up soon."""
 PROBE_S = 0.01
 POLL_S = 0.02
 PATIENCE_S = 120.0
@@ -56,12 +56,12 @@ PATIENCE_S = 120.0
 class Joining:
     members: int
     queues: int
+    # From the first request until each has what it will have.
     stable_s: float
-    """From the first request until each has what it will have."""
+    # That members were told until then.
     views: int
-    """That members were told until then."""
+    # Members that are none any more after a session and a half.
     lost: int
-    """Members that are none any more after a session and a half."""
     elections: int
     longest_ms: float
 
@@ -72,8 +72,8 @@ class Rebalance:
     consumers: int
     queues: int
     moved: int
+    # From the event until each queue is claimed by its new owner.
     claimed_s: float
-    """From the event until each queue is claimed by its new owner."""
     longest_ms: float
 
 

@@ -33,8 +33,8 @@ MIB = 1 << 20
 class Reading:
     read_ahead: str
     in_order_mb_per_s: float
+    # For one entry.
     scattered_ms: float
-    """For one entry."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,8 @@ ROUNDS = 5
 LOOKUPS = 2_000
 LOG_ENTRIES = 20_000
 QUEUE_COUNTS = (1, 1_000, 10_000)
+# Put into the queues of a count altogether.
 MESSAGES_BESIDE = 2_000_000
-"""Put into the queues of a count altogether."""
 
 Figures = dict[str, float]
 _CHANCE = random.Random(7)

@@ -121,15 +121,15 @@ class Row:
     shape: str
     gib_x3: float
     engine: str
+    # By a clock on the wall; with Spark, of a session that is up.
     seconds: float
-    """By a clock on the wall; with Spark, of a session that is up."""
     mb_per_s: int
     entries_per_s: int
+    # By the processor's time, which others on the machine change less. Of the plain engine; 0 for Spark.
     cpu_mb_per_s: int
-    """By the processor's time, which others on the machine change less. Of the plain engine; 0 for Spark."""
     cpu_entries_per_s: int
+    # Of the processor's time.
     share_beside: float
-    """Of the processor's time."""
 
 
 def judged(sources: list[str], engine: str) -> Report:

@@ -13,8 +13,8 @@ from bench.peers.installed import Installed
 from bench.peers.peer import Description, How, PeerError, keep_in_flight
 from bench.peers.processes import Processes
 
+# The most operations that etcd takes in one (its default).
 _TRANSACTION = 128
-"""The most operations that etcd takes in one (its default)."""
 _TRANSACTIONS_IN_FLIGHT = 16
 _PAGE = 1_000
 _QUOTA_BYTES = 8 << 30

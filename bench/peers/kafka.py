@@ -17,17 +17,17 @@ from bench.peers.peer import Description, How, PeerError, keep_in_flight
 from bench.peers.processes import Processes
 
 _PARTITIONS = 4
+# Of each broker, as Kafka's own start script has it; so are the collector's settings.
 _HEAP = "1g"
-"""Of each broker, as Kafka's own start script has it; so are the collector's settings."""
 _JAVA = ["java", f"-Xms{_HEAP}", f"-Xmx{_HEAP}", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
 _JAVA += ["-XX:InitiatingHeapOccupancyPercent=35", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+# So many messages may wait in librdkafka, of the 100,000 that it takes by default.
 _WAITING = 90_000
-"""So many messages may wait in librdkafka, of the 100,000 that it takes by default."""
 _CALL = 10_000
 _AIO_BATCH_BYTES = 256 << 10
 _TIMEOUT_S = 60.0
+# Three virtual machines on a loaded machine.
 _START_S = 300.0
-"""Three virtual machines on a loaded machine."""
 
 _PROPERTIES = """
 process.roles=broker,controller

@@ -34,8 +34,8 @@ class Order:
     """What a load process is to do. To produce: `sent` is one, of which the first `warm` go before the clock starts.
     To consume: all of `sent`, in any order."""
 
+    # module:class
     client: str
-    """module:class"""
     address: str
     topic: str
     way: Way

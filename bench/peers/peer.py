@@ -11,8 +11,8 @@ from typing import ClassVar, Literal, Protocol, TypeVar
 T = TypeVar("T")
 Way = Literal["each", "bulk", "consume"]
 WAYS: tuple[Way, ...] = ("each", "bulk", "consume")
+# So many free ports of the loopback interface `Servers.start` is given.
 PORTS = 12
-"""So many free ports of the loopback interface `Servers.start` is given."""
 
 
 class PeerError(Exception):
@@ -28,12 +28,12 @@ class Description:
     """What is measured, in words for the page."""
 
     version: str
+    # What an acknowledgement waits for.
     replication: str
-    """What an acknowledgement waits for."""
+    # What is fsynced, and when, as configured here.
     flush: str
-    """What is fsynced, and when, as configured here."""
+    # Whether a majority has fsynced what is acknowledged. ledgermq is then measured with `flush = sync`.
     flushes_first: bool
-    """Whether a majority has fsynced what is acknowledged. ledgermq is then measured with `flush = sync`."""
 
 
 class Servers(Protocol):

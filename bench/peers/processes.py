@@ -18,8 +18,8 @@ from bench.peers.peer import PeerError
 
 _STOP_S = 15.0
 _POLL_S = 0.1
+# How long what was killed may take to die, and to be reaped by whoever does so for orphans here.
 _GONE_S = 5.0
-"""How long what was killed may take to die, and to be reaped by whoever does so for orphans here."""
 _LOG_TAIL = 1500
 
 

@@ -70,11 +70,11 @@ class Measured:
     name: str
     description: Description
     rates: list[Rates]
+    # The machine's load average when it began.
     load: float
-    """The machine's load average when it began."""
 
+    # Of runs that were then done again.
     failures: list[str]
-    """Of runs that were then done again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 PRODUCED: tuple[Way, ...] = ("each", "bulk")
 _ROOT = Path(__file__).resolve().parents[2]
+# So many messages a load process sends before the clock starts.
 _WARM = 1_000
-"""So many messages a load process sends before the clock starts."""
+# A warm-up of one case takes the time of so many runs, unless it had so many already.
 _WARM_UP_RUNS, _MOST_WARM_UPS = 2, 6
-"""A warm-up of one case takes the time of so many runs, unless it had so many already."""
 _TIMEOUT_S = 600.0
 
 
@@ -40,11 +40,11 @@ class Scale:
 
     messages: int = 1_000_000
     rounds: int = 3
+    # So long a run should take; it is shorter where it has the most messages.
     seconds: float = 3.0
-    """So long a run should take; it is shorter where it has the most messages."""
     in_flight: int = 1_000
+    # So much memory is touched before each client's turn in a round; see `suite.machine.touch_memory`.
     warm_gib: float = 0.0
-    """So much memory is touched before each client's turn in a round; see `suite.machine.touch_memory`."""
 
     def most(self, size: int) -> int:
         return max(FIRST_COUNT, self.messages * SIZES[0] // size)
@@ -55,8 +55,8 @@ class Driven:
     """A client: what it is called, and how a load process finds it."""
 
     name: str
+    # module:class
     path: str
-    """module:class"""
 
 
 class Rounds:
@@ -66,8 +66,8 @@ class Rounds:
         self._python, self._address, self._scale, self._say = python, address, scale, say
         self._topics = 0
         self._counts: dict[tuple[str, Case], int] = {}
+        # Of runs that were then done again.
         self.failures: list[str] = []
-        """Of runs that were then done again."""
 
     def measure(self, clients: Mapping[Driven, Rates]) -> None:
         """Fills `clients`. Raises PeerError where something fails twice."""

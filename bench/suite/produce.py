@@ -10,8 +10,8 @@ from bench.suite.rows import Pair, Part, Row
 from bench.suite.scale import Scale
 from bench.suite.stage import Running, Stage
 
+# Of one run, by message size.
 MESSAGES = {128: 1_000_000, 1024: 200_000}
-"""Of one run, by message size."""
 LEAST_RATIOS = {(128, 64 << 10): 0.5, (128, 256 << 10): 0.3, (128, 1 << 20): 0.3, (1024, 64 << 10): 0.6}
 LEAST_PER_S = {128: 400_000, 1024: 80_000}
 LEAST_SINGLE_PER_S = 80_000

@@ -36,8 +36,8 @@ class Pair:
     other: float
     ratio: float
     unit: str = "MB/s"
+    # The ratio that is to be reached.
     least: float | None = None
-    """The ratio that is to be reached."""
     note: str = ""
 
 

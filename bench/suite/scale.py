@@ -13,14 +13,14 @@ class Scale:
     rounds: int
     share: float
     seconds: float
+    # Of the log that throughput is compared at.
     log_gib: float
-    """Of the log that throughput is compared at."""
 
 
+# Three minutes: to see whether something broke.
 QUICK = Scale("quick", rounds=1, share=0.25, seconds=2.0, log_gib=0.25)
-"""Three minutes: to see whether something broke."""
+# A quarter of an hour.
 NORMAL = Scale("normal", rounds=3, share=1.0, seconds=4.0, log_gib=2.0)
-"""A quarter of an hour."""
+# With 10 GiB of log on each of three nodes: needs 50 GB of disk.
 FULL = Scale("full", rounds=3, share=1.0, seconds=8.0, log_gib=10.0)
-"""With 10 GiB of log on each of three nodes: needs 50 GB of disk."""
 SCALES = {scale.name: scale for scale in (QUICK, NORMAL, FULL)}

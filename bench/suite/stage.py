@@ -26,6 +26,7 @@ from cluster.process_use import private_bytes
 
 SEGMENT_BYTES = 256 << 20
 TIMEOUT_S = 3600.0
+# Of each run, while the suite is under way.
 SHOWN = {
     "records_per_s": "records/s",
     "mb_per_s": "MB/s",
@@ -33,7 +34,6 @@ SHOWN = {
     "latency_p99_ms": "ms p99",
     "cpu_us_per_record": "µs CPU/record",
 }
-"""Of each run, while the suite is under way."""
 
 
 class BenchFailedError(Exception):
@@ -84,8 +84,8 @@ class Running:
 
     stage: Stage
     cluster: DevCluster
+    # Of the nodes: known, so that nobody needs to be asked while something is measured.
     pids: tuple[int, ...]
-    """Of the nodes: known, so that nobody needs to be asked while something is measured."""
 
     def bench(self, name: str, *arguments: object, may_fail: bool = False) -> dict[str, Any]:
         """Runs `ledgermq bench` with these arguments to its end; its figures. Raises BenchFailedError."""

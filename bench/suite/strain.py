@@ -18,8 +18,8 @@ MOST_IDLE_PERCENT, MOST_IDLE_MB, MOST_LOADED_MB = 2.0, 80.0, 250.0
 CLIENTS, IN_FLIGHT_EACH, TIMES = 4, 100, 10
 LEAST_GOODPUT = 0.9
 BACK_S = 10
+# Times the latency of before that count as back to normal.
 MOST_BACK = 1.5
-"""Times the latency of before that count as back to normal."""
 SHARE_OF_PEAK = 0.8
 MOST_TAIL = 10.0
 MOST_GROWTH_MB = 20.0

@@ -24,8 +24,8 @@ from ledger.history import now_ns
 
 _RECOVERY_S = 10.0
 _GIVEN_BACK_S = 120.0
+# At least, between a cluster that is whole again and the next fault: or nothing might be acknowledged in a run.
 _PEACE_S = 1.0
-"""At least, between a cluster that is whole again and the next fault: or nothing might be acknowledged in a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class Struck:
     start: int
     end: int
     evidence: tuple[str, ...]
+    # Why it does not count; "" where it does.
     void: str
-    """Why it does not count; "" where it does."""
 
 
 class Nemesis:

@@ -50,8 +50,8 @@ _STOP_S = 60.0
 _FINAL_S = 300.0
 _UNRECOVERED_FINAL_S = 20.0
 _CHECK_S = 0.2
+# Of what was to be sent, what must be acknowledged for a run to count.
 _LEAST_SHARE = 0.2
-"""Of what was to be sent, what must be acknowledged for a run to count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,8 @@ class Result:
     struck: tuple[Struck, ...]
     columns: Columns
     began: int
+    # Of the load, in ns of the histories' clock.
     ended: int
-    """Of the load, in ns of the histories' clock."""
 
     def gaps_s(self) -> list[float]:
         """For each fault, the longest time without an acknowledged write, while there was load."""

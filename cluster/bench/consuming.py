@@ -40,11 +40,11 @@ class Reading:
     consumers: int = 1
     count: int = 0
     seconds: float = 0.0
+    # So long nothing may come before it is given up.
     silence_s: float = 30.0
-    """So long nothing may come before it is given up."""
 
+    # An offset for each queue, not for consumer groups; without: the first one that is there.
     begin: tuple[int, ...] = ()
-    """An offset for each queue, not for consumer groups; without: the first one that is there."""
 
     @property
     def wanted(self) -> int:

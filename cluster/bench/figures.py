@@ -20,8 +20,8 @@ class Figures:
 
     what: str
     records: int
+    # Bytes of the values together.
     size: int
-    """Bytes of the values together."""
     seconds: float
     latency: Summary | None = None
     failed: int = 0

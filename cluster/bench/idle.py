@@ -34,8 +34,8 @@ class NodeUse:
     memory_mb: float
 
 
+# What it is called, and how it is read.
 Source = tuple[str, Callable[[], Reading]]
-"""What it is called, and how it is read."""
 
 
 def process_source(pid: int, name: str = "") -> Source:

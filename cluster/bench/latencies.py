@@ -20,11 +20,11 @@ from cluster.bench.failure import BenchError
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 _HIGHEST_US = 3_600_000_000
 _DIGITS = 3
+# As many leading bits as HdrHistogram keeps for three digits.
 _DIGIT_BITS = 11
-"""As many leading bits as HdrHistogram keeps for three digits."""
 _LONGEST_BITS = _HIGHEST_US.bit_length()
+# So few that to count them is no pause of its own: half a millisecond.
 _GATHERED = 1 << 14
-"""So few that to count them is no pause of its own: half a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)

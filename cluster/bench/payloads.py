@@ -23,8 +23,8 @@ _STAMP = np.dtype([("run", "<u4"), ("part", "<u4"), ("number", "<u8")])
 _POOL_BYTES = 8 << 20
 _LEAST_ROWS = 16
 _MOST_NUMBER = 1 << 31
+# So much is made before the clock starts; what comes behind is made as it is sent.
 PREPARED_BYTES = 256 << 20
-"""So much is made before the clock starts; what comes behind is made as it is sent."""
 
 
 def new_run() -> int:
@@ -70,8 +70,8 @@ class Supply:
         self._payloads = payloads
         self._ready: list[bytes] = []
         self._at = 0
+        # How many were taken so far, and the number of the next one.
         self.given = 0
-        """How many were taken so far, and the number of the next one."""
 
     def prepare(self, count: int) -> None:
         """Makes the next `count`, or as many as PREPARED_BYTES are."""
@@ -143,8 +143,8 @@ class Check:
     def __init__(self, only: int | None = None) -> None:
         self._only = only
         self._payloads = Payloads(STAMP_BYTES)
+        # By run and part (run + part * 2^32, as the first eight bytes have them): how often each number came.
         self._seen: dict[int, NDArray[np.uint8]] = {}
-        """By run and part (run + part * 2^32, as the first eight bytes have them): how often each number came."""
         self._messages = self._wrong = 0
 
     def add(self, rows: NDArray[np.uint8]) -> None:

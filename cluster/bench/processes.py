@@ -23,8 +23,8 @@ from cluster.bench.producing import Load, Producing, Sent
 from cluster.grpc_engine import prefer_older_engine
 from ledger.errors import LedgerError
 
+# Told now and then how many records were acknowledged since the warm-up.
 Progress = Callable[[int], None]
-"""Told now and then how many records were acknowledged since the warm-up."""
 _PROGRESS_S = 0.25
 _START_TIMEOUT_S = 120.0
 

@@ -27,8 +27,8 @@ from ledger.errors import DeliveryTimeoutError, LedgerError
 
 Way = Literal["send", "send-many"]
 _TICK_S = 0.001
+# All is settled by then, unless somebody interrupts, and nobody waits for what is under way then.
 _CLOSE_S = 3.0
-"""All is settled by then, unless somebody interrupts, and nobody waits for what is under way then."""
 _LEAST_CALL_MESSAGES = 16
 _BATCHES_A_CALL = 4
 _MOST_CALL_MESSAGES = 65_536
@@ -52,8 +52,8 @@ class Load:
     batch_bytes: int = 256 * 1024
     linger_ms: float = 5.0
     compression: str | None = None
+    # So many different keys, one message (or call) after the other; 0: no keys, and messages go round the queues.
     keys: int = 0
-    """So many different keys, one message (or call) after the other; 0: no keys, and messages go round the queues."""
     timeout_ms: int = 120_000
     run: int = 0
     part: int = 0
@@ -76,15 +76,15 @@ class Sent:
     failed: int = 0
     unknown: int = 0
     errors: dict[str, int] = field(default_factory=dict)
+    # Of this process, all its threads, while it was measured.
     cpu_s: float = 0.0
-    """Of this process, all its threads, while it was measured."""
     total: int = 0
     part: int = 0
     latencies: Latencies = field(default_factory=Latencies)
 
 
+# Waited for between warm-up and measurement, so that several processes begin together.
 Gate = Callable[[], Awaitable[None]]
-"""Waited for between warm-up and measurement, so that several processes begin together."""
 
 Heard = Callable[[RecordMetadata], None]
 
@@ -98,10 +98,10 @@ class Producing:
         self._supply = Supply(Payloads(load.size, load.run, load.part))
         self._limit = 0
         self._until_ns = self._calls = 0
+        # The number of the first message of this phase: of the warm-up, then of the measurement.
         self.first = 0
-        """The number of the first message of this phase: of the warm-up, then of the measurement."""
+        # Of this phase; of a closed loop None.
         self.pace: Pace | None = None
-        """Of this phase; of a closed loop None."""
         self._producers: list[AsyncProducer] = []
         self.sent = Sent(part=load.part)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+# Share of the messages, and their largest size.
 _SIZES = ((0.90, 512), (0.09, 8 << 10), (0.009, 128 << 10), (0.001, 1 << 20))
-"""Share of the messages, and their largest size."""
 
 
 def payload(random: Random, largest_bytes: int) -> bytes:

@@ -13,9 +13,10 @@ import numpy as np
 
 from chaos.live.checker.columns import Flags, Numbers
 
+# Of each kind, in a report.
 SHOWN = 20
-"""Of each kind, in a report."""
 
+# In what clients were told.
 KINDS = {
     "lost": "acknowledged, or read by somebody, and not in its queue at the end",
     "duplicate": "one message at two offsets",
@@ -34,13 +35,12 @@ KINDS = {
     "offset regression": "the progress of a consumer group fell",
 }
 
-"""In what clients were told."""
 
+# In what nodes said of themselves.
 CLUSTER_KINDS = {
     "two leaders": "two nodes said that they led one shard in one term",
     "no recovery": "all was healed, and the nodes did not come to the same log",
 }
-"""In what nodes said of themselves."""
 
 
 @dataclass(frozen=True, slots=True)

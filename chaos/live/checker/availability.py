@@ -12,8 +12,8 @@ import numpy as np
 
 from chaos.live.checker.columns import OK, Columns, Numbers
 
+# What comes so soon after a fault was healed belongs to it.
 AFTERMATH_NS = 5_000_000_000
-"""What comes so soon after a fault was healed belongs to it."""
 
 
 @dataclass(frozen=True, slots=True)

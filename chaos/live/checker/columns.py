@@ -23,28 +23,28 @@ Flags = NDArray[np.bool_]
 
 OK, FAIL, UNKNOWN = 0, 1, 2
 _OUTCOMES = {Outcome.OK: OK, Outcome.FAIL: FAIL, Outcome.UNKNOWN: UNKNOWN}
+# In a column: there is none.
 NONE = -1
-"""In a column: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sends:
     """Messages that were sent, in the order they were told of. All columns have the same length."""
 
+    # The line that tells of it, counted from 0 over all that was read.
     operation: Numbers
-    """The line that tells of it, counted from 0 over all that was read."""
     process: Numbers
+    # A number for topic and queue: `Columns.queues` names it.
     queue: Numbers
-    """A number for topic and queue: `Columns.queues` names it."""
+    # NONE where it never left its process.
     identity: Numbers
-    """NONE where it never left its process."""
     producer: Numbers
     epoch: Numbers
     sequence: Numbers
+    # NONE unless it is ok.
     offset: Numbers
-    """NONE unless it is ok."""
+    # It belonged in that queue, where its place is promised.
     bound: Flags
-    """It belonged in that queue, where its place is promised."""
     outcome: Numbers
     crc: Numbers
     start: Numbers
@@ -64,8 +64,8 @@ class Reads:
     sequence: Numbers
     offset: Numbers
     crc: Numbers
+    # Whom the consumer is bound to; 0: nobody.
     node: Numbers
-    """Whom the consumer is bound to; 0: nobody."""
     final: Flags
     start: Numbers
     end: Numbers
@@ -77,19 +77,19 @@ class Columns:
 
     sends: Sends
     reads: Reads
+    # By number: topic and queue.
     queues: Sequence[tuple[str, int]]
-    """By number: topic and queue."""
     producers: Sequence[str]
+    # Producers that the history says began.
     known: frozenset[int]
-    """Producers that the history says began."""
+    # Producers that told the outcome of all that they were given: those that were killed did not.
     orderly: frozenset[int]
-    """Producers that told the outcome of all that they were given: those that were killed did not."""
+    # Queue and node of each last reading, also of one that found nothing.
     read_to_end: frozenset[tuple[int, int]]
-    """Queue and node of each last reading, also of one that found nothing."""
+    # Processes of the last reading, and the node that each read.
     readers: Mapping[int, int]
-    """Processes of the last reading, and the node that each read."""
+    # With the number of the line.
     assigns: Sequence[tuple[int, Assign]]
-    """With the number of the line."""
     progress: Sequence[tuple[int, Progress]]
     admin: Sequence[Admin]
     operations: int

@@ -80,5 +80,5 @@ _ALL = (
     ),
 )
 KINDS = {kind.name: kind for kind in _ALL}
+# What a cluster must get over: `--faults all`.
 SURVIVED = tuple(kind.name for kind in _ALL if kind.survived)
-"""What a cluster must get over: `--faults all`."""

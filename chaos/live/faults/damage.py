@@ -13,8 +13,8 @@ from random import Random
 
 from chaos.live.faults.fault import Fault, NoEvidenceError, Site
 
+# A bit in the middle of what was written, rather than in the blank behind it.
 _FLIPPED_AFTER = 4096
-"""A bit in the middle of what was written, rather than in the blank behind it."""
 
 _INDEXES = ("queues", "keys", "positions")
 

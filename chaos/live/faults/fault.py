@@ -79,8 +79,8 @@ class Site:
     members: Members
     clients: Clients
     random: Random
+    # For so many seconds; raises when the run is to end.
     wait: Callable[[float], None]
-    """For so many seconds; raises when the run is to end."""
 
     def is_up(self, node: int) -> bool:
         return self.environment.pid(node) is not None
@@ -107,8 +107,8 @@ class Kind:
     seconds: tuple[float, float] = (3.0, 6.0)
     needs: Needs = Needs.NOTHING
     least_nodes: int = 1
+    # What a node had is gone or spoiled until the others have given it back; before that, no other node may lose
+    # anything.
     takes_data: bool = False
-    """What a node had is gone or spoiled until the others have given it back; before that, no other node may lose
-    anything."""
+    # False: it breaks what a cluster relies on, so that a run with it must be NOT VALID (tests/gates).
     survived: bool = True
-    """False: it breaks what a cluster relies on, so that a run with it must be NOT VALID (tests/gates)."""

@@ -11,8 +11,8 @@ _TRANSFERS = 8
 _TRANSFER_GAP_S = 0.5
 _STROBES = 4
 _SEEN_WITHIN_S = 5.0
+# What a node tells of its time is in whole seconds, and takes time to be asked.
 _CLOCK_STEP_S = 2.0
-"""What a node tells of its time is in whole seconds, and takes time to be asked."""
 
 
 class TransferStorm(Fault):

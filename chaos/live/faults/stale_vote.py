@@ -22,12 +22,12 @@ from chaos.live.hosts.link_shaper import Shape
 from store.directory.vote_file import examined
 from store.disk.disk import PosixReadOnlyDisk
 
+# Much less than an election takes, or nobody is elected.
 _LATE = Shape(delay_ms=200.0)
-"""Much less than an election takes, or nobody is elected."""
 _ELECTED_WITHIN_S = 3.0
 _AGAIN_WITHIN_S = 30.0
+# For so long the one that was elected again leads, so that everybody sees it.
 _SEEN_S = 1.0
-"""For so long the one that was elected again leads, so that everybody sees it."""
 _ASK_EVERY_S = 0.01
 
 Votes = Mapping[Path, bytes]

@@ -42,8 +42,8 @@ from chaos.live.hosts.nodes_of_files import HTTP_PORT, PORT, ROOM, NodesOfFiles
 from chaos.live.hosts.shell import need_programs, need_root
 from cluster.local.engine import IMAGE
 
+# The image's own: files on this machine are given to it.
 USER = 10001
-"""The image's own: files on this machine are given to it."""
 _HOME = Path("/node")
 _COMMAND = f"exec ledgermq server run --config {_HOME}/node.toml >>{_HOME}/log 2>&1"
 _OPEN_FILES = 16_384

@@ -21,18 +21,18 @@ from chaos.live.hosts.link_shaper import LinkShaper
 class Setup:
     """What the environment is to make."""
 
+    # For everything that it leaves: logs, and data until it is taken down.
     directory: Path
-    """For everything that it leaves: logs, and data until it is taken down."""
     nodes: int
     seed: int = 0
+    # Of every node, beside its own address and place.
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Of every node, beside its own address and place."""
+    # Every node has a file system of its own, which can lose power and fill up.
     disks: bool = False
-    """Every node has a file system of its own, which can lose power and fill up."""
+    # The wall clock of every node can be set.
     clocks: bool = False
-    """The wall clock of every node can be set."""
+    # Variables of the node processes: how a test breaks what it wants to see caught.
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables of the node processes: how a test breaks what it wants to see caught."""
 
 
 class Environment(Protocol):

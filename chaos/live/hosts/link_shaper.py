@@ -35,10 +35,10 @@ _DEVICE = "shape0"
 _TUNSETIFF = 0x400454CA
 _TUN, _NO_INFO = 0x0001, 0x1000  # IP packets, with nothing in front of them
 _MOST_BYTES = 1 << 16
+# Packets of a link; more are dropped, as by any router.
 _MOST_WAITING = 2_000
-"""Packets of a link; more are dropped, as by any router."""
+# By how much a packet is late that others are to overtake.
 _LATER_S = 0.02
-"""By how much a packet is late that others are to overtake."""
 _IDLE_S = 0.05
 
 
@@ -151,8 +151,8 @@ class _Router:
         self._shape = shape
         self._random = random
         self._waiting: list[_Packet] = []
+        # By link: when the line is free for the next packet.
         self._free_at: dict[tuple[int, int], float] = {}
-        """By link: when the line is free for the next packet."""
         self._count = Counter[str]()
         self._numbers = 0
         self._stopping = False

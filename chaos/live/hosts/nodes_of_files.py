@@ -29,8 +29,8 @@ from chaos.live.hosts.environment import Setup
 PORT = 9871
 HTTP_PORT = 9872
 DISK_BYTES = 2 << 30
+# Nodes that may be added to those there are: addresses are not used again, and end at 254.
 ROOM = 200
-"""Nodes that may be added to those there are: addresses are not used again, and end at 254."""
 
 
 class NodesOfFiles(ABC):

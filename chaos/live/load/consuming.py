@@ -23,10 +23,10 @@ from ledger.history import Assign, HistoryWriter, Poll, Progress, now_ns
 
 _POLL_MS = 200
 _AGAIN_S = 0.3
+# After so long a consumer is closed, and another begins.
 _LIVES_S = (2.0, 15.0)
-"""After so long a consumer is closed, and another begins."""
+# Share of polls after which one goes elsewhere.
 _SEEKS = 0.02
-"""Share of polls after which one goes elsewhere."""
 
 
 class Reader:
@@ -38,8 +38,8 @@ class Reader:
         self._topic = topic
         self._node = node
         self._final = final
+        # By queue: what lies before it was not asked for, though a batch is given whole.
         self._from: dict[int, int] = {}
-        """By queue: what lies before it was not asked for, though a batch is given whole."""
 
     def assigned(self, queue: int, offset: int) -> None:
         self._from[queue] = offset

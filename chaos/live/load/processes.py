@@ -16,8 +16,8 @@ from random import Random
 from chaos.errors import ChaosError
 from chaos.live.load.spec import Role, Spec
 
+# Of a process, for its clients.
 _NUMBERS = 100_000
-"""Of a process, for its clients."""
 
 
 class ClientProcesses:

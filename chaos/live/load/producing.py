@@ -66,8 +66,8 @@ async def many(load: Load) -> None:
     await load.producer.send_many(topic, values, queue=queue)
 
 
+# With the messages of one send, and its share of the rate.
 STYLES: tuple[tuple[Style, int, float], ...] = ((awaited, 1, 0.1), (pipelined, 1, 0.6), (many, _MANY, 0.3))
-"""With the messages of one send, and its share of the rate."""
 
 
 async def produce(spec: Spec, stop: asyncio.Event) -> None:

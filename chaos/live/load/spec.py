@@ -20,14 +20,14 @@ class Spec:
     nodes: tuple[int, ...]
     topics: tuple[str, ...]
     queues: int
+    # Messages a second, of all producers of this process together.
     rate: float
-    """Messages a second, of all producers of this process together."""
     largest_bytes: int
     delivery_timeout_ms: int
     seed: int
     history: str
+    # The process that starts it, and which it does not outlive.
     run: int
-    """The process that starts it, and which it does not outlive."""
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
