@@ -1,18 +1,18 @@
-"""One chaos run, from nothing to a verdict: the composition root.
+"""One chaos run, from an empty directory to a verdict. This module is the composition root of a run.
 
     environment up ─ topics ─ clients ──────────── load ────────────────────── last reading ─ environment down ─ verdict
                                  nemesis: strike, heal, strike, heal ... healed
 
     OUT/
-      run.json        what was asked for, and when the load began and ended
-      client-N.jsonl  histories; client-N.log: what that process said
-      faults.jsonl    faults and their evidence (nemesis.py)
-      leaders.jsonl   who led, as the nodes said it (leaders.py)
-      node-N/log      what each node said
-      verdict.json    the judgement
+      run.json        the options, and when the load began and ended
+      client-N.jsonl  the history of client process N; client-N.log: its output
+      faults.jsonl    the faults and their evidence (nemesis.py)
+      leaders.jsonl   which node led, as the nodes reported it (leaders.py)
+      node-N/log      the output of node N
+      verdict.json    the verdict
 
-Whatever was made is gone afterwards, however the run ends; what was learned stays in OUT, where `chaos check` and
-`chaos report` find it again.
+A run removes its nodes, networks and disks however it ends. The files in OUT stay; `chaos check` and `chaos report`
+read them again.
 """
 
 from __future__ import annotations
@@ -50,14 +50,16 @@ _STOP_S = 60.0
 _FINAL_S = 300.0
 _UNRECOVERED_FINAL_S = 20.0
 _CHECK_S = 0.2
-# Of what was to be sent, what must be acknowledged for a run to count.
+# A run counts only if at least this share of the intended messages was acknowledged.
 _LEAST_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for. `rate`: messages a second, of all clients together. `node_env`: variables of the node
-    processes, NAME=VALUE each. `recovery_s`: after the last fault, how long the nodes may take to get the same log."""
+    """The options of a run. `rate` is in messages a second, of all clients together. `node_env` has environment
+    variables for the node processes, as NAME=VALUE. `recovery_s` is how long the nodes may take to reach the same log
+    after the last fault.
+    """
 
     env: str
     nodes: int
@@ -77,6 +79,7 @@ class Options:
 
     @property
     def needs(self) -> Needs:
+        """The capabilities that the environment must have for these faults."""
         needs = Needs.NOTHING
         for name in self.faults:
             needs |= KINDS[name].needs
@@ -92,17 +95,17 @@ class Result:
     struck: tuple[Struck, ...]
     columns: Columns
     began: int
-    # Of the load, in ns of the histories' clock.
+    # When the load ended. `began` and `ended` are in ns of the histories' clock.
     ended: int
 
     def gaps_s(self) -> list[float]:
-        """For each fault, the longest time without an acknowledged write, while there was load."""
+        """Return, for each fault, the longest time in seconds without an acknowledged write while there was load."""
         times = acknowledged_at(self.columns)
         return [longest_gap(times, one.start, min(one.end + AFTERMATH_NS, self.ended)).seconds for one in self.struck]
 
 
 def as_arguments(options: Options) -> list[str]:
-    """Of `ledgermq chaos`, for the same plan of faults."""
+    """Return the arguments of `ledgermq chaos` that give the same plan of faults."""
     arguments = ["run", "--env", options.env, "--nodes", str(options.nodes), "--seed", str(options.seed)]
     arguments += ["--faults", ",".join(options.faults) or "none"]
     for target in options.targets:
@@ -118,22 +121,25 @@ MakeEnvironment = Callable[[Setup], Environment]
 
 
 class Audience(Protocol):
-    """Who is told how the run goes."""
+    """Receives the progress of a run."""
 
-    def say(self, sentence: str) -> None: ...
+    def say(self, sentence: str) -> None:
+        """Report what happens now."""
 
     def passed(self, seconds: float) -> None:
-        """So much of the load is over."""
+        """Report that `seconds` of the load are over."""
 
 
 def run(options: Options, out: Path, make: MakeEnvironment, audience: Audience) -> Result:
-    """All of it. Raises ChaosError where it cannot be done; then too nothing is left running."""
+    """Make one run and return its result. Raises ChaosError if the run cannot be made; no process is left running in
+    any case.
+    """
     planned = _planned(options)
     out.mkdir(parents=True, exist_ok=True)
     environment = make(_setup(options, out))
     with ExitStack() as undo:
         undo.callback(environment.down)
-        audience.say(f"{options.nodes} nodes start")
+        audience.say(f"starting {options.nodes} nodes")
         environment.up()
         the_run = _Run(options, out, environment, audience, undo)
         began, ended = the_run.load(planned)
@@ -143,18 +149,20 @@ def run(options: Options, out: Path, make: MakeEnvironment, audience: Audience) 
 
 
 def _planned(options: Options) -> tuple[Planned, ...]:
-    """Raises ChaosError where such a run cannot be."""
+    """Return the plan of faults. Raises ChaosError if the options contradict each other."""
     kinds = [KINDS[name] for name in options.faults]
     for kind in kinds:
         if kind.least_nodes > options.nodes:
             raise ChaosError(f"{kind.name} needs {kind.least_nodes} nodes: give --nodes {kind.least_nodes}")
         if Needs.SYNC_FLUSH in kind.needs and options.flush != "sync":
-            raise ChaosError(f"{kind.name} needs --flush sync: under async, what it destroys was never promised")
+            raise ChaosError(
+                f"{kind.name} needs --flush sync: with async flush, nodes may lose what this fault destroys"
+            )
     if not kinds:
         return ()
     planned = plan(options.seed, kinds, options.seconds, [*map(Target, options.targets)])
     if not planned:
-        raise ChaosError(f"{options.seconds:g} s are too short for a single fault: give more --seconds")
+        raise ChaosError(f"{options.seconds:g} s are too short for a single fault: increase --seconds")
     return planned
 
 
@@ -171,7 +179,7 @@ def _setup(options: Options, out: Path) -> Setup:
 
 
 class _Run:
-    """Between `up` and `down`."""
+    """The part of a run between `up` and `down` of the environment."""
 
     def __init__(
         self, options: Options, out: Path, environment: Environment, audience: Audience, undo: ExitStack
@@ -188,7 +196,7 @@ class _Run:
         undo.callback(self._watch.stop)
 
     def load(self, planned: Sequence[Planned]) -> tuple[int, int]:
-        """When the load began and ended, in ns of the histories' clock."""
+        """Run the load and the faults. Returns when the load began and ended, in ns of the histories' clock."""
         self._operator.ready(_READY_S)
         for topic in TOPICS:
             self._operator.create_topic(topic, self._options.queues)
@@ -199,14 +207,14 @@ class _Run:
         self._clients.start("consumers")
         self._disturb(planned)
         self._clients.check()
-        self._audience.say("all is healed; the clients stop")
+        self._audience.say("all faults are healed; stopping the clients")
         self._clients.stop("producers", _STOP_S)
         ended = now_ns()
         self._clients.stop("consumers", _STOP_S)
         return began, ended
 
     def _disturb(self, planned: Sequence[Planned]) -> None:
-        """For as long as the run lasts."""
+        """Strike the planned faults, and wait until the time of the load is over."""
         self._over = time.monotonic() + self._options.seconds
         log, say = self._out / "faults.jsonl", self._audience.say
         Nemesis(self._environment, self._operator, self._clients, log, say, self._wait).run(planned)
@@ -220,15 +228,19 @@ class _Run:
             self._audience.passed(self._options.seconds - (self._over - time.monotonic()))
 
     def read_to_the_end(self) -> str:
-        """Why the cluster did not come to itself, though all was healed; "" where it did. Then too what can be read is
-        read: it may show more of what is wrong."""
+        """Read every queue from every node. Return why the cluster did not recover after the last fault was healed, or
+        "".
+
+        If the cluster did not recover, this still reads what it can within a short time: the records may show more
+        anomalies.
+        """
         unrecovered = ""
         try:
             self._operator.caught_up(self._options.recovery_s)
         except ChaosError as trouble:
             unrecovered = str(trouble)
             self._audience.say(unrecovered)
-        self._audience.say("every queue is read from every node")
+        self._audience.say("reading every queue from every node")
         nodes = self._environment.nodes
         self._clients.reach(nodes, [self._environment.address(node) for node in nodes])
         self._clients.start("final")
@@ -263,11 +275,11 @@ def _save(out: Path, options: Options, began: int, ended: int, unrecovered: str)
 
 
 def judged(out: Path) -> Result:
-    """The judgement on a run, from what it left. Raises ChaosError where that is not there."""
+    """Judge a run from the files in its directory. Raises ChaosError if the run has not finished."""
     try:
         told: dict[str, Any] = json.loads((out / "run.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ChaosError(f"{out} is not the directory of a chaos run that came to its end: {error}") from error
+        raise ChaosError(f"{out} is not the directory of a finished chaos run: {error}") from error
     options = Options(**{name: _plain(value) for name, value in told["options"].items()})
     columns = columns_of(chain.from_iterable(map(read_history, histories(out))))
     struck = read_faults(out / "faults.jsonl")
@@ -279,12 +291,12 @@ def judged(out: Path) -> Result:
 
 
 def histories(out: Path) -> list[Path]:
-    """Of all client processes of a run, in the order they were started."""
+    """Return the history files of all client processes, in the order in which the processes were started."""
     return sorted(out.glob("client-*.jsonl"), key=lambda path: int(path.stem.removeprefix("client-")))
 
 
 def read_faults(path: Path) -> list[Struck]:
-    """As the nemesis wrote them; none where there is no such file."""
+    """Return the faults that the nemesis recorded; an empty list if the file does not exist."""
     if not path.exists():
         return []
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -292,7 +304,7 @@ def read_faults(path: Path) -> list[Struck]:
 
 
 def _with_faults(verdict: Verdict, struck: Sequence[Struck]) -> Verdict:
-    """A fault that left no evidence makes a run void; so does one that was asked for and never struck."""
+    """Make the verdict void if a fault left no evidence."""
     void = [f"{one.kind} left no evidence: {one.void}" for one in struck if one.void]
     return replace(verdict, void=(*verdict.void, *void), valid=None if void and verdict.valid else verdict.valid)
 
