@@ -1,7 +1,8 @@
-"""What is there: messages that were sent against messages that were read.
+"""Compares the messages that were sent with the messages that were read.
 
-What a producer was told decides what may be read. `ok`: it must be there at the end; `fail`: it must never be seen;
-`unknown`: either, but once seen it must stay. Who was killed may have sent what it did not live to tell.
+The outcome of a send decides what may be read. `ok`: the message must be there at the end. `fail`: no consumer may ever
+see it. `unknown`: the message may or may not be there, but once it was read it must stay. A producer that was killed
+may have sent messages that its history does not contain.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ _CRCS = 1 << 32
 
 
 def lost(columns: Columns, seen: Sightings) -> Finding:
-    """Of queues that were read to their end. What lies before the place where that reading began was let go by
-    retention, and is not lost."""
+    """Find lost messages in the queues that were read to their end. Messages before the offset where that reading began
+    were removed by retention and are not lost.
+    """
     reads = columns.reads
     last = is_in(seen.identity, np.unique(reads.identity[reads.final]))
     kept = seen.offset >= _beginnings(columns)[seen.queue]
@@ -35,7 +37,9 @@ def lost(columns: Columns, seen: Sightings) -> Finding:
 
 
 def _beginnings(columns: Columns) -> Numbers:
-    """Of each queue: what lies before is kept by no node any more, or not by all."""
+    """Return, for each queue, the largest offset at which the final reading began on any node. Some node may have
+    removed what lies before it.
+    """
     beginnings = np.zeros(len(columns.queues), np.int64)
     for (queue, _), offset in columns.beginnings().items():
         beginnings[queue] = max(beginnings[queue], offset)
@@ -62,7 +66,9 @@ def _sent_elsewhere(columns: Columns, row: int) -> list[str]:
 
 
 def aborted_reads(columns: Columns) -> Finding:
-    """A number that was refused may be given again, to another message: so payloads are compared too."""
+    """Find messages that were read although their send failed. A producer may give the sequence number of a refused
+    message to another message, so payloads are compared too.
+    """
     sends, reads = columns.sends, columns.reads
     refused = sends.outcome == FAIL
     wrong = _was_sent(columns, refused) & ~_was_sent(columns, ~refused)
@@ -92,7 +98,9 @@ def mixed_payloads(columns: Columns) -> Finding:
 
 
 def _was_sent(columns: Columns, rows: Flags) -> Flags:
-    """For each message that was read, whether one of these sends had its name and its payload."""
+    """Return, for each message that was read, whether one of the sends in `rows` had the same identity and the same
+    payload.
+    """
     sends, reads = columns.sends, columns.reads
     identities = np.unique(np.concatenate((sends.identity, reads.identity)))
     sent, met = (np.searchsorted(identities, rows.identity) * _CRCS + rows.crc for rows in (sends, reads))

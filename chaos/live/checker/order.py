@@ -1,7 +1,8 @@
-"""Sends in time: what was known before a send began lies before what it sent.
+"""Checks the order of sends in real time: a message has a higher offset than every offset that was known before its
+send began.
 
-This is what "linearizable" means for a log, and it is linear to check: whoever begins to send when offset M of the
-queue is known to anybody gets more than M. Where a message of unknown outcome lies, reads tell.
+For a log this is linearizability, and it can be checked in linear time. If any client knows offset M of a queue when a
+send begins, the send must get an offset larger than M. For a send with unknown outcome, later reads show its offset.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from chaos.live.checker.columns import NONE, OK, UNKNOWN, Columns, Numbers
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """Sends whose place is known: row of the send, and offset."""
+    """Sends whose offset is known: the row of the send, and the offset."""
 
     row: Numbers
     offset: Numbers
@@ -42,7 +43,9 @@ def send_findings(columns: Columns) -> list[Finding]:
 
 
 def _non_monotonic(columns: Columns, placed: _Placed) -> Finding:
-    """Of one producer and queue, in the order it was given them. Messages that go round have no promised order."""
+    """Check the sends of each producer to each queue, in the order in which the producer was given them. Messages
+    without a chosen queue have no promised order.
+    """
     sends = columns.sends
     bound = sends.bound[placed.row]
     of, offset = placed.row[bound], placed.offset[bound]
@@ -86,7 +89,7 @@ def _late(columns: Columns, placed: _Placed) -> Finding:
 
 
 def _knowledge(columns: Columns) -> Iterator[tuple[int, Numbers, Numbers]]:
-    """For each queue: instants, rising, and the highest offset that somebody had been told of by then."""
+    """For each queue, yield increasing times, and the highest offset that any client knew at each time."""
     sends, reads = columns.sends, columns.reads
     acknowledged = sends.outcome == OK
     queues = np.concatenate((sends.queue[acknowledged], reads.queue))

@@ -1,7 +1,7 @@
-"""What lies where: every sighting of a message at an offset, by whoever was told of it.
+"""Checks where each message lies, from all sightings of messages at offsets.
 
-An acknowledgement and a read are both sightings, and all sightings together must describe one log: one message at an
-offset, one offset for a message, and each producer's messages in its order.
+An acknowledgement and a read are both sightings. All sightings together must describe one log: one message at each
+offset, one offset for each message, and the messages of each producer in order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from chaos.live.checker.columns import OK, Columns, Numbers
 
 @dataclass(frozen=True, slots=True)
 class Sightings:
-    """A row for each time that somebody was told where a message lies."""
+    """One row for each time that a client learned the offset of a message."""
 
     operation: Numbers
     queue: Numbers
@@ -32,7 +32,7 @@ class Sightings:
 
 
 def sightings(columns: Columns) -> Sightings:
-    """Those of all reads, and of all acknowledgements."""
+    """Return the sightings of all acknowledgements and all reads."""
     sends, reads = columns.sends, columns.reads
     acknowledged = where(sends.outcome == OK)
     return Sightings(

@@ -1,7 +1,7 @@
-"""What consumers were handed, in the order that they were handed it.
+"""Checks the order in which consumers received messages.
 
-Offsets are dense, so within what a consumer reads of a queue each offset follows the one before, until it is told to
-go elsewhere: an `assign` in the history.
+Offsets are dense. Within one queue, each offset that a consumer reads must follow the offset before, until the consumer
+seeks; a seek is an `assign` in the history.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def poll_findings(columns: Columns) -> list[Finding]:
 
 
 def _assigns_before(columns: Columns) -> Numbers:
-    """For each message that was read: how often its consumer had been told by then where to go on in that queue."""
+    """Return, for each message that was read, how many times its consumer had sought in that queue before."""
     reads, numbers = columns.reads, {queue: number for number, queue in enumerate(columns.queues)}
     times: dict[tuple[int, int], list[int]] = {}
     for operation, assign in columns.assigns:

@@ -1,4 +1,4 @@
-"""Faults of disks: full, failing, slow."""
+"""Faults of disks: a full disk, a failing disk, a slow disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SYNCS = ("fsync", "fdatasync")
 
 
 class DiskFull(Fault):
-    """Not one byte is free."""
+    """The disk has no free byte."""
 
     def __init__(self) -> None:
         self._full: list[int] = []
@@ -28,8 +28,9 @@ class DiskFull(Fault):
 
 
 class Injected(Fault):
-    """System calls of the targets are tampered with. `restart`: a node that met a failing disk takes no more writes,
-    and an operator starts it again when the disk is well."""
+    """System calls of the targets fail or take long. With `restart`, the node is killed and started again when the disk
+    works again: after a disk error, a node takes no more writes until then.
+    """
 
     def __init__(self, injection: Injection, *, restart: bool) -> None:
         self._injection = injection
@@ -55,13 +56,13 @@ class Injected(Fault):
                 site.environment.kill(node)
         restarted = _started(site, list(calls))
         if not any(calls.values()):
-            raise NoEvidenceError("no system call was tampered with")
+            raise NoEvidenceError("strace changed no system call")
         hit = [f"node {node}: {count} calls" for node, count in calls.items()]
         return "; ".join([*hit, *restarted])
 
 
 def failing_sync() -> Injected:
-    """A sync fails once: afterwards the kernel says that all is well, which it is not."""
+    """One sync fails. Afterwards the kernel reports success although pages may be lost."""
     return Injected(Injection(SYNCS, "error=EIO:when=1"), restart=True)
 
 
@@ -80,5 +81,5 @@ def _output(site: Site, node: int, pid: int) -> Path:
 
 
 def _started(site: Site, nodes: Sequence[int]) -> list[str]:
-    """Those that are down run again."""
+    """Start the nodes that are down, and return the evidence."""
     return [f"node {node}: {site.environment.start(node)}" for node in nodes if not site.is_up(node)]

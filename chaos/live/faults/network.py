@@ -1,4 +1,4 @@
-"""Faults of the network between nodes: cuts, and what is lost, late, out of order or slow on the way."""
+"""Faults of the network between nodes: partitions, and packets that are lost, late, reordered or slowed down."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Sides = Callable[[Site, Sequence[int]], Iterable[Iterable[int]]]
 
 
 class Partition(Fault):
-    """`sides(site, targets)`: who can still reach one another."""
+    """Nodes reach each other only if they are on the same side. `sides(site, targets)` returns the sides."""
 
     def __init__(self, sides: Sides) -> None:
         self._sides = sides
@@ -27,7 +27,7 @@ class Partition(Fault):
 
 
 def halves(site: Site, _: Sequence[int]) -> list[list[int]]:
-    """A majority and the others, by chance."""
+    """Return a random majority and the remaining nodes."""
     nodes = list(site.environment.nodes)
     site.random.shuffle(nodes)
     half = len(nodes) // 2 + 1
@@ -35,12 +35,14 @@ def halves(site: Site, _: Sequence[int]) -> list[list[int]]:
 
 
 def alone(site: Site, targets: Sequence[int]) -> list[list[int]]:
-    """Each target by itself."""
+    """Return each target by itself, and the remaining nodes together."""
     return [*([node] for node in targets), [node for node in site.environment.nodes if node not in targets]]
 
 
 def ring(site: Site, _: Sequence[int]) -> list[list[int]]:
-    """Every node sees a majority, no two the same: with three nodes a chain, with five a ring of majorities."""
+    """Return sides so that every node reaches a majority, and no two nodes the same majority. With three nodes, this is
+    a chain.
+    """
     if len(site.environment.nodes) <= 3:
         return bridge(site, ())
     nodes = list(site.environment.nodes)
@@ -49,8 +51,9 @@ def ring(site: Site, _: Sequence[int]) -> list[list[int]]:
 
 
 def bridge(site: Site, _: Sequence[int]) -> list[list[int]]:
-    """Two halves that only see one another through one node. It is not the leader: followers have nothing to say to one
-    another, so nobody would notice."""
+    """Return two halves that reach each other only through one node. That node is not the leader: followers send each
+    other nothing, so the partition would have no effect.
+    """
     nodes = list(site.environment.nodes)
     site.random.shuffle(nodes)
     if nodes[0] == site.members.leader():
@@ -61,7 +64,7 @@ def bridge(site: Site, _: Sequence[int]) -> list[list[int]]:
 
 
 class OneWay(Fault):
-    """What goes to a target arrives, what comes from it does not; or the other way round."""
+    """All packets from the targets are lost, or all packets to them."""
 
     def strike(self, site: Site, targets: Sequence[int]) -> str:
         out = site.random.random() < 0.5
@@ -75,7 +78,7 @@ class OneWay(Fault):
 
 
 class Lossy(Fault):
-    """Some of the packets between all nodes are lost."""
+    """A share of the packets between all nodes is lost."""
 
     def strike(self, site: Site, targets: Sequence[int]) -> str:
         share = site.random.choice((0.05, 0.15, 0.3))
@@ -87,7 +90,7 @@ class Lossy(Fault):
 
 
 class Shaped(Fault):
-    """Links of the targets are delayed, reordered or slow: `shape(site)` says how."""
+    """The links of the targets are delayed, reordered or slow, as `shape(site)` says."""
 
     def __init__(self, shape: Callable[[Site], Shape]) -> None:
         self._shape = shape
@@ -122,5 +125,5 @@ def _all_links(site: Site) -> list[Link]:
 def _dropped(site: Site) -> str:
     dropped = site.environment.links.heal()
     if not dropped:
-        raise NoEvidenceError("no packet met the rules")
+        raise NoEvidenceError("the rules dropped no packet")
     return f"{dropped} packets dropped"

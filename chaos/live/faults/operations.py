@@ -1,4 +1,6 @@
-"""What operators do to a cluster under load: leadership handed about, nodes added, removed, replaced, clocks set."""
+"""Operations on a cluster under load: leadership transfers, nodes added, removed and replaced, and clocks that
+are set.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,13 @@ _TRANSFERS = 8
 _TRANSFER_GAP_S = 0.5
 _STROBES = 4
 _SEEN_WITHIN_S = 5.0
-# What a node tells of its time is in whole seconds, and takes time to be asked.
+# The allowed difference between the wanted and the observed clock: a node reports whole seconds, and its answer takes
+# time.
 _CLOCK_STEP_S = 2.0
 
 
 class TransferStorm(Fault):
-    """Leadership is handed to one node after the other."""
+    """Leadership is transferred to one node after another."""
 
     def strike(self, site: Site, targets: Sequence[int]) -> str:
         done = 0
@@ -25,15 +28,15 @@ class TransferStorm(Fault):
             done += site.members.transfer(site.random.choice(others))
             site.wait(_TRANSFER_GAP_S)
         if not done:
-            raise NoEvidenceError("leadership was never handed over")
-        return f"{done} of {_TRANSFERS} transfers done"
+            raise NoEvidenceError("no transfer of leadership succeeded")
+        return f"{done} of {_TRANSFERS} transfers succeeded"
 
     def heal(self, site: Site) -> str:
         return ""
 
 
 class AddAndRemove(Fault):
-    """A node is added; when it votes, a target is removed for good."""
+    """A node is added. When it votes, a target is removed for good."""
 
     def strike(self, site: Site, targets: Sequence[int]) -> str:
         added = site.environment.add()
@@ -48,7 +51,7 @@ class AddAndRemove(Fault):
 
 
 class Wipe(Fault):
-    """A node loses its disk. It comes back empty, is removed, and added again."""
+    """A node loses its disk. It is then removed from the cluster, started with an empty disk, and added again."""
 
     def __init__(self) -> None:
         self._down: list[int] = []
@@ -69,7 +72,7 @@ class Wipe(Fault):
 
 
 class ClockJump(Fault):
-    """The wall clock of the targets is minutes or days wrong."""
+    """The wall clock of the targets is wrong by seconds, minutes or days."""
 
     def __init__(self) -> None:
         self._wrong: list[int] = []
@@ -88,7 +91,7 @@ class ClockJump(Fault):
 
 
 class ClockStrobe(Fault):
-    """The wall clock jumps to and fro."""
+    """The wall clock of the targets jumps forward and back."""
 
     def __init__(self) -> None:
         self._wrong: list[int] = []
@@ -110,7 +113,7 @@ class ClockStrobe(Fault):
 
 
 def _seen(site: Site, node: int, offset_s: float) -> str:
-    """By how much the node itself takes the time for another, once it has noticed."""
+    """Wait until the node's own clock shows the offset, and return the evidence."""
     until = time.monotonic() + _SEEN_WITHIN_S
     while True:
         now_ms = site.members.wall_clock_ms(node)
@@ -119,6 +122,6 @@ def _seen(site: Site, node: int, offset_s: float) -> str:
             return f"node {node}: {seen_s:+.1f} s"
         if time.monotonic() > until:
             raise NoEvidenceError(
-                f"the clock of node {node} should be {offset_s:+.1f} s wrong, and is {seen_s} s wrong"
+                f"the clock of node {node} should be wrong by {offset_s:+.1f} s, and is wrong by {seen_s} s"
             )
         site.wait(0.2)

@@ -1,4 +1,4 @@
-"""Faults of processes: killed, stopped in order, paused."""
+"""Faults of processes: nodes that are killed, stopped or paused, nodes that lose power, and clients that are killed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from chaos.live.faults.fault import Fault, NoEvidenceError, Site
 
 
 class Kill(Fault):
-    """kill -9; started again when it is over."""
+    """The targets are killed with SIGKILL, and started again later."""
 
     def __init__(self) -> None:
         self._down: list[int] = []
@@ -25,7 +25,7 @@ class Kill(Fault):
 
 
 class Stop(Kill):
-    """SIGTERM: a leader hands over before it goes."""
+    """The targets are stopped with SIGTERM; a leader transfers leadership first."""
 
     def _end(self, site: Site, node: int) -> str:
         self._down.append(node)
@@ -33,7 +33,7 @@ class Stop(Kill):
 
 
 class Power(Kill):
-    """The power of the node is cut: what it did not sync is gone, as far as a machine has it."""
+    """The power of the targets is cut: they lose what they had not synced."""
 
     def _end(self, site: Site, node: int) -> str:
         self._down.append(node)
@@ -41,7 +41,7 @@ class Power(Kill):
 
 
 class PowerOfAll(Fault):
-    """The power of all nodes is cut at the same moment; they start again together."""
+    """The power of all nodes is cut at the same moment. They start again together."""
 
     def strike(self, site: Site, targets: Sequence[int]) -> str:
         for node in targets:
@@ -53,7 +53,7 @@ class PowerOfAll(Fault):
 
 
 class Rolling(Fault):
-    """Every node, one after the other: stopped in order, and started; the next one when it has caught up."""
+    """The nodes are stopped and started one after another. Each node must catch up before the next one stops."""
 
     def strike(self, site: Site, targets: Sequence[int]) -> str:
         evidence = []
@@ -69,7 +69,7 @@ class Rolling(Fault):
 
 
 class Pause(Fault):
-    """SIGSTOP, and SIGCONT when it is over: a node that does not know that it was away."""
+    """The targets are paused with SIGSTOP and continue later (SIGCONT). They do not know that they were paused."""
 
     def __init__(self) -> None:
         self._paused: list[int] = []
@@ -83,7 +83,7 @@ class Pause(Fault):
 
 
 class ClientKill(Fault):
-    """A client is killed in the middle of its work; another one begins in its place."""
+    """A client is killed in the middle of its work, and a new client starts."""
 
     def strike(self, site: Site, targets: Sequence[int]) -> str:
         return site.clients.kill_one(site.random)

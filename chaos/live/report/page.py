@@ -1,4 +1,4 @@
-"""The page of a run: one file that a browser shows without any network."""
+"""Writes the page of a run as one HTML file. A browser shows it without a network."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VERDICTS = {True: ("valid", "good"), False: ("not valid", "bad"), None: ("void"
 
 
 def write_report(result: Result, directory: Path) -> Path:
-    """`report.html`, and the picture beside it as PNG and SVG. Returns the page's path."""
+    """Write `report.html`, and its picture as PNG and SVG beside it. Returns the path of the page."""
     seconds = (result.ended - result.began) / 1e9
     found = series(result.columns, result.began, result.ended, max(_LEAST_STEP_S, seconds / _STEPS))
     reigns = read_reigns(directory / "leaders.jsonl")
@@ -98,7 +98,7 @@ def _faults(result: Result) -> list[dict[str, Any]]:
 
 
 def _lines(directory: Path, numbers: set[int]) -> dict[int, str]:
-    """The operations of these numbers, as they stand in the histories."""
+    """Return the operations with these numbers, as lines of the histories."""
     if not numbers:
         return {}
     operations = enumerate(chain.from_iterable(map(read_history, histories(directory))))

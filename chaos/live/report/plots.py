@@ -1,4 +1,4 @@
-"""The picture of a run: throughput and latency over time, faults shaded, leaders marked."""
+"""Draws the picture of a run: throughput and latency over time, with faults shaded and leaders marked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHADE = "#e4572e"
 
 
 def draw(found: Series, struck: Sequence[Struck], reigns: Sequence[Reign], began: int, ended: int) -> Figure:
-    """Three rows over the same time: who led, messages a second, and latencies."""
+    """Draw three rows over the same time: the leader, messages a second, and latencies."""
     with drawing(6.4) as figure:
         leaders, throughput, latency = figure.subplots(3, 1, sharex=True, height_ratios=(0.5, 3, 3))
         _draw_leaders(leaders, reigns, began, ended)

@@ -1,4 +1,4 @@
-"""Throughput and latency over time: the columns of a history, cut into equal steps. Pure."""
+"""Throughput and latency over time: the columns of a history, cut into equal steps. This module is pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ Figures = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A value for each step: `at_s` is the middle of it, since the load began. Latencies in ms, NaN where nothing was
-    acknowledged; both count in the step in which the acknowledgement came."""
+    """One value for each step. `at_s` is the middle of the step, in seconds since the load began. Latencies are in ms,
+    and NaN if nothing was acknowledged in the step. A message counts in the step in which it was acknowledged.
+    """
 
     at_s: Figures
     per_s: Figures
@@ -25,7 +26,7 @@ class Series:
 
 
 def series(columns: Columns, began: int, ended: int, step_s: float) -> Series:
-    """Of messages that were acknowledged between the two instants (ns of the histories' clock)."""
+    """Return the series of the messages that were acknowledged between two times, in ns of the histories' clock."""
     sends = columns.sends
     rows = (sends.outcome == OK) & (sends.end >= began) & (sends.end < ended)
     steps = max(1, int(np.ceil((ended - began) / 1e9 / step_s)))
@@ -45,7 +46,7 @@ def series(columns: Columns, began: int, ended: int, step_s: float) -> Series:
 
 
 def _quantile(sorted_ms: Figures, edges: NDArray[np.int64], share: float) -> Figures:
-    """Of each step: the value that this share of its messages does not exceed."""
+    """Return, for each step, the latency that this share of its messages does not exceed."""
     counts = np.diff(edges)
     at = edges[:-1] + np.maximum(np.ceil(counts * share).astype(np.int64) - 1, 0)
     values = np.full(len(counts), np.nan)

@@ -195,7 +195,7 @@ def test_a_history_that_proves_nothing_is_void() -> None:
     assert told([]).valid is None
     verdict = told([send(0, 0)])
     assert verdict.valid is None
-    assert verdict.void == ("nobody read to the end: t:0",)
+    assert verdict.void == ("these queues were not read to their end: t:0",)
 
 
 def test_too_little_is_void() -> None:
