@@ -38,7 +38,7 @@ from chaos.live.faults.plan import Planned, plan
 from chaos.live.hosts.environment import Environment, Setup
 from chaos.live.leaders import LeaderWatch, read_claims
 from chaos.live.load.processes import ClientProcesses
-from chaos.live.load.spec import Spec
+from chaos.live.load.spec import ClientSpec
 from chaos.live.nemesis import Nemesis, Struck
 from chaos.live.operator import ClusterOperator
 from ledger.history import now_ns, read_history
@@ -251,9 +251,9 @@ class _Run:
                 raise
         return unrecovered
 
-    def _spec(self) -> Spec:
+    def _spec(self) -> ClientSpec:
         options, nodes = self._options, self._environment.nodes
-        return Spec(
+        return ClientSpec(
             role="producers",
             first_process=0,
             bootstrap=tuple(self._environment.address(node) for node in nodes),

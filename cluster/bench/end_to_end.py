@@ -14,16 +14,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster.bench.consuming import Shape
-from cluster.bench.failure import BenchError
 from cluster.bench.latencies import Latencies
-from cluster.bench.payloads import rows_of, rows_of_values, stamps_of
-from cluster.bench.processes import Progress
-from cluster.bench.producing import Load, Producing, Sent
+from cluster.bench.producing import ProducerFigures, ProducerLoad, Producing
+from cluster.load.failure import LoadError
+from cluster.load.processes import Progress
+from cluster.load.reading import Shape, take
+from cluster.load.stamped_payloads import stamps_of
 from ledger.client.consumer.consumer import AsyncConsumer
 
-_AT_ONCE = 20_000
-_WAIT_MS = 500.0
 _PROGRESS_S = 0.25
 _SILENCE_S = 30.0
 
@@ -40,20 +38,20 @@ class Arrived:
 class EndToEnd:
     """One measurement of `load`, which has a rate."""
 
-    def __init__(self, load: Load, shape: Shape, progress: Progress) -> None:
+    def __init__(self, load: ProducerLoad, shape: Shape, progress: Progress) -> None:
         assert load.rate
         self._load, self._shape, self._progress = load, shape, progress
         self._begins = asyncio.Event()
         self.arrived = Arrived()
 
-    async def run(self) -> tuple[Sent, Arrived]:
-        """Returns when all that was acknowledged is there; BenchError where it does not come."""
-        producing = Producing(self._load, self._begin)
+    async def run(self) -> tuple[ProducerFigures, Arrived]:
+        """Returns when all that was acknowledged is there; LoadError where it does not come."""
+        producing = Producing(self._load)
         consumer = AsyncConsumer(self._load.topic, bootstrap_servers=self._load.bootstrap, start="latest")
         async with consumer:
             reading = asyncio.create_task(self._read(consumer, producing))
             try:
-                sent = await producing.run()
+                sent = await producing.run(self._begin)
                 await self._wait(sent.records, reading)
             finally:
                 reading.cancel()
@@ -68,7 +66,7 @@ class EndToEnd:
         deadline = time.perf_counter() + _SILENCE_S
         while self.arrived.records < records and not reading.done():
             if time.perf_counter() > deadline:
-                raise BenchError(f"of {records} acknowledged messages the consumer has {self.arrived.records}")
+                raise LoadError(f"of {records} acknowledged messages the consumer has {self.arrived.records}")
             await asyncio.sleep(_PROGRESS_S / 10)
         if reading.done():
             reading.result()
@@ -76,19 +74,12 @@ class EndToEnd:
     async def _read(self, consumer: AsyncConsumer, producing: Producing) -> None:
         told = 0.0
         while True:
-            for rows in await self._take(consumer):
+            for rows in (await take(consumer, self._shape)).rows():
                 self._arrive(rows, producing)
             now = time.perf_counter()
             if now - told > _PROGRESS_S:
                 told = now
                 self._progress(self.arrived.records)
-
-    async def _take(self, consumer: AsyncConsumer) -> list[NDArray[np.uint8]]:
-        if self._shape == "objects":
-            messages = await consumer.getmany(_AT_ONCE, _WAIT_MS)
-            return list(rows_of_values([message.value for message in messages]))
-        batches = [batch for _, _, batch in await consumer.getbatches(_WAIT_MS)]
-        return [rows_of(batch.bodies, len(batch)) for batch in batches]
 
     def _arrive(self, rows: NDArray[np.uint8], producing: Producing) -> None:
         now, stamps, pace = time.perf_counter_ns(), stamps_of(rows), producing.pace

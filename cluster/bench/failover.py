@@ -14,14 +14,12 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from cluster.bench.processes import Progress
-from cluster.bench.producing import Load, Producing, Sent
-from cluster.bench.topics import REQUEST_TIMEOUT_MS
+from cluster.bench.producing import ProducerFigures, ProducerLoad, Producing
+from cluster.load.processes import Progress, reporting
+from cluster.load.topics import REQUEST_TIMEOUT_MS
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.records import RecordMetadata
 from ledger.errors import LedgerError
-
-_PROGRESS_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +63,8 @@ class Transfers:
 
 
 async def measure_failover(
-    load: Load, transfers: Transfers | None, progress: Progress
-) -> tuple[Sent, Changes, list[str]]:
+    load: ProducerLoad, transfers: Transfers | None, progress: Progress
+) -> tuple[ProducerFigures, Changes, list[str]]:
     """Also gives the sentences of transfers that were refused."""
     changes = Changes()
     began = asyncio.Event()
@@ -78,13 +76,14 @@ async def measure_failover(
     async def begin() -> None:
         began.set()
 
-    producing = Producing(load, begin, heard)
+    producing = Producing(load, heard)
     refused: list[str] = []
-    tasks = [asyncio.create_task(_tell(producing, progress))]
+    tasks = []
     if transfers is not None:
         tasks.append(asyncio.create_task(_transfer(load.bootstrap, transfers, began, refused)))
     try:
-        return await producing.run(), changes, refused
+        async with reporting(producing, progress):
+            return await producing.run(begin), changes, refused
     finally:
         for task in tasks:
             task.cancel()
@@ -100,9 +99,3 @@ async def _transfer(bootstrap: str, transfers: Transfers, began: asyncio.Event, 
                 await admin.transfer_leadership(shard=transfers.shard)
             except LedgerError as error:
                 refused.append(str(error))
-
-
-async def _tell(producing: Producing, progress: Progress) -> None:
-    while True:
-        await asyncio.sleep(_PROGRESS_S)
-        progress(producing.sent.records)

@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cluster.bench.failure import BenchError
+from cluster.load.failure import LoadError
 from cluster.process_use import cpu_s, private_bytes
 
 _TIMEOUT_S = 5.0
@@ -20,7 +20,7 @@ MEMORY_METRIC = "ledgermq_process_private_memory_bytes"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class UseReading:
     cpu_s: float
     private_bytes: int
 
@@ -35,7 +35,7 @@ class NodeUse:
 
 
 # What it is called, and how it is read.
-Source = tuple[str, Callable[[], Reading]]
+Source = tuple[str, Callable[[], UseReading]]
 
 
 def process_source(pid: int, name: str = "") -> Source:
@@ -49,7 +49,7 @@ def metrics_source(address: str) -> Source:
 
 
 def measure_idle(sources: Sequence[Source], seconds: float) -> list[NodeUse]:
-    """Raises BenchError where one cannot be read."""
+    """Raises LoadError where one cannot be read."""
     before, started = [read() for _, read in sources], time.perf_counter()
     time.sleep(seconds)
     after, passed = [read() for _, read in sources], time.perf_counter() - started
@@ -59,22 +59,22 @@ def measure_idle(sources: Sequence[Source], seconds: float) -> list[NodeUse]:
     ]
 
 
-def read_process(pid: int) -> Reading:
-    """Raises BenchError where there is none such here."""
+def read_process(pid: int) -> UseReading:
+    """Raises LoadError where there is none such here."""
     try:
-        return Reading(cpu_s(pid), private_bytes(pid))
+        return UseReading(cpu_s(pid), private_bytes(pid))
     except OSError as error:
-        raise BenchError(f"no process {pid} on this machine: name nodes elsewhere by --metrics HOST:PORT") from error
+        raise LoadError(f"no process {pid} on this machine: name nodes elsewhere by --metrics HOST:PORT") from error
 
 
-def read_metrics(address: str) -> Reading:
-    """Raises BenchError where nothing answers, or no node of ours."""
+def read_metrics(address: str) -> UseReading:
+    """Raises LoadError where nothing answers, or no node of ours."""
     try:
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=_TIMEOUT_S) as answer:
             lines = answer.read().decode().splitlines()
     except (OSError, ValueError) as error:
-        raise BenchError(f"http://{address}/metrics: {error}: give a node's `http` address") from error
+        raise LoadError(f"http://{address}/metrics: {error}: give a node's `http` address") from error
     found = dict(line.rsplit(" ", 1) for line in lines if line.startswith((CPU_METRIC, MEMORY_METRIC)))
     if CPU_METRIC not in found or MEMORY_METRIC not in found:
-        raise BenchError(f"http://{address}/metrics has no {CPU_METRIC} and {MEMORY_METRIC}: is it a node of ours?")
-    return Reading(float(found[CPU_METRIC]), int(float(found[MEMORY_METRIC])))
+        raise LoadError(f"http://{address}/metrics has no {CPU_METRIC} and {MEMORY_METRIC}: is it a node of ours?")
+    return UseReading(float(found[CPU_METRIC]), int(float(found[MEMORY_METRIC])))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster.bench.failure import BenchError
+from cluster.load.failure import LoadError
 
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 _HIGHEST_US = 3_600_000_000
@@ -49,7 +49,7 @@ class Latencies:
     """Memory is bounded. It may be sent to another process."""
 
     def __init__(self) -> None:
-        """Raises BenchError where hdrhistogram is not installed."""
+        """Raises LoadError where hdrhistogram is not installed."""
         _histogram_class()
         self._tally = np.zeros((_LONGEST_BITS - _DIGIT_BITS + 1) << _DIGIT_BITS, np.int64)
         self._ns, self._counts = array("q"), array("q")
@@ -125,4 +125,4 @@ def _histogram_class() -> Any:
     try:
         return import_module("hdrh.histogram").HdrHistogram
     except ModuleNotFoundError as error:
-        raise BenchError("hdrhistogram is not installed: pip install 'ledgermq[bench]'") from error
+        raise LoadError("hdrhistogram is not installed: pip install 'ledgermq[bench]'") from error

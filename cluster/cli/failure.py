@@ -5,8 +5,8 @@ It must not import more than it has to: it is loaded when a command has failed.
 
 from __future__ import annotations
 
-from cluster.bench.failure import BenchError
 from cluster.demo.failure import DemoError
+from cluster.load.failure import LoadError
 from cluster.local.plan import DevError
 from ledger.errors import LedgerError, told_of
 
@@ -17,6 +17,6 @@ class CommandError(Exception):
 
 def sentence(error: Exception) -> str | None:
     """The sentence for an operating error, None for anything else."""
-    if isinstance(error, DevError | DemoError | BenchError | CommandError):
+    if isinstance(error, DevError | DemoError | LoadError | CommandError):
         return str(error)
     return told_of(error) if isinstance(error, LedgerError | OSError) else None

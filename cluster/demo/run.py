@@ -18,7 +18,9 @@ from cluster.demo import replicas
 from cluster.demo.corpus import Chunk, Corpus, read_chunks
 from cluster.demo.failure import DemoError, NothingToSendError
 from cluster.demo.outage import Outage
-from cluster.load.line_sender import Labels, LineSender, Place
+from cluster.load.failure import LoadError
+from cluster.load.line_sender import Labels, LineOrigin, LineSender
+from cluster.load.reading import read_to_the_ends
 from cluster.load.tally import Tally
 from cluster.local.launcher import Launcher
 from ledger.client.admin.admin import AsyncAdmin
@@ -142,7 +144,7 @@ class Demo:
     async def _send(self, sender: LineSender, chunk: Chunk) -> None:
         file = chunk.file
         labels = Labels(key=file.key, tag=file.tag)
-        taken = await sender.send(chunk.lines, labels, Place(str(file.path), chunk.first_line))
+        taken = await sender.send(chunk.lines, labels, LineOrigin(str(file.path), chunk.first_line))
         self._sent.add(file.key, taken)
 
     async def _kill_leader(self) -> None:
@@ -179,21 +181,25 @@ class Demo:
         async with AsyncConsumer(
             self._topic, bootstrap_servers=self._cluster.bootstrap, start="earliest", node=node
         ) as consumer:
-            ends = {place.queue: end for place, end in (await consumer.end_offsets()).items()}
-            nexts = dict.fromkeys(ends, 0)
-            heard = time.monotonic()
-            while nexts != ends:
-                for queue, base_offset, batch in await consumer.getbatches(timeout_ms=1000):
+            ends = await consumer.end_offsets()
+            nexts = {queue: 0 for _, queue in ends}
+
+            async def poll() -> int:
+                batches = await consumer.getbatches(timeout_ms=1000)
+                for queue, base_offset, batch in batches:
                     if base_offset != nexts[queue]:
                         raise DemoError(
-                            f"node {node} gave offset {base_offset} of queue {queue} after {nexts[queue] - 1}"
+                            f"node {node} returned offset {base_offset} of queue {queue} after {nexts[queue] - 1}"
                         )
                     nexts[queue] += len(batch)
                     found.add_messages(batch.keys(), batch.values())
-                    heard = time.monotonic()
-                if time.monotonic() - heard > _SILENCE_SECONDS:
-                    raise DemoError(f"node {node} gave nothing for {_SILENCE_SECONDS:g} s, at {nexts} of {ends}")
                 self._display.reading(node, sum(nexts.values()), sum(ends.values()))
+                return len(batches)
+
+            try:
+                await read_to_the_ends(consumer, ends, poll, silence_s=_SILENCE_SECONDS)
+            except LoadError as error:
+                raise DemoError(f"node {node}: {error}") from error
         return found
 
 

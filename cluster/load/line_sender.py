@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from cluster.load.calls import ProducerCall, Receipt, is_unknown, make_call, start_call
 from ledger.client.producer.producer import AsyncProducer
 from ledger.client.records import RecordMetadata
 from ledger.errors import (
@@ -45,7 +46,7 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LineOrigin:
     """Where lines come from: the first of them is line `line` of `name`."""
 
     name: str
@@ -84,7 +85,7 @@ class LineSender:
         """Finds the topic, or raises UnknownTopicError. To be called first."""
         await self._producer.send_many(self._topic, [])
 
-    async def send(self, lines: list[bytes], labels: Labels, place: Place) -> list[bytes]:
+    async def send(self, lines: list[bytes], labels: Labels, place: LineOrigin) -> list[bytes]:
         """Hands over `lines`, which lie at `place`, waiting while too much is under way.
 
         Returns the lines that were taken: all that are not too large.
@@ -103,7 +104,7 @@ class LineSender:
                     self._leave_out(place.of(number), str(refusal))
         return taken
 
-    async def send_keyed(self, lines: list[bytes], separator: bytes, labels: Labels, place: Place) -> None:
+    async def send_keyed(self, lines: list[bytes], separator: bytes, labels: Labels, place: LineOrigin) -> None:
         """Like `send`, for lines that each begin with a key and `separator`. One without them is left out."""
         for start, stop in _lists(lines, labels):
             self._raise_failure()
@@ -113,12 +114,13 @@ class LineSender:
                 if not found:
                     self._leave_out(place.of(number), f"no {separator.decode(errors='replace')!r} in it, so no key")
                     continue
+                call = ProducerCall("send-nowait", self._topic, [value], key, labels.tag, labels.queue)
                 try:
-                    future = self._producer.send_nowait(self._topic, value, key=key, tag=labels.tag, queue=labels.queue)
+                    future = start_call(self._producer, call)
                 except MessageTooLargeError as error:
                     self._leave_out(place.of(number), str(error))
                 else:
-                    sent.append((future, len(value)))
+                    sent.append((call, future))
             self._handed_over += len(sent)
             await self._start(self._settle_each(sent), sum(map(len, part)), len(part))
 
@@ -133,7 +135,7 @@ class LineSender:
         self._raise_failure()
         self._handed_over += len(lines)
         size = sum(map(len, lines))
-        task = await self._start(self._send_many(lines, size, labels), size, len(lines))
+        task = await self._start(self._send_many(lines, labels), size, len(lines))
         await asyncio.sleep(0)  # its first turn, in which the producer takes them or refuses them
         refusal = task.result() if task.done() else None
         if refusal is not None:
@@ -148,34 +150,39 @@ class LineSender:
         task.add_done_callback(lambda done: self._under_way.pop(done))
         return task
 
-    async def _send_many(self, lines: list[bytes], size: int, labels: Labels) -> MessageTooLargeError | None:
+    async def _send_many(self, lines: list[bytes], labels: Labels) -> MessageTooLargeError | None:
+        call = ProducerCall("send-many", self._topic, lines, labels.key, labels.tag, labels.queue)
         try:
-            await self._producer.send_many(self._topic, lines, key=labels.key, tag=labels.tag, queue=labels.queue)
+            await make_call(self._producer, call, self)
         except MessageTooLargeError as refusal:
             return refusal
-        except LedgerError as error:
-            self._fail(error, len(lines))
-            return None
-        self._acknowledge(len(lines), size)
         return None
 
-    async def _settle_each(self, sent: list[tuple[asyncio.Future[RecordMetadata], int]]) -> None:
-        for future, size in sent:
+    async def _settle_each(self, sent: list[tuple[ProducerCall, asyncio.Future[RecordMetadata]]]) -> None:
+        for call, future in sent:
             try:
-                await future
+                receipt = await future
             except LedgerError as error:
                 self._fail(error, 1)
             else:
-                self._acknowledge(1, size)
+                self.record_acknowledged(call, receipt)
 
-    def _acknowledge(self, count: int, size: int) -> None:
-        self.acknowledged += count
-        self.acknowledged_bytes += size
+    # -- the record of results: LineSender implements CallRecorder
+
+    def record_acknowledged(self, call: ProducerCall, receipt: Receipt) -> None:
+        self.acknowledged += len(call.values)
+        self.acknowledged_bytes += sum(map(len, call.values))
         self._on_acknowledged()
+
+    def record_failed(self, call: ProducerCall, error: LedgerError) -> None:
+        """Keep the first failure. Raises MessageTooLargeError again: the producer took nothing of the call."""
+        if isinstance(error, MessageTooLargeError):
+            raise error
+        self._fail(error, len(call.values))
 
     def _fail(self, error: LedgerError, count: int) -> None:
         self._failure = self._failure or error
-        if isinstance(error, _REFUSED) or (isinstance(error, DeliveryTimeoutError) and not error.maybe_committed):
+        if isinstance(error, _REFUSED) or (isinstance(error, DeliveryTimeoutError) and not is_unknown(error)):
             self._not_sent += count
 
     def _leave_out(self, line: str, reason: str) -> None:

@@ -113,7 +113,7 @@ def test_idle_reads_processes_and_metrics_alike(three_nodes: DevCluster, run: Ru
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("consume", "--topic", "nowhere"), "topic nowhere is not there: fill it first, `ledgermq bench produce"),
+        (("consume", "--topic", "nowhere"), "topic nowhere does not exist: fill it first, `ledgermq bench produce"),
         (("produce", "--topic", "too-large", "--size", "5M"), "5242880"),
         (("produce", "--topic", "no such", "--count", "1"), "no such"),
         (("idle", "--pid", "4194303", "--seconds", "1"), "no process 4194303"),

@@ -10,8 +10,8 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from cluster.bench import latencies
-from cluster.bench.failure import BenchError
 from cluster.bench.latencies import PERCENTILES, Latencies
+from cluster.load.failure import LoadError
 
 MS = 1_000_000
 
@@ -92,5 +92,5 @@ def test_what_is_out_of_range_counts_as_the_nearest() -> None:
 
 def test_without_hdrhistogram_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hdrh.histogram", None)
-    with pytest.raises(BenchError, match=r"pip install 'ledgermq\[bench\]'"):
+    with pytest.raises(LoadError, match=r"pip install 'ledgermq\[bench\]'"):
         Latencies()

@@ -12,8 +12,10 @@ import pytest
 from cluster.bench import producing
 from cluster.bench.failover import Changes
 from cluster.bench.latencies import Summary
-from cluster.bench.producing import Load, Producing, Sent, Way
+from cluster.bench.producing import ProducerFigures, ProducerLoad, Producing
+from cluster.load.calls import Way
 from cluster.load.pace import Pace
+from cluster.load.processes import open_gate
 from ledger.errors import DeliveryTimeoutError, LedgerError, MessageTooLargeError
 
 STALL_S = 0.3
@@ -34,10 +36,10 @@ class SlowProducer:
 
     async def stop(self) -> None: ...
 
-    async def send(self, topic: str, value: bytes, *, key: bytes | None = None) -> None:
+    async def send(self, topic: str, value: bytes, *, key: bytes | None = None, **where: Any) -> None:
         await self.send_many(topic, [value], key=key)
 
-    async def send_many(self, topic: str, values: list[bytes], *, key: bytes | None = None) -> None:
+    async def send_many(self, topic: str, values: list[bytes], *, key: bytes | None = None, **where: Any) -> None:
         kind = SlowProducer
         kind.sends += 1
         kind.in_flight += 1
@@ -59,17 +61,15 @@ def slow_producer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producing, "AsyncProducer", kind)
 
 
-def load(**given: Any) -> Load:
-    return Load(**{"bootstrap": "h:1", "topic": "t", "size": 32, "way": "send", "warm_up_s": 0, **given})
+def load(**given: Any) -> ProducerLoad:
+    return ProducerLoad(**{"bootstrap": "h:1", "topic": "t", "size": 32, "way": "send", "warm_up_s": 0, **given})
 
 
-async def run(given: Load) -> Sent:
-    async def gate() -> None: ...
-
-    return await Producing(given, gate).run()
+async def run(given: ProducerLoad) -> ProducerFigures:
+    return await Producing(given).run(open_gate)
 
 
-async def summary(given: Load) -> Summary:
+async def summary(given: ProducerLoad) -> Summary:
     SlowProducer.stall_s = STALL_S
     found = (await run(given)).latencies.summary()
     assert found is not None

@@ -15,7 +15,7 @@ from pathlib import Path
 from chaos.live.load.consuming import consume, watch_progress
 from chaos.live.load.final_reading import read_to_the_end
 from chaos.live.load.producing import produce
-from chaos.live.load.spec import Spec
+from chaos.live.load.spec import ClientSpec
 
 GROUP = "chaos"
 
@@ -35,7 +35,7 @@ def end_with_the_run(run: int) -> None:
     threading.Thread(target=look, name="looks for the run", daemon=True).start()
 
 
-async def run(spec: Spec) -> None:
+async def run(spec: ClientSpec) -> None:
     """What its role is, until it is over or this process is told to stop."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
@@ -50,6 +50,6 @@ async def run(spec: Spec) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends its clients itself
-    told = Spec.load(Path(sys.argv[1]))
+    told = ClientSpec.load(Path(sys.argv[1]))
     end_with_the_run(told.run)
     asyncio.run(run(told))

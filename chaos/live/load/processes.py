@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 
 from chaos.errors import ChaosError
-from chaos.live.load.spec import Role, Spec
+from chaos.live.load.spec import ClientSpec, Role
 
 # Of a process, for its clients.
 _NUMBERS = 100_000
@@ -23,7 +23,7 @@ _NUMBERS = 100_000
 class ClientProcesses:
     """Their files lie in `directory`. `spec` is what all have in common."""
 
-    def __init__(self, directory: Path, spec: Spec) -> None:
+    def __init__(self, directory: Path, spec: ClientSpec) -> None:
         self._directory = directory
         self._spec = spec
         self._running: dict[int, tuple[Role, subprocess.Popen[bytes]]] = {}

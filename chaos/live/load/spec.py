@@ -11,7 +11,7 @@ Role = Literal["producers", "consumers", "final"]
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class ClientSpec:
     """One process. Its clients are the processes `first_process` and up of the history."""
 
     role: Role

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
-from cluster.bench.payloads import new_run
-from cluster.bench.producing import Load
+from cluster.bench.producing import ProducerLoad
 from cluster.cli.cluster.log_start import Size
+from cluster.load.stamped_payloads import new_run
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -124,11 +124,11 @@ shape_option = click.option(
 )
 
 
-def load_of(bootstrap: str, given: dict[str, Any]) -> Load:
+def load_of(bootstrap: str, given: dict[str, Any]) -> ProducerLoad:
     """The load that these options describe; of `seconds` and `count` one may be None, or both."""
     seconds, count, way = given["seconds"], given["count"], given["way"]
     in_flight = CALLS_AT_A_RATE if given["rate"] and way == "send-many" else IN_FLIGHT[way]
-    return Load(
+    return ProducerLoad(
         bootstrap=bootstrap,
         topic=given["topic"],
         size=given["size"],

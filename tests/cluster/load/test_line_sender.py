@@ -8,13 +8,13 @@ from typing import cast
 
 import pytest
 
-from cluster.load.line_sender import Labels, LineSender, Place
+from cluster.load.line_sender import Labels, LineOrigin, LineSender
 from ledger.errors import DeliveryTimeoutError, MessageTooLargeError, UnknownTopicError
 from ledgermq import AsyncProducer, RecordMetadata, RecordRange
 
 LIMIT = 1 << 20
 BATCH_BYTES = 256 << 10
-PLACE = Place("file", 1)
+PLACE = LineOrigin("file", 1)
 
 
 class HeldProducer:
@@ -107,7 +107,7 @@ async def test_a_line_over_the_limit_is_named_and_the_others_go(producer: HeldPr
     producer.release()
     sender = sender_of(producer)
     lines = [b"a", b"x" * (LIMIT + 1), b"b", b"y" * (LIMIT + 1)]
-    assert await sender.send(lines, Labels(), Place("file", 10)) == [b"a", b"b"]
+    assert await sender.send(lines, Labels(), LineOrigin("file", 10)) == [b"a", b"b"]
     await sender.drain()
     assert sender.acknowledged == 2
     assert sender.left_out == ["line 11 of file: too large", "line 13 of file: too large"]
