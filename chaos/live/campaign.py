@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from chaos.errors import ChaosError
-from chaos.live.run import Options, Result, as_arguments, judged
+from chaos.live.run import ChaosOptions, ChaosResult, as_arguments, judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class CampaignEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class CampaignLedger:
     """The ledger file of a campaign. The file is created after the first run."""
 
     path: Path
@@ -73,7 +73,9 @@ class Ledger:
             file.write(json.dumps(asdict(entry)) + "\n")
 
 
-def runs(faults: Sequence[str], count: int, wish: Options, done: Iterable[CampaignEntry]) -> Iterator[Options]:
+def runs(
+    faults: Sequence[str], count: int, wish: ChaosOptions, done: Iterable[CampaignEntry]
+) -> Iterator[ChaosOptions]:
     """Return the runs that are still missing: seeds 1 to `count` of each fault, with the faults in turn. A run that
     could not be judged is made again.
     """
@@ -89,8 +91,8 @@ def runs(faults: Sequence[str], count: int, wish: Options, done: Iterable[Campai
 
 
 def carry_out(
-    waiting: Iterable[Options],
-    ledger: Ledger,
+    waiting: Iterable[ChaosOptions],
+    ledger: CampaignLedger,
     directory: Path,
     commit: str,
     told: Callable[[CampaignEntry], None],
@@ -111,7 +113,7 @@ def carry_out(
             shutil.rmtree(out, ignore_errors=True)
 
 
-def _made(options: Options, out: Path) -> Result:
+def _made(options: ChaosOptions, out: Path) -> ChaosResult:
     """Make one run in a process of its own, because a run leaves the network of this machine for good."""
     command = [sys.executable, "-m", "chaos", *as_arguments(options), "--out", str(out), "--json"]
     ended = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
@@ -120,7 +122,7 @@ def _made(options: Options, out: Path) -> Result:
     return judged(out)
 
 
-def _entry(result: Result, commit: str) -> CampaignEntry:
+def _entry(result: ChaosResult, commit: str) -> CampaignEntry:
     verdict = result.verdict
     return replace(
         _not_made(result.options, "", commit),
@@ -134,7 +136,7 @@ def _entry(result: Result, commit: str) -> CampaignEntry:
     )
 
 
-def _not_made(options: Options, why: str, commit: str) -> CampaignEntry:
+def _not_made(options: ChaosOptions, why: str, commit: str) -> CampaignEntry:
     return CampaignEntry(
         fault=options.faults[0],
         seed=options.seed,

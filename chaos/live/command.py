@@ -18,12 +18,12 @@ import click
 from chaos.errors import ChaosError
 from chaos.live import campaign
 from chaos.live.checker.columns import columns_of
-from chaos.live.checker.verdict import Verdict, judge
+from chaos.live.checker.verdict import HistoryVerdict, judge
 from chaos.live.faults.catalogue import KINDS, SURVIVED
-from chaos.live.faults.fault import Needs, Target
-from chaos.live.hosts.environment import Environment, Setup
+from chaos.live.faults.fault import FaultNeeds, FaultTarget
+from chaos.live.hosts.environment import EnvironmentSetup, NodeEnvironment
 from chaos.live.progress import RunProgress, counted
-from chaos.live.run import Options, Result, judged, run
+from chaos.live.run import ChaosOptions, ChaosResult, judged, run
 from chaos.sim.campaign.ledger_file import commit_of_code
 from cluster.cli import INTERRUPTED
 from cluster.cli.options import renamed_option
@@ -59,7 +59,7 @@ def expanded(faults: tuple[str, ...], flush: str) -> tuple[str, ...]:
     """Replace `all` with the faults that a cluster in this flush mode must survive."""
     if faults != (ALL,):
         return faults
-    return tuple(name for name in SURVIVED if flush == "sync" or Needs.SYNC_FLUSH not in KINDS[name].needs)
+    return tuple(name for name in SURVIVED if flush == "sync" or FaultNeeds.SYNC_FLUSH not in KINDS[name].needs)
 
 
 def _variables(_: click.Context, __: click.Parameter, told: tuple[str, ...]) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def chaos() -> None:
 )
 @click.option(
     "--targets",
-    type=click.Choice([target.value for target in Target]),
+    type=click.Choice([target.value for target in FaultTarget]),
     multiple=True,
     help="Which nodes a fault may hit; may be repeated.  [default: the targets of each fault]",
 )
@@ -141,7 +141,7 @@ def chaos() -> None:
 def run_command(seed: int | None, out: Path | None, faults: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Start a cluster, load it, disturb it, and judge what the clients saw."""
     seed = random.SystemRandom().randrange(1 << 31) if seed is None else seed
-    options = Options(seed=seed, faults=expanded(faults, given["flush"]), **given)
+    options = ChaosOptions(seed=seed, faults=expanded(faults, given["flush"]), **given)
     directory = (out or Path(f"chaos-{options.seed}")).absolute()
     if directory.exists() and any(directory.iterdir()):
         raise ChaosError(f"{directory} is not empty: name another --out")
@@ -178,8 +178,8 @@ def run_command(seed: int | None, out: Path | None, faults: tuple[str, ...], as_
 @_says_why
 def campaign_command(faults: tuple[str, ...], runs: int, ledger: Path, as_json: bool, **given: Any) -> int:
     """Run each fault several times. An interrupted campaign continues where it stopped."""
-    wish = Options(faults=(), targets=(), seed=0, shards=1, **given)
-    book = campaign.Ledger(ledger)
+    wish = ChaosOptions(faults=(), targets=(), seed=0, shards=1, **given)
+    book = campaign.CampaignLedger(ledger)
     waiting = list(campaign.runs(expanded(faults, wish.flush), runs, wish, book.entries()))
     say(f"{len(waiting)} runs of {wish.seconds:g} s are to be made")
 
@@ -237,7 +237,7 @@ def check_command(paths: tuple[Path, ...], as_json: bool) -> int:
     return _tell(judge(columns_of(counted(history))), as_json)
 
 
-def _report(result: Result, directory: Path) -> None:
+def _report(result: ChaosResult, directory: Path) -> None:
     try:
         from chaos.live.report.page import write_report
     except ModuleNotFoundError as error:
@@ -245,7 +245,7 @@ def _report(result: Result, directory: Path) -> None:
     say(f"the report is {write_report(result, directory)}")
 
 
-def _maker(env: str) -> Callable[[Setup], Environment]:
+def _maker(env: str) -> Callable[[EnvironmentSetup], NodeEnvironment]:
     if env == "docker":
         try:
             from chaos.live.hosts.containers import ContainerEnvironment
@@ -259,11 +259,11 @@ def _maker(env: str) -> Callable[[Setup], Environment]:
     return LocalEnvironment
 
 
-def _needs(needs: Needs) -> str:
+def _needs(needs: FaultNeeds) -> str:
     return ", ".join(str(need.name).lower() for need in needs) if needs else ""
 
 
-def _show(result: Result, as_json: bool) -> int:
+def _show(result: ChaosResult, as_json: bool) -> int:
     if as_json:
         return _tell(result.verdict, as_json)
     rows = [
@@ -283,7 +283,7 @@ def _show(result: Result, as_json: bool) -> int:
     return _tell(result.verdict, as_json)
 
 
-def _tell(verdict: Verdict, as_json: bool) -> int:
+def _tell(verdict: HistoryVerdict, as_json: bool) -> int:
     if as_json:
         print_json(verdict.as_json())
     else:

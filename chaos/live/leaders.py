@@ -15,8 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from chaos.live.checker.cluster import Claim
-from chaos.live.hosts.environment import Environment
+from chaos.live.checker.cluster import LeaderClaim
+from chaos.live.hosts.environment import NodeEnvironment
 from chaos.live.operator import ClusterOperator
 from ledger.history import now_ns
 
@@ -43,10 +43,10 @@ def read_reigns(log: Path) -> list[Reign]:
     return [reign for shard in shards for reign in _reigns_of(shard, lines)]
 
 
-def read_claims(log: Path) -> list[Claim]:
+def read_claims(log: Path) -> list[LeaderClaim]:
     """Return every report of a node that it leads, also of nodes that had lost leadership and did not know it yet."""
     return [
-        Claim(int(shard), term, node)
+        LeaderClaim(int(shard), term, node)
         for line in _lines(log)
         for shard, leaders in line["leaders"].items()
         for node, term in leaders
@@ -69,7 +69,7 @@ def _reigns_of(shard: int, lines: list[dict[str, Any]]) -> Iterator[Reign]:
 class LeaderWatch:
     """The thread that writes `leaders.jsonl`. It runs from `start` to `stop`."""
 
-    def __init__(self, environment: Environment, log: Path) -> None:
+    def __init__(self, environment: NodeEnvironment, log: Path) -> None:
         self._operator = ClusterOperator(environment)
         self._log = log
         self._stopping = threading.Event()

@@ -17,9 +17,9 @@ from pathlib import Path
 from random import Random
 
 from chaos.errors import ChaosError
-from chaos.live.faults.fault import Clients, Members, NoEvidenceError, Site
+from chaos.live.faults.fault import ClusterControl, FaultSite, LoadClients, NoEvidenceError
 from chaos.live.faults.plan import Planned, aimed
-from chaos.live.hosts.environment import Environment
+from chaos.live.hosts.environment import NodeEnvironment
 from ledger.history import now_ns
 
 _RECOVERY_S = 10.0
@@ -51,9 +51,9 @@ class Nemesis:
 
     def __init__(
         self,
-        environment: Environment,
-        members: Members,
-        clients: Clients,
+        environment: NodeEnvironment,
+        members: ClusterControl,
+        clients: LoadClients,
         log: Path,
         say: Callable[[str], None],
         wait: Callable[[float], None],
@@ -86,7 +86,7 @@ class Nemesis:
         random = Random(planned.seed)
         leader = self._members.leader()
         nodes = aimed(planned.target, self._environment.nodes, leader, random)
-        site = Site(self._environment, self._members, self._clients, random, self._wait)
+        site = FaultSite(self._environment, self._members, self._clients, random, self._wait)
         fault, evidence, void = planned.kind.make(), [], ""
         self._say(f"{planned.kind.name} of {planned.target}: node {', '.join(map(str, nodes))}")
         start = now_ns()

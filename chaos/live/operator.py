@@ -13,7 +13,7 @@ from typing import TypeVar
 from urllib.request import urlopen
 
 from chaos.errors import ChaosError
-from chaos.live.hosts.environment import Environment
+from chaos.live.hosts.environment import NodeEnvironment
 from ledger.client.records import NodeStatus
 from ledger.client.sync.clients import Admin
 from ledger.errors import LedgerError
@@ -26,9 +26,9 @@ T = TypeVar("T")
 
 
 class ClusterOperator:
-    """Implements `chaos.live.faults.fault.Members`. It connects at its first request."""
+    """Implements `chaos.live.faults.fault.ClusterControl`. It connects at its first request."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: NodeEnvironment) -> None:
         self._environment = environment
         self._admin: Admin | None = None
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 class RunProgress:
     """Prints each sentence with its time. On a terminal it also shows a progress bar. Implements
-    `chaos.live.run.Audience`.
+    `chaos.live.run.RunAudience`.
     """
 
     def __init__(self, seconds: float) -> None:

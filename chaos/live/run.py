@@ -30,12 +30,12 @@ from typing import Any, Protocol
 from chaos.errors import ChaosError
 from chaos.live.checker.availability import AFTERMATH_NS, acknowledged_at, longest_gap
 from chaos.live.checker.cluster import no_recovery, two_leaders
-from chaos.live.checker.columns import Columns, columns_of
-from chaos.live.checker.verdict import Verdict, judge
+from chaos.live.checker.columns import HistoryColumns, columns_of
+from chaos.live.checker.verdict import HistoryVerdict, judge
 from chaos.live.faults.catalogue import KINDS
-from chaos.live.faults.fault import Needs, Target
+from chaos.live.faults.fault import FaultNeeds, FaultTarget
 from chaos.live.faults.plan import Planned, plan
-from chaos.live.hosts.environment import Environment, Setup
+from chaos.live.hosts.environment import EnvironmentSetup, NodeEnvironment
 from chaos.live.leaders import LeaderWatch, read_claims
 from chaos.live.load.processes import ClientProcesses
 from chaos.live.load.spec import ClientSpec
@@ -55,7 +55,7 @@ _LEAST_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ChaosOptions:
     """The options of a run. `rate` is in messages a second, of all clients together. `node_env` has environment
     variables for the node processes, as NAME=VALUE. `recovery_s` is how long the nodes may take to reach the same log
     after the last fault.
@@ -78,22 +78,22 @@ class Options:
     recovery_s: float = 120.0
 
     @property
-    def needs(self) -> Needs:
+    def needs(self) -> FaultNeeds:
         """The capabilities that the environment must have for these faults."""
-        needs = Needs.NOTHING
+        needs = FaultNeeds.NOTHING
         for name in self.faults:
             needs |= KINDS[name].needs
         return needs
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ChaosResult:
     """What a run showed."""
 
-    options: Options
-    verdict: Verdict
+    options: ChaosOptions
+    verdict: HistoryVerdict
     struck: tuple[Struck, ...]
-    columns: Columns
+    columns: HistoryColumns
     began: int
     # When the load ended. `began` and `ended` are in ns of the histories' clock.
     ended: int
@@ -104,7 +104,7 @@ class Result:
         return [longest_gap(times, one.start, min(one.end + AFTERMATH_NS, self.ended)).seconds for one in self.struck]
 
 
-def as_arguments(options: Options) -> list[str]:
+def as_arguments(options: ChaosOptions) -> list[str]:
     """Return the arguments of `ledgermq chaos` that give the same plan of faults."""
     arguments = ["run", "--env", options.env, "--nodes", str(options.nodes), "--seed", str(options.seed)]
     arguments += ["--faults", ",".join(options.faults) or "none"]
@@ -117,10 +117,10 @@ def as_arguments(options: Options) -> list[str]:
     return [*arguments, "--recovery-s", f"{options.recovery_s:g}"]
 
 
-MakeEnvironment = Callable[[Setup], Environment]
+MakeEnvironment = Callable[[EnvironmentSetup], NodeEnvironment]
 
 
-class Audience(Protocol):
+class RunAudience(Protocol):
     """Receives the progress of a run."""
 
     def say(self, sentence: str) -> None:
@@ -130,7 +130,7 @@ class Audience(Protocol):
         """Report that `seconds` of the load are over."""
 
 
-def run(options: Options, out: Path, make: MakeEnvironment, audience: Audience) -> Result:
+def run(options: ChaosOptions, out: Path, make: MakeEnvironment, audience: RunAudience) -> ChaosResult:
     """Make one run and return its result. Raises ChaosError if the run cannot be made; no process is left running in
     any case.
     """
@@ -148,32 +148,32 @@ def run(options: Options, out: Path, make: MakeEnvironment, audience: Audience) 
     return judged(out)
 
 
-def _planned(options: Options) -> tuple[Planned, ...]:
+def _planned(options: ChaosOptions) -> tuple[Planned, ...]:
     """Return the plan of faults. Raises ChaosError if the options contradict each other."""
     kinds = [KINDS[name] for name in options.faults]
     for kind in kinds:
         if kind.least_nodes > options.nodes:
             raise ChaosError(f"{kind.name} needs {kind.least_nodes} nodes: give --nodes {kind.least_nodes}")
-        if Needs.SYNC_FLUSH in kind.needs and options.flush != "sync":
+        if FaultNeeds.SYNC_FLUSH in kind.needs and options.flush != "sync":
             raise ChaosError(
                 f"{kind.name} needs --flush sync: with async flush, nodes may lose what this fault destroys"
             )
     if not kinds:
         return ()
-    planned = plan(options.seed, kinds, options.seconds, [*map(Target, options.targets)])
+    planned = plan(options.seed, kinds, options.seconds, [*map(FaultTarget, options.targets)])
     if not planned:
         raise ChaosError(f"{options.seconds:g} s are too short for a single fault: increase --seconds")
     return planned
 
 
-def _setup(options: Options, out: Path) -> Setup:
-    return Setup(
+def _setup(options: ChaosOptions, out: Path) -> EnvironmentSetup:
+    return EnvironmentSetup(
         directory=out,
         nodes=options.nodes,
         seed=options.seed,
         settings={"flush": options.flush, "shards": options.shards, "segment_bytes": _SEGMENT_BYTES},
-        disks=bool(options.needs & Needs.DISKS),
-        clocks=bool(options.needs & Needs.CLOCKS),
+        disks=bool(options.needs & FaultNeeds.DISKS),
+        clocks=bool(options.needs & FaultNeeds.CLOCKS),
         environment=dict(one.split("=", 1) for one in options.node_env),
     )
 
@@ -182,7 +182,7 @@ class _Run:
     """The part of a run between `up` and `down` of the environment."""
 
     def __init__(
-        self, options: Options, out: Path, environment: Environment, audience: Audience, undo: ExitStack
+        self, options: ChaosOptions, out: Path, environment: NodeEnvironment, audience: RunAudience, undo: ExitStack
     ) -> None:
         self._options = options
         self._out = out
@@ -269,25 +269,25 @@ class _Run:
         )
 
 
-def _save(out: Path, options: Options, began: int, ended: int, unrecovered: str) -> None:
+def _save(out: Path, options: ChaosOptions, began: int, ended: int, unrecovered: str) -> None:
     told = {"options": asdict(options), "began": began, "ended": ended, "unrecovered": unrecovered}
     (out / "run.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
-def judged(out: Path) -> Result:
+def judged(out: Path) -> ChaosResult:
     """Judge a run from the files in its directory. Raises ChaosError if the run has not finished."""
     try:
         told: dict[str, Any] = json.loads((out / "run.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ChaosError(f"{out} is not the directory of a finished chaos run: {error}") from error
-    options = Options(**{name: _plain(value) for name, value in told["options"].items()})
+    options = ChaosOptions(**{name: _plain(value) for name, value in told["options"].items()})
     columns = columns_of(chain.from_iterable(map(read_history, histories(out))))
     struck = read_faults(out / "faults.jsonl")
     least = int(options.rate * options.seconds * _LEAST_SHARE)
     cluster = (two_leaders(read_claims(out / "leaders.jsonl")), no_recovery(told["unrecovered"]))
     verdict = _with_faults(judge(columns, least_acknowledged=least).joined(*cluster), struck)
     (out / "verdict.json").write_text(json.dumps(verdict.as_json(), indent=1) + "\n", encoding="utf-8")
-    return Result(options, verdict, tuple(struck), columns, told["began"], told["ended"])
+    return ChaosResult(options, verdict, tuple(struck), columns, told["began"], told["ended"])
 
 
 def histories(out: Path) -> list[Path]:
@@ -303,7 +303,7 @@ def read_faults(path: Path) -> list[Struck]:
     return [Struck(**{name: _plain(value) for name, value in json.loads(line).items()}) for line in lines]
 
 
-def _with_faults(verdict: Verdict, struck: Sequence[Struck]) -> Verdict:
+def _with_faults(verdict: HistoryVerdict, struck: Sequence[Struck]) -> HistoryVerdict:
     """Make the verdict void if a fault left no evidence."""
     void = [f"{one.kind} left no evidence: {one.void}" for one in struck if one.void]
     return replace(verdict, void=(*verdict.void, *void), valid=None if void and verdict.valid else verdict.valid)

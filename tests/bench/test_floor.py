@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from bench.ceiling import Ceiling
+from bench.suite.ceiling import Ceiling
 from bench.suite.stage import Running, Stage
 
 pytestmark = [pytest.mark.floor, pytest.mark.timeout(400)]

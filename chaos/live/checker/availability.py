@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaos.live.checker.columns import OK, Columns, Numbers
+from chaos.live.checker.columns import OK, HistoryColumns, Numbers
 
 # A gap that begins within this time after the end of a fault still belongs to the fault.
 AFTERMATH_NS = 5_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class WriteGap:
     """The time from one acknowledgement to the next, in ns of the histories' clock."""
 
     start: int
@@ -28,13 +28,13 @@ class Gap:
         return (self.end - self.start) / 1e9
 
 
-def acknowledged_at(columns: Columns) -> Numbers:
+def acknowledged_at(columns: HistoryColumns) -> Numbers:
     """Return the times of all acknowledgements in increasing order."""
     sends = columns.sends
     return np.unique(sends.end[sends.outcome == OK])
 
 
-def longest_gap(times: Numbers, start: int, end: int) -> Gap:
+def longest_gap(times: Numbers, start: int, end: int) -> WriteGap:
     """Return the longest gap that touches [start, end]. If nothing is acknowledged after `start`, the gap lasts to
     `end`.
     """
@@ -45,4 +45,4 @@ def longest_gap(times: Numbers, start: int, end: int) -> Gap:
     inside.append(int(times[last]) if last < len(times) else end)
     lengths = np.diff(inside)
     at = int(lengths.argmax())
-    return Gap(int(inside[at]), int(inside[at + 1]))
+    return WriteGap(int(inside[at]), int(inside[at + 1]))

@@ -14,7 +14,7 @@ from chaos.live.checker.anomaly import SHOWN, Anomaly, Finding
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class LeaderClaim:
     """A node reported that it led the shard in the term."""
 
     shard: int
@@ -22,7 +22,7 @@ class Claim:
     node: int
 
 
-def two_leaders(claims: Iterable[Claim]) -> Finding:
+def two_leaders(claims: Iterable[LeaderClaim]) -> Finding:
     """Check Election Safety (section 5.2 of the Raft paper): a term has at most one leader."""
     leaders: dict[tuple[int, int], set[int]] = defaultdict(set)
     for claim in claims:

@@ -28,13 +28,13 @@ NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Sends:
+class SendColumns:
     """Messages that were sent, in the order of the history. All columns have the same length."""
 
     # The number of the line in the history, counted from 0 over all files.
     operation: Numbers
     process: Numbers
-    # A number for topic and queue; `Columns.queues` has the names.
+    # A number for topic and queue; `HistoryColumns.queues` has the names.
     queue: Numbers
     # NONE if the message never left its process.
     identity: Numbers
@@ -52,7 +52,7 @@ class Sends:
 
 
 @dataclass(frozen=True, slots=True)
-class Reads:
+class ReadColumns:
     """Messages that were read, in the order of the history."""
 
     operation: Numbers
@@ -72,11 +72,11 @@ class Reads:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class HistoryColumns:
     """A whole history."""
 
-    sends: Sends
-    reads: Reads
+    sends: SendColumns
+    reads: ReadColumns
     # Topic and queue, by the number of the queue.
     queues: Sequence[tuple[str, int]]
     producers: Sequence[str]
@@ -155,7 +155,7 @@ def _numbers(column: array[int]) -> Numbers:
     return np.frombuffer(column, np.int64) if column else np.empty(0, np.int64)
 
 
-def columns_of(history: Iterable[Operation]) -> Columns:
+def columns_of(history: Iterable[Operation]) -> HistoryColumns:
     """Read the whole history into memory: about 100 bytes for each message sent and for each message read."""
     return _Reader().read(history)
 
@@ -173,12 +173,12 @@ class _Reader:
         self._progress: list[tuple[int, Progress]] = []
         self._admin: list[Admin] = []
 
-    def read(self, history: Iterable[Operation]) -> Columns:
+    def read(self, history: Iterable[Operation]) -> HistoryColumns:
         number = -1
         for number, operation in enumerate(history):
             self._take(number, operation)
         sends, reads = self._columns()
-        return Columns(
+        return HistoryColumns(
             sends=sends,
             reads=reads,
             queues=self._queues.things(),
@@ -236,7 +236,7 @@ class _Reader:
         producers = map(self._producers.of, poll.producers)
         self._reads.add(len(poll.offsets), shared, poll.offsets, producers, poll.epochs, poll.sequences, poll.crcs)
 
-    def _columns(self) -> tuple[Sends, Reads]:
+    def _columns(self) -> tuple[SendColumns, ReadColumns]:
         operation, process, queue, producer, epoch, outcome, bound, start, end, *own = self._sends.columns()
         sequence, offset, crc = own
         read, reader, of, node, final, begun, over, at, by, era, number, sum_ = self._reads.columns()
@@ -253,11 +253,11 @@ class _Reader:
             return ((queue * len(self._producers.things()) + producer) * eras + epoch) * numbers + sequence
 
         sent = np.where(sequence == NONE, NONE, identity(queue, producer, epoch, sequence))
-        sends = Sends(
+        sends = SendColumns(
             operation, process, queue, sent, producer, epoch, sequence, offset, bound == 1, outcome, crc, start, end
         )
         met = identity(of, by, era, number)
-        return sends, Reads(read, reader, of, met, by, era, number, at, sum_, node, final == 1, begun, over)
+        return sends, ReadColumns(read, reader, of, met, by, era, number, at, sum_, node, final == 1, begun, over)
 
 
 def _run(first: int | None, count: int) -> Iterable[int]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from chaos.live.checker.anomaly import Finding, finding, is_in, where
-from chaos.live.checker.columns import FAIL, NONE, Columns, Flags, Numbers
+from chaos.live.checker.columns import FAIL, NONE, Flags, HistoryColumns, Numbers
 from chaos.live.checker.places import Sightings
 
 _CRCS = 1 << 32
 
 
-def lost(columns: Columns, seen: Sightings) -> Finding:
+def lost(columns: HistoryColumns, seen: Sightings) -> Finding:
     """Find lost messages in the queues that were read to their end. Messages before the offset where that reading began
     were removed by retention and are not lost.
     """
@@ -36,7 +36,7 @@ def lost(columns: Columns, seen: Sightings) -> Finding:
     return finding("lost", rows, tell)
 
 
-def _beginnings(columns: Columns) -> Numbers:
+def _beginnings(columns: HistoryColumns) -> Numbers:
     """Return, for each queue, the largest offset at which the final reading began on any node. Some node may have
     removed what lies before it.
     """
@@ -46,7 +46,7 @@ def _beginnings(columns: Columns) -> Numbers:
     return beginnings
 
 
-def phantoms(columns: Columns) -> Finding:
+def phantoms(columns: HistoryColumns) -> Finding:
     reads = columns.reads
     silent = np.array(sorted(columns.known - columns.orderly), np.int64)
     unsent = ~is_in(reads.identity, np.unique(columns.sends.identity)) & ~is_in(reads.producer, silent)
@@ -59,13 +59,13 @@ def phantoms(columns: Columns) -> Finding:
     return finding("phantom", where(unsent), tell)
 
 
-def _sent_elsewhere(columns: Columns, row: int) -> list[str]:
+def _sent_elsewhere(columns: HistoryColumns, row: int) -> list[str]:
     sends, reads = columns.sends, columns.reads
     same = (sends.crc == reads.crc[row]) & (sends.producer == reads.producer[row])
     return [f"queue {columns.queues[number]}" for number in np.unique(sends.queue[same]).tolist()]
 
 
-def aborted_reads(columns: Columns) -> Finding:
+def aborted_reads(columns: HistoryColumns) -> Finding:
     """Find messages that were read although their send failed. A producer may give the sequence number of a refused
     message to another message, so payloads are compared too.
     """
@@ -83,7 +83,7 @@ def aborted_reads(columns: Columns) -> Finding:
     return finding("aborted read", where(wrong), tell)
 
 
-def mixed_payloads(columns: Columns) -> Finding:
+def mixed_payloads(columns: HistoryColumns) -> Finding:
     sends, reads = columns.sends, columns.reads
     wrong = is_in(reads.identity, np.unique(sends.identity)) & ~_was_sent(columns, sends.identity != NONE)
 
@@ -97,7 +97,7 @@ def mixed_payloads(columns: Columns) -> Finding:
     return finding("payload mixed up", where(wrong), tell)
 
 
-def _was_sent(columns: Columns, rows: Flags) -> Flags:
+def _was_sent(columns: HistoryColumns, rows: Flags) -> Flags:
     """Return, for each message that was read, whether one of the sends in `rows` had the same identity and the same
     payload.
     """
@@ -107,7 +107,7 @@ def _was_sent(columns: Columns, rows: Flags) -> Flags:
     return is_in(met, np.unique(sent[rows]))
 
 
-def _read(columns: Columns, row: int) -> str:
+def _read(columns: HistoryColumns, row: int) -> str:
     reads = columns.reads
     name = columns.name(int(reads.producer[row]), int(reads.epoch[row]), int(reads.sequence[row]))
     return f"{name}, read at {columns.place(int(reads.queue[row]), int(reads.offset[row]))},"

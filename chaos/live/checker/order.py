@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.live.checker.anomaly import Finding, finding, same_as_before, where
-from chaos.live.checker.columns import NONE, OK, UNKNOWN, Columns, Numbers
+from chaos.live.checker.columns import NONE, OK, UNKNOWN, HistoryColumns, Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class _Placed:
     offset: Numbers
 
 
-def _placed(columns: Columns) -> _Placed:
+def _placed(columns: HistoryColumns) -> _Placed:
     sends, reads = columns.sends, columns.reads
     identities, first = np.unique(reads.identity, return_index=True)
     found = np.searchsorted(identities, sends.identity)
@@ -37,12 +37,12 @@ def _placed(columns: Columns) -> _Placed:
     return _Placed(rows, offset[rows])
 
 
-def send_findings(columns: Columns) -> list[Finding]:
+def send_findings(columns: HistoryColumns) -> list[Finding]:
     placed = _placed(columns)
     return [_non_monotonic(columns, placed), _late(columns, placed)]
 
 
-def _non_monotonic(columns: Columns, placed: _Placed) -> Finding:
+def _non_monotonic(columns: HistoryColumns, placed: _Placed) -> Finding:
     """Check the sends of each producer to each queue, in the order in which the producer was given them. Messages
     without a chosen queue have no promised order.
     """
@@ -65,7 +65,7 @@ def _non_monotonic(columns: Columns, placed: _Placed) -> Finding:
     return finding("non-monotonic send", where(wrong), tell)
 
 
-def _late(columns: Columns, placed: _Placed) -> Finding:
+def _late(columns: HistoryColumns, placed: _Placed) -> Finding:
     sends, reads = columns.sends, columns.reads
     known, rows = np.full(len(sends.queue), NONE, np.int64), placed.row
     offsets = np.full(len(sends.queue), NONE, np.int64)
@@ -88,7 +88,7 @@ def _late(columns: Columns, placed: _Placed) -> Finding:
     return finding("real-time order", wrong, tell)
 
 
-def _knowledge(columns: Columns) -> Iterator[tuple[int, Numbers, Numbers]]:
+def _knowledge(columns: HistoryColumns) -> Iterator[tuple[int, Numbers, Numbers]]:
     """For each queue, yield increasing times, and the highest offset that any client knew at each time."""
     sends, reads = columns.sends, columns.reads
     acknowledged = sends.outcome == OK

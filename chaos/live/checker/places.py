@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.live.checker.anomaly import Finding, finding, same_as_before, where
-from chaos.live.checker.columns import OK, Columns, Numbers
+from chaos.live.checker.columns import OK, HistoryColumns, Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Sightings:
         return Sightings(*(getattr(self, name)[rows] for name in self.__slots__))
 
 
-def sightings(columns: Columns) -> Sightings:
+def sightings(columns: HistoryColumns) -> Sightings:
     """Return the sightings of all acknowledgements and all reads."""
     sends, reads = columns.sends, columns.reads
     acknowledged = where(sends.outcome == OK)
@@ -40,7 +40,7 @@ def sightings(columns: Columns) -> Sightings:
     )
 
 
-def inconsistent_offsets(columns: Columns, seen: Sightings) -> Finding:
+def inconsistent_offsets(columns: HistoryColumns, seen: Sightings) -> Finding:
     rows = seen.take(np.lexsort((seen.crc, seen.identity, seen.offset, seen.queue)))
     at_one = same_as_before(rows.queue, rows.offset)
     differs = at_one & ~same_as_before(rows.identity, rows.crc)
@@ -54,7 +54,7 @@ def inconsistent_offsets(columns: Columns, seen: Sightings) -> Finding:
     return finding("inconsistent offset", where(differs), tell)
 
 
-def duplicates(columns: Columns, seen: Sightings) -> Finding:
+def duplicates(columns: HistoryColumns, seen: Sightings) -> Finding:
     rows = seen.take(np.lexsort((seen.offset, seen.identity)))
     differs = same_as_before(rows.identity) & ~same_as_before(rows.offset)
 
@@ -67,7 +67,7 @@ def duplicates(columns: Columns, seen: Sightings) -> Finding:
     return finding("duplicate", where(differs), tell)
 
 
-def reordered(columns: Columns, seen: Sightings) -> Finding:
+def reordered(columns: HistoryColumns, seen: Sightings) -> Finding:
     rows = seen.take(np.lexsort((seen.sequence, seen.epoch, seen.offset, seen.producer, seen.queue)))
     falls = (rows.epoch[1:] < rows.epoch[:-1]) | (
         (rows.epoch[1:] == rows.epoch[:-1]) & (rows.sequence[1:] < rows.sequence[:-1])

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from chaos.live.checker.anomaly import Finding, finding, same_as_before, where
-from chaos.live.checker.columns import Columns, Numbers
+from chaos.live.checker.columns import HistoryColumns, Numbers
 
 
-def poll_findings(columns: Columns) -> list[Finding]:
+def poll_findings(columns: HistoryColumns) -> list[Finding]:
     reads = columns.reads
     order = np.lexsort((reads.operation, reads.queue, reads.process))  # stable: within a poll as it was handed out
     operation, offset = reads.operation[order], reads.offset[order]
@@ -36,7 +36,7 @@ def poll_findings(columns: Columns) -> list[Finding]:
     ]
 
 
-def _assigns_before(columns: Columns) -> Numbers:
+def _assigns_before(columns: HistoryColumns) -> Numbers:
     """Return, for each message that was read, how many times its consumer had sought in that queue before."""
     reads, numbers = columns.reads, {queue: number for number, queue in enumerate(columns.queues)}
     times: dict[tuple[int, int], list[int]] = {}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 
 from chaos.live.checker.anomaly import SHOWN, Anomaly, Finding
-from chaos.live.checker.columns import Columns
+from chaos.live.checker.columns import HistoryColumns
 from ledger.history import Progress
 
 KIND = "offset regression"
 
 
-def regressions(columns: Columns) -> Finding:
+def regressions(columns: HistoryColumns) -> Finding:
     """Compare each answer with the highest answer that was complete before its question was asked."""
     told = defaultdict(list)
     for operation, progress in columns.progress:

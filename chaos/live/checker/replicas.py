@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaos.live.checker.anomaly import Finding, finding, where
-from chaos.live.checker.columns import NONE, Columns, Numbers
+from chaos.live.checker.columns import NONE, HistoryColumns, Numbers
 
 
-def divergence(columns: Columns) -> Finding:
+def divergence(columns: HistoryColumns) -> Finding:
     """Compare the final readings. Every node must return every message of every queue, with the same payload, at the
     same offset. At the beginning of a queue, one node may still have messages that retention has removed from another
     node.
@@ -50,7 +50,7 @@ def _contents(identity: Numbers, crc: Numbers) -> Numbers:
     return one * (1 << 32) + crc
 
 
-def _beginnings(columns: Columns, nodes: Numbers) -> NDArray[np.int64]:
+def _beginnings(columns: HistoryColumns, nodes: Numbers) -> NDArray[np.int64]:
     """Return, for each node and queue, the offset where its final reading began."""
     begins = np.zeros((len(nodes), len(columns.queues)), np.int64)
     rows = {node: row for row, node in enumerate(nodes.tolist())}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from chaos.live.checker.anomaly import Finding
-from chaos.live.checker.columns import FAIL, OK, UNKNOWN, Columns
+from chaos.live.checker.columns import FAIL, OK, UNKNOWN, HistoryColumns
 from chaos.live.checker.contents import aborted_reads, lost, mixed_payloads, phantoms
 from chaos.live.checker.order import send_findings
 from chaos.live.checker.places import duplicates, inconsistent_offsets, reordered, sightings
@@ -22,7 +22,7 @@ from chaos.live.checker.replicas import divergence
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class HistoryVerdict:
     """`valid` is None if the history proves nothing; `void` then has the reasons, one sentence each."""
 
     valid: bool | None
@@ -34,7 +34,7 @@ class Verdict:
     def anomalies(self) -> int:
         return sum(finding.count for finding in self.findings)
 
-    def joined(self, *findings: Finding) -> Verdict:
+    def joined(self, *findings: Finding) -> HistoryVerdict:
         """Return this verdict with findings that do not come from the history."""
         wrong = any(finding.count for finding in findings)
         return replace(self, findings=(*self.findings, *findings), valid=False if wrong else self.valid)
@@ -57,7 +57,7 @@ class Verdict:
         }
 
 
-def judge(columns: Columns, *, least_acknowledged: int = 1) -> Verdict:
+def judge(columns: HistoryColumns, *, least_acknowledged: int = 1) -> HistoryVerdict:
     """Run all checks. The run is void if fewer than `least_acknowledged` messages were acknowledged."""
     seen = sightings(columns)
     findings = (
@@ -76,10 +76,10 @@ def judge(columns: Columns, *, least_acknowledged: int = 1) -> Verdict:
     figures = _figures(columns)
     void = tuple(_void(columns, figures, least_acknowledged))
     wrong = any(finding.count for finding in findings)
-    return Verdict(False if wrong else None if void else True, findings, void, figures)
+    return HistoryVerdict(False if wrong else None if void else True, findings, void, figures)
 
 
-def _figures(columns: Columns) -> dict[str, int]:
+def _figures(columns: HistoryColumns) -> dict[str, int]:
     sends, reads = columns.sends, columns.reads
     return {
         "operations": columns.operations,
@@ -94,7 +94,7 @@ def _figures(columns: Columns) -> dict[str, int]:
     }
 
 
-def _void(columns: Columns, figures: dict[str, int], least_acknowledged: int) -> list[str]:
+def _void(columns: HistoryColumns, figures: dict[str, int], least_acknowledged: int) -> list[str]:
     void = []
     if figures["acknowledged"] < least_acknowledged:
         void.append(f"{figures['acknowledged']} messages were acknowledged; at least {least_acknowledged} are needed")
@@ -105,7 +105,7 @@ def _void(columns: Columns, figures: dict[str, int], least_acknowledged: int) ->
     return void
 
 
-def _queues_sent(columns: Columns) -> list[int]:
+def _queues_sent(columns: HistoryColumns) -> list[int]:
     sends = columns.sends
     queues: list[int] = np.unique(sends.queue[sends.outcome == OK]).tolist()
     return queues

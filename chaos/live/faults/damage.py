@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
-from chaos.live.faults.fault import Fault, NoEvidenceError, Site
+from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
 
 # The flipped bit lies behind this position, in the bytes that were written and not in the blank rest of the segment.
 _FLIPPED_AFTER = 4096
@@ -28,7 +28,7 @@ class Damaged(Fault):
         self._hurt = hurt
         self._down: list[int] = []
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         evidence = []
         for node in targets:
             self._down.append(node)
@@ -36,7 +36,7 @@ class Damaged(Fault):
             evidence.append(f"node {node}: {self._hurt(site.environment.data(node), site.random)}")
         return "; ".join(evidence)
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         return "; ".join(site.environment.start(node) for node in self._down if not site.is_up(node))
 
 
@@ -46,7 +46,7 @@ class OldCopy(Fault):
     def __init__(self) -> None:
         self._down: list[int] = []
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         evidence = []
         copies = {node: _kept_copy(site, node) for node in targets}
         site.wait(1.0)
@@ -59,7 +59,7 @@ class OldCopy(Fault):
             evidence.append(f"node {node}: {path.name} as it was a second before")
         return "; ".join(evidence)
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         return "; ".join(site.environment.start(node) for node in self._down if not site.is_up(node))
 
 
@@ -102,7 +102,7 @@ def _segments(data: Path) -> list[Path]:
     return [path for path in found if path.name.isdigit() and path.read_bytes().rstrip(b"\0")]
 
 
-def _kept_copy(site: Site, node: int) -> tuple[Path, Path]:
+def _kept_copy(site: FaultSite, node: int) -> tuple[Path, Path]:
     path = _segments(site.environment.data(node))[-1]
     copy = site.environment.setup.directory / f"copy-of-node-{node}"
     shutil.copy(path, copy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from chaos.live.faults.fault import Fault, NoEvidenceError, Site
+from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
 from chaos.live.hosts.injection import Injection, Injector
 
 SYNCS = ("fsync", "fdatasync")
@@ -17,11 +17,11 @@ class DiskFull(Fault):
     def __init__(self) -> None:
         self._full: list[int] = []
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         self._full = list(targets)
         return "; ".join(f"node {node}: {site.environment.disk(node).fill()}" for node in targets)
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         for node in self._full:
             site.environment.disk(node).empty()
         return "; ".join(_started(site, self._full))
@@ -37,7 +37,7 @@ class Injected(Fault):
         self._restart = restart
         self._injectors: dict[int, Injector] = {}
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         attached = []
         for node in targets:
             pid = site.environment.pid(node)
@@ -49,7 +49,7 @@ class Injected(Fault):
             attached.append(f"node {node}: pid {pid}")
         return f"{self._injection.what}: {'; '.join(attached)}"
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         calls = {node: injector.detach() for node, injector in self._injectors.items()}
         if self._restart:
             for node in filter(site.is_up, calls):
@@ -75,11 +75,11 @@ def slow_sync() -> Injected:
     return Injected(Injection(SYNCS, "delay_enter=200000"), restart=False)
 
 
-def _output(site: Site, node: int, pid: int) -> Path:
+def _output(site: FaultSite, node: int, pid: int) -> Path:
     number = len(list(site.environment.setup.directory.glob("strace-*.out")))
     return site.environment.setup.directory / f"strace-{number}-node-{node}-{pid}.out"
 
 
-def _started(site: Site, nodes: Sequence[int]) -> list[str]:
+def _started(site: FaultSite, nodes: Sequence[int]) -> list[str]:
     """Start the nodes that are down, and return the evidence."""
     return [f"node {node}: {site.environment.start(node)}" for node in nodes if not site.is_up(node)]

@@ -12,14 +12,14 @@ from enum import Flag, StrEnum, auto
 from random import Random
 from typing import Protocol
 
-from chaos.live.hosts.environment import Environment
+from chaos.live.hosts.environment import NodeEnvironment
 
 
 class NoEvidenceError(Exception):
     """The fault should have happened, and nothing shows that it did."""
 
 
-class Target(StrEnum):
+class FaultTarget(StrEnum):
     """Which nodes a fault hits. The nodes are chosen when the fault strikes."""
 
     ONE = "one"
@@ -29,7 +29,7 @@ class Target(StrEnum):
     ALL = "all"
 
 
-class Needs(Flag):
+class FaultNeeds(Flag):
     """What the environment of a run must support. With `async` flush, a cluster may lose data if a majority loses power
     at once, so such a loss is no anomaly; faults of that kind need `SYNC_FLUSH`.
     """
@@ -41,7 +41,7 @@ class Needs(Flag):
     SYNC_FLUSH = auto()
 
 
-class Members(Protocol):
+class ClusterControl(Protocol):
     """The cluster as its members see it, and the requests that an operator can make."""
 
     def leader(self) -> int:
@@ -70,7 +70,7 @@ class Members(Protocol):
         """
 
 
-class Clients(Protocol):
+class LoadClients(Protocol):
     """The client processes that load the cluster."""
 
     def kill_one(self, random: Random) -> str:
@@ -78,12 +78,12 @@ class Clients(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class FaultSite:
     """What a fault can use when it strikes and heals."""
 
-    environment: Environment
-    members: Members
-    clients: Clients
+    environment: NodeEnvironment
+    members: ClusterControl
+    clients: LoadClients
     random: Random
     # Waits so many seconds. Raises an error if the run must end.
     wait: Callable[[float], None]
@@ -95,23 +95,23 @@ class Site:
 class Fault(Protocol):
     """One occurrence of a fault."""
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         """Do the fault and return evidence. A fault that is over in a moment is also undone here."""
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         """Undo the fault as far as it was done, also if `strike` failed half-way. Returns more evidence, or ""."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class LiveFaultKind:
     """A kind of fault. `seconds` is how long an occurrence lasts, at least and at most."""
 
     name: str
     summary: str
-    targets: tuple[Target, ...]
+    targets: tuple[FaultTarget, ...]
     make: Callable[[], Fault]
     seconds: tuple[float, float] = (3.0, 6.0)
-    needs: Needs = Needs.NOTHING
+    needs: FaultNeeds = FaultNeeds.NOTHING
     least_nodes: int = 1
     # The fault removes or damages data of a node. Until the other nodes have restored the data, no other node may lose
     # any.

@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from chaos.live.faults.fault import Fault, NoEvidenceError, Site
+from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
 
 _TRANSFERS = 8
 _TRANSFER_GAP_S = 0.5
@@ -21,7 +21,7 @@ _CLOCK_STEP_S = 2.0
 class TransferStorm(Fault):
     """Leadership is transferred to one node after another."""
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         done = 0
         for _ in range(_TRANSFERS):
             others = [node for node in site.environment.nodes if site.is_up(node) and node != site.members.leader()]
@@ -31,14 +31,14 @@ class TransferStorm(Fault):
             raise NoEvidenceError("no transfer of leadership succeeded")
         return f"{done} of {_TRANSFERS} transfers succeeded"
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         return ""
 
 
 class AddAndRemove(Fault):
     """A node is added. When it votes, a target is removed for good."""
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         added = site.environment.add()
         site.members.add(added, site.environment.address(added))
         for node in targets:
@@ -46,7 +46,7 @@ class AddAndRemove(Fault):
             site.environment.put_away(node)
         return f"node {added} was added, {', '.join(map(str, targets))} removed"
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         return ""
 
 
@@ -56,14 +56,14 @@ class Wipe(Fault):
     def __init__(self) -> None:
         self._down: list[int] = []
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         for node in targets:
             self._down.append(node)
             site.environment.kill(node)
             site.environment.wipe(node)
         return f"the disk of {', '.join(map(str, targets))} is empty"
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         for node in self._down:
             site.members.remove(node)
             site.environment.start_to_join(node)
@@ -77,14 +77,14 @@ class ClockJump(Fault):
     def __init__(self) -> None:
         self._wrong: list[int] = []
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         offset_s = site.random.choice((-1, 1)) * site.random.choice((3.0, 60.0, 3_600.0, 200_000.0))
         self._wrong = list(targets)
         for node in targets:
             site.environment.set_clock(node, offset_s)
         return "; ".join(_seen(site, node, offset_s) for node in targets)
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         for node in self._wrong:
             site.environment.set_clock(node, 0)
         return ""
@@ -96,7 +96,7 @@ class ClockStrobe(Fault):
     def __init__(self) -> None:
         self._wrong: list[int] = []
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         self._wrong = list(targets)
         evidence = []
         for _ in range(_STROBES):
@@ -106,13 +106,13 @@ class ClockStrobe(Fault):
                 evidence.append(_seen(site, node, offset_s))
         return f"{len(evidence)} jumps; {evidence[-1]}"
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         for node in self._wrong:
             site.environment.set_clock(node, 0)
         return ""
 
 
-def _seen(site: Site, node: int, offset_s: float) -> str:
+def _seen(site: FaultSite, node: int, offset_s: float) -> str:
     """Wait until the node's own clock shows the offset, and return the evidence."""
     until = time.monotonic() + _SEEN_WITHIN_S
     while True:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from random import Random
 
-from chaos.live.faults.fault import Kind, Target
+from chaos.live.faults.fault import FaultTarget, LiveFaultKind
 
 QUIET_AT_FIRST_S = 2.0
 QUIET_AT_LAST_S = 5.0
@@ -27,13 +27,15 @@ class Planned:
     """
 
     at_s: float
-    kind: Kind
-    target: Target
+    kind: LiveFaultKind
+    target: FaultTarget
     for_s: float
     seed: int
 
 
-def plan(seed: int, kinds: Sequence[Kind], seconds: float, targets: Sequence[Target] = ()) -> tuple[Planned, ...]:
+def plan(
+    seed: int, kinds: Sequence[LiveFaultKind], seconds: float, targets: Sequence[FaultTarget] = ()
+) -> tuple[Planned, ...]:
     """Plan one fault after another. All kinds occur equally often (give or take one), in random order. `targets`, if
     given, limits the targets of each kind that allows one of them. The plan is empty if `seconds` are too short for a
     single fault.
@@ -52,17 +54,17 @@ def plan(seed: int, kinds: Sequence[Kind], seconds: float, targets: Sequence[Tar
     return tuple(faults)
 
 
-def aimed(target: Target, nodes: Sequence[int], leader: int, random: Random) -> list[int]:
+def aimed(target: FaultTarget, nodes: Sequence[int], leader: int, random: Random) -> list[int]:
     """Return the nodes that a target means now. If there is no leader, a random node replaces it."""
     minority = (len(nodes) - 1) // 2
     match target:
-        case Target.LEADER:
+        case FaultTarget.LEADER:
             return [leader if leader in nodes else random.choice(list(nodes))]
-        case Target.ONE:
+        case FaultTarget.ONE:
             return [random.choice(list(nodes))]
-        case Target.MINORITY:
+        case FaultTarget.MINORITY:
             return random.sample(list(nodes), max(1, minority))
-        case Target.MAJORITY:
+        case FaultTarget.MAJORITY:
             return random.sample(list(nodes), len(nodes) - minority)
-        case Target.ALL:
+        case FaultTarget.ALL:
             return list(nodes)

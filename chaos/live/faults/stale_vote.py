@@ -16,14 +16,14 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from chaos.live.faults.fault import Fault, NoEvidenceError, Site
-from chaos.live.hosts.link_rules import Link, partition
-from chaos.live.hosts.link_shaper import Shape
+from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
+from chaos.live.hosts.link_rules import NodeLink, partition
+from chaos.live.hosts.link_shaper import LinkShape
 from store.directory.vote_file import examined
 from store.disk.disk import PosixReadOnlyDisk
 
 # Much shorter than an election timeout, so that W is elected.
-_LATE = Shape(delay_ms=200.0)
+_LATE = LinkShape(delay_ms=200.0)
 _ELECTED_WITHIN_S = 3.0
 _AGAIN_WITHIN_S = 30.0
 # So long the second leader keeps leading, so that the watch records it.
@@ -39,12 +39,12 @@ class StaleVote(Fault):
     def __init__(self) -> None:
         self._down: list[int] = []
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         environment = site.environment
         elected = site.random.choice([node for node in environment.nodes if node not in targets])
         voters = [node for node in environment.nodes if node != elected]
         kept = {node: _votes(environment.data(node)) for node in voters}
-        environment.shaper.set([Link(elected, voter) for voter in voters], _LATE)
+        environment.shaper.set([NodeLink(elected, voter) for voter in voters], _LATE)
         _hand_over(site, elected)
         self._down = voters
         for node in voters:
@@ -58,7 +58,7 @@ class StaleVote(Fault):
             environment.start(node)
         return f"node {elected} was elected; {forgotten}; then node {_elected_again(site, elected)} was"
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         site.environment.shaper.heal()
         dropped = site.environment.links.heal()
         for node in self._down:
@@ -67,7 +67,7 @@ class StaleVote(Fault):
         return f"{dropped} packets dropped"
 
 
-def _hand_over(site: Site, node: int) -> None:
+def _hand_over(site: FaultSite, node: int) -> None:
     """Transfer leadership to the node. Returns as soon as it leads."""
     if not site.members.begin_transfer(node):
         raise NoEvidenceError(f"leadership was not transferred to node {node}")
@@ -78,7 +78,7 @@ def _hand_over(site: Site, node: int) -> None:
         time.sleep(_ASK_EVERY_S)
 
 
-def _elected_again(site: Site, but: int) -> int:
+def _elected_again(site: FaultSite, but: int) -> int:
     """Wait until a node other than `but` leads, and return that node."""
     deadline = time.monotonic() + _AGAIN_WITHIN_S
     while (leader := site.members.leader()) in (0, but):

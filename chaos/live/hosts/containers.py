@@ -35,7 +35,7 @@ from chaos.live.hosts import disk_image, link_rules
 from chaos.live.hosts.clock import library
 from chaos.live.hosts.container import Container
 from chaos.live.hosts.container_engine import ContainerEngine
-from chaos.live.hosts.environment import Setup
+from chaos.live.hosts.environment import EnvironmentSetup
 from chaos.live.hosts.link_rules import LinkRules
 from chaos.live.hosts.link_shaper import LinkShaper
 from chaos.live.hosts.namespace import Namespace
@@ -52,9 +52,9 @@ _MEMORY = "1g"
 
 
 class ContainerEnvironment(NodesOfFiles):
-    """Implements `chaos.live.hosts.environment.Environment`."""
+    """Implements `chaos.live.hosts.environment.NodeEnvironment`."""
 
-    def __init__(self, setup: Setup, image: str = IMAGE) -> None:
+    def __init__(self, setup: EnvironmentSetup, image: str = IMAGE) -> None:
         """Raises ChaosError if no engine answers."""
         super().__init__(setup)
         self._image = image

@@ -18,7 +18,7 @@ from chaos.live.hosts.link_shaper import LinkShaper
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class EnvironmentSetup:
     """What the environment must provide."""
 
     # For the logs, and for the data until `down`.
@@ -35,14 +35,14 @@ class Setup:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-class Environment(Protocol):
+class NodeEnvironment(Protocol):
     """The nodes of a run, numbered from 1. All methods are synchronous, and an action that needs time returns when it
     is done.
 
     Methods raise ChaosError if the place cannot do the action.
     """
 
-    setup: Setup
+    setup: EnvironmentSetup
     links: LinkRules
     shaper: LinkShaper
 

@@ -17,7 +17,7 @@ _CHAIN = "LEDGERMQ-CHAOS"
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class NodeLink:
     """The direction from one node to another."""
 
     source: int
@@ -25,10 +25,10 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class LinkLoss:
     """A share of the packets on a link is dropped (1.0: all packets)."""
 
-    link: Link
+    link: NodeLink
     share: float
 
 
@@ -43,10 +43,10 @@ class LinkRules:
         self._nodes = nodes
         self._namespace = namespace
         self._address = address
-        self._losses: tuple[Loss, ...] = ()
+        self._losses: tuple[LinkLoss, ...] = ()
         self._dropped = 0
 
-    def set(self, losses: Iterable[Loss]) -> None:
+    def set(self, losses: Iterable[LinkLoss]) -> None:
         """Replace all rules by these."""
         self._dropped += self._counted()
         self._losses = tuple(losses)
@@ -101,9 +101,12 @@ def _some(share: float) -> tuple[str, ...]:
     return ("-m", "statistic", "--mode", "random", "--probability", f"{share:.4f}")
 
 
-def partition(nodes: Sequence[int], sides: Iterable[Iterable[int]]) -> list[Loss]:
+def partition(nodes: Sequence[int], sides: Iterable[Iterable[int]]) -> list[LinkLoss]:
     """Return losses that cut all links between nodes that are on no common side."""
     together = {(one, other) for side in map(tuple, sides) for one in side for other in side}
     return [
-        Loss(Link(one, other), 1.0) for one in nodes for other in nodes if one != other and (one, other) not in together
+        LinkLoss(NodeLink(one, other), 1.0)
+        for one in nodes
+        for other in nodes
+        if one != other and (one, other) not in together
     ]

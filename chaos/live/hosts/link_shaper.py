@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from chaos.errors import ChaosError
-from chaos.live.hosts.link_rules import Link
+from chaos.live.hosts.link_rules import NodeLink
 from chaos.live.hosts.namespace import Namespace
 
 _DEVICE = "shape0"
@@ -43,7 +43,7 @@ _IDLE_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class LinkShape:
     """What happens to the packets of a link. Shares are between 0 and 1; `bytes_per_s` 0 means no limit."""
 
     delay_ms: float = 0.0
@@ -82,12 +82,12 @@ class LinkShaper:
         self._namespace = namespace
         self._address = address
         self._random = random
-        self._links: tuple[Link, ...] = ()
-        self._shape = Shape()
+        self._links: tuple[NodeLink, ...] = ()
+        self._shape = LinkShape()
         self._devices: dict[int, int] = {}
         self._router: _Router | None = None
 
-    def set(self, links: Iterable[Link], shape: Shape) -> None:
+    def set(self, links: Iterable[NodeLink], shape: LinkShape) -> None:
         """Shape these links, and no other links."""
         self.heal()
         self._links, self._shape = tuple(links), shape
@@ -129,7 +129,7 @@ class LinkShaper:
     def _close(self, node: int) -> None:
         os.close(self._devices.pop(node))
 
-    def _route(self, link: Link) -> None:
+    def _route(self, link: NodeLink) -> None:
         namespace = self._namespace(link.source)
         if namespace is None:
             return
@@ -147,7 +147,7 @@ def _open_tun() -> int:
 class _Router:
     """Reads packets from all devices and writes each one to the device of its target when it is due."""
 
-    def __init__(self, devices: dict[int, int], addresses: dict[bytes, int], shape: Shape, random: Random) -> None:
+    def __init__(self, devices: dict[int, int], addresses: dict[bytes, int], shape: LinkShape, random: Random) -> None:
         self._devices = devices  # which may change while it runs
         self._addresses = addresses
         self._shape = shape

@@ -25,7 +25,7 @@ from random import Random
 from typing import Any
 
 from chaos.live.hosts import disk_image, link_rules, namespaces
-from chaos.live.hosts.environment import Setup
+from chaos.live.hosts.environment import EnvironmentSetup
 from chaos.live.hosts.link_rules import LinkRules
 from chaos.live.hosts.link_shaper import LinkShaper
 from chaos.live.hosts.namespace import Namespace
@@ -36,9 +36,9 @@ from chaos.live.hosts.shell import need_programs, need_root
 
 
 class LocalEnvironment(NodesOfFiles):
-    """Implements `chaos.live.hosts.environment.Environment`."""
+    """Implements `chaos.live.hosts.environment.NodeEnvironment`."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: EnvironmentSetup) -> None:
         super().__init__(setup)
         self._namespaces = Namespaces(f"ledgermq-chaos-{os.getpid()}")
         self._processes: dict[int, NodeProcess] = {}

@@ -24,7 +24,7 @@ from uuid import uuid4
 from chaos.errors import ChaosError
 from chaos.live.hosts.clock import Clock
 from chaos.live.hosts.disk_image import DiskImage
-from chaos.live.hosts.environment import Setup
+from chaos.live.hosts.environment import EnvironmentSetup
 
 PORT = 9871
 HTTP_PORT = 9872
@@ -34,9 +34,9 @@ ROOM = 200
 
 
 class NodesOfFiles(ABC):
-    """The methods of `chaos.live.hosts.environment.Environment` that concern files."""
+    """The methods of `chaos.live.hosts.environment.NodeEnvironment` that concern files."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: EnvironmentSetup) -> None:
         self.setup = setup
         self._next = setup.nodes + 1
 

@@ -50,7 +50,7 @@ class ClientProcesses:
         self._spec = replace(self._spec, nodes=tuple(nodes), bootstrap=tuple(bootstrap))
 
     def kill_one(self, random: Random) -> str:
-        """Implements `chaos.live.faults.fault.Clients`: a producer dies in the middle of its work."""
+        """Implements `chaos.live.faults.fault.LoadClients`: a producer dies in the middle of its work."""
         number = random.choice([number for number, (role, _) in self._running.items() if role == "producers"])
         role, process = self._running.pop(number)
         process.kill()

@@ -13,7 +13,7 @@ from chaos.live.checker.anomaly import CLUSTER_KINDS, KINDS
 from chaos.live.leaders import read_reigns
 from chaos.live.report import plots
 from chaos.live.report.series import series
-from chaos.live.run import Result, as_arguments, histories
+from chaos.live.run import ChaosResult, as_arguments, histories
 from ledger.history import read_history, to_line
 from ledger.report.figures import as_svg, save
 from ledger.report.page import write_page
@@ -25,7 +25,7 @@ _LONGEST_LINE = 2_000
 _VERDICTS = {True: ("valid", "good"), False: ("not valid", "bad"), None: ("void", "doubt")}
 
 
-def write_report(result: Result, directory: Path) -> Path:
+def write_report(result: ChaosResult, directory: Path) -> Path:
     """Write `report.html`, and its picture as PNG and SVG beside it. Returns the path of the page."""
     seconds = (result.ended - result.began) / 1e9
     found = series(result.columns, result.began, result.ended, max(_LEAST_STEP_S, seconds / _STEPS))
@@ -51,7 +51,7 @@ def write_report(result: Result, directory: Path) -> Path:
     )
 
 
-def _figures(result: Result) -> list[tuple[str, str]]:
+def _figures(result: ChaosResult) -> list[tuple[str, str]]:
     figures, sends = result.verdict.figures, result.columns.sends
     seconds = (result.ended - result.began) / 1e9
     latency_ms = np.sort((sends.end - sends.start)[sends.outcome == 0] / 1e6)
@@ -78,7 +78,7 @@ def _at(values: Any, share: float) -> float:
     return float(values[max(0, int(np.ceil(len(values) * share)) - 1)])
 
 
-def _faults(result: Result) -> list[dict[str, Any]]:
+def _faults(result: ChaosResult) -> list[dict[str, Any]]:
     rows = []
     for one, gap_s in zip(result.struck, result.gaps_s(), strict=True):
         rows.append(

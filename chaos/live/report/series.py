@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chaos.live.checker.columns import OK, Columns
+from chaos.live.checker.columns import OK, HistoryColumns
 
 Figures = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class LoadSeries:
     """One value for each step. `at_s` is the middle of the step, in seconds since the load began. Latencies are in ms,
     and NaN if nothing was acknowledged in the step. A message counts in the step in which it was acknowledged.
     """
@@ -25,7 +25,7 @@ class Series:
     max_ms: Figures
 
 
-def series(columns: Columns, began: int, ended: int, step_s: float) -> Series:
+def series(columns: HistoryColumns, began: int, ended: int, step_s: float) -> LoadSeries:
     """Return the series of the messages that were acknowledged between two times, in ns of the histories' clock."""
     sends = columns.sends
     rows = (sends.outcome == OK) & (sends.end >= began) & (sends.end < ended)
@@ -36,7 +36,7 @@ def series(columns: Columns, began: int, ended: int, step_s: float) -> Series:
     step, latency_ms = step[order], latency_ms[order]
     edges = np.searchsorted(step, np.arange(steps + 1))
     counts = np.diff(edges)
-    return Series(
+    return LoadSeries(
         at_s=np.asarray((np.arange(steps) + 0.5) * step_s, np.float64),
         per_s=counts / step_s,
         p50_ms=_quantile(latency_ms, edges, 0.5),

@@ -8,14 +8,14 @@ import pytest
 
 from chaos.live.checker.anomaly import KINDS
 from chaos.live.checker.columns import columns_of
-from chaos.live.checker.verdict import Verdict, judge
+from chaos.live.checker.verdict import HistoryVerdict, judge
 from ledger.history import Operation, Poll
 from tests.chaos.live.tell import Q, assign, closed, crc, end, opened, poll, progress, send
 
 Tale = list[Operation | list[Poll]]
 
 
-def told(tale: Tale) -> Verdict:
+def told(tale: Tale) -> HistoryVerdict:
     return judge(columns_of(chain.from_iterable(one if isinstance(one, list) else [one] for one in tale)))
 
 
