@@ -25,8 +25,8 @@ _SIZE_NAMES = {128: "128 B", 1024: "1 KiB"}
 _COMPARED = ["client", "consumed", "missing", "never sent", "twice", "runs done again", "load average at its start"]
 _NOTE = (
     "*ours* is ledgermq, measured just before and just after that peer with the same load processes. It runs with "
-    "`flush = sync` if the peer syncs before it acknowledges. Ratios are ours / theirs, of medians. The processes of all "
-    "clients have the same allocator settings (cluster/allocator.py)."
+    "`flush = sync` if the peer syncs before it acknowledges. Ratios are ours / theirs, of medians. The processes of "
+    "all clients have the same allocator settings (cluster/allocator.py)."
 )
 
 
