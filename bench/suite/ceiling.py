@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
-import socket
 import statistics
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -24,6 +23,7 @@ from typing import Any
 
 import uvloop
 
+from bench.peers.processes import free_ports
 from bench.tables import options, show
 from cluster.grpc_engine import prefer_older_engine
 
@@ -241,16 +241,6 @@ class Passing:
             while answered < max(self._acknowledged):
                 await self._answer(ACKNOWLEDGEMENT)
                 answered += 1
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 # -- by itself

@@ -1,7 +1,8 @@
-"""From when a message was due until a consumer has it: a producer and a consumer in one process, at a given rate.
+"""Latency from end to end: from when a message was due until a consumer has it. Producer and consumer run in one
+process, at a given rate.
 
-Which message it is stands in its stamp, and when it was due follows from that number and the rate; so both ends share
-a clock and nothing else.
+The stamp of a message has its number, and the number and the rate determine when the message was due. So both sides
+share only the clock.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _SILENCE_S = 30.0
 
 @dataclass(slots=True)
 class Arrived:
-    """What the consumer has of the messages behind the warm-up."""
+    """The messages that the consumer received after the warm-up."""
 
     records: int = 0
     last_ns: int = 0
@@ -36,7 +37,7 @@ class Arrived:
 
 
 class EndToEnd:
-    """One measurement of `load`, which has a rate."""
+    """One measurement of `load`, which must have a rate."""
 
     def __init__(self, load: ProducerLoad, shape: Shape, progress: Progress) -> None:
         assert load.rate
@@ -45,7 +46,7 @@ class EndToEnd:
         self.arrived = Arrived()
 
     async def run(self) -> tuple[ProducerFigures, Arrived]:
-        """Returns when all that was acknowledged is there; LoadError where it does not come."""
+        """Return when every acknowledged message has arrived. Raises LoadError if messages do not arrive."""
         producing = Producing(self._load)
         consumer = AsyncConsumer(self._load.topic, bootstrap_servers=self._load.bootstrap, start="latest")
         async with consumer:
@@ -66,7 +67,10 @@ class EndToEnd:
         deadline = time.perf_counter() + _SILENCE_S
         while self.arrived.records < records and not reading.done():
             if time.perf_counter() > deadline:
-                raise LoadError(f"of {records} acknowledged messages the consumer has {self.arrived.records}")
+                raise LoadError(
+                    f"{self.arrived.records} of {records} acknowledged messages arrived at the consumer within "
+                    f"{_SILENCE_S:g} s"
+                )
             await asyncio.sleep(_PROGRESS_S / 10)
         if reading.done():
             reading.result()

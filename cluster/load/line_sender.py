@@ -1,8 +1,8 @@
-"""Sends lines through a producer: fast, in order, with bounded memory, and with an account of every line.
+"""Sends lines through a producer: fast, in order, with bounded memory, and with an exact account of every line.
 
-Lines go by `send_many` in lists that fit into one batch each, many of them under way. So the producer takes a list in
-one turn of the loop, which keeps lists in order, and a list is acknowledged or fails as a whole, which keeps the
-account exact. A line that cannot be sent is named and left out; any other failure ends the sending.
+Lines are sent by `send_many` in lists that fit into one batch each, with many lists under way. The producer takes a
+list in one turn of the event loop, so lists stay in order. A list is acknowledged or fails as a whole, so the account
+is exact. A line that cannot be sent is reported and left out. Any other failure ends the sending.
 
     handed over = acknowledged + in doubt + not sent   (the last two only under way, or after a failure)
 """
@@ -28,17 +28,17 @@ from ledger.errors import (
 
 T = TypeVar("T")
 
-# As the producer counts: half a batch, so that two lists fill one.
+# The size as the producer counts it: half a batch, so that two lists fill a batch.
 _LIST_BYTES = 128 << 10
 _LINE_OVERHEAD_BYTES = 16
-# Well below the producer's buffer: nobody waits for room there, which would let lists interleave.
+# Well below the size of the producer's buffer. If a list had to wait for room in the buffer, lists could interleave.
 _WINDOW_BYTES = 16 << 20
 _REFUSED = (InvalidArgumentError, UnknownQueueError, UnknownTopicError)
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What all lines of a call have in common."""
+    """The key, tag and queue of all lines of a call."""
 
     key: bytes | None = None
     tag: str | None = None
@@ -53,13 +53,15 @@ class LineOrigin:
     line: int
 
     def of(self, number: int) -> str:
+        """Return the words for line `number`, counted from 0."""
         return f"line {self.line + number:,} of {self.name}"
 
 
 class LineSender:
-    """`acknowledged` lines of `acknowledged_bytes` are committed; `left_out` has a sentence for each that was not sent.
+    """Sends lines to one topic. `acknowledged` lines with `acknowledged_bytes` bytes are committed. `left_out` has a
+    sentence for each line that was not sent.
 
-    `in_doubt` lines may be committed. After a failure every call raises it.
+    `in_doubt` lines may be committed. After a failure, every call raises that failure.
     """
 
     def __init__(
@@ -78,17 +80,17 @@ class LineSender:
 
     @property
     def in_doubt(self) -> int:
-        """Lines handed over of which nothing is known (yet)."""
+        """Lines that were handed over and whose result is unknown (so far)."""
         return self._handed_over - self.acknowledged - self._not_sent
 
     async def open(self) -> None:
-        """Finds the topic, or raises UnknownTopicError. To be called first."""
+        """Find the topic, or raise UnknownTopicError. Must be called first."""
         await self._producer.send_many(self._topic, [])
 
     async def send(self, lines: list[bytes], labels: Labels, place: LineOrigin) -> list[bytes]:
-        """Hands over `lines`, which lie at `place`, waiting while too much is under way.
+        """Hand over `lines`, which lie at `place`. Waits while too much is under way.
 
-        Returns the lines that were taken: all that are not too large.
+        Returns the lines that the producer took: all lines that are not too large.
         """
         taken: list[bytes] = []
         for start, stop in _lists(lines, labels):
@@ -105,14 +107,17 @@ class LineSender:
         return taken
 
     async def send_keyed(self, lines: list[bytes], separator: bytes, labels: Labels, place: LineOrigin) -> None:
-        """Like `send`, for lines that each begin with a key and `separator`. One without them is left out."""
+        """Like `send`, for lines that begin with a key and `separator`. A line without a separator is left out."""
         for start, stop in _lists(lines, labels):
             self._raise_failure()
             part, sent = lines[start:stop], []
             for number, line in enumerate(part, start):
                 key, found, value = line.partition(separator)
                 if not found:
-                    self._leave_out(place.of(number), f"no {separator.decode(errors='replace')!r} in it, so no key")
+                    self._leave_out(
+                        place.of(number),
+                        f"it does not contain {separator.decode(errors='replace')!r}, so it has no key",
+                    )
                     continue
                 call = ProducerCall("send-nowait", self._topic, [value], key, labels.tag, labels.queue)
                 try:
@@ -125,18 +130,18 @@ class LineSender:
             await self._start(self._settle_each(sent), sum(map(len, part)), len(part))
 
     async def drain(self) -> None:
-        """Returns when everything handed over is acknowledged."""
+        """Return when everything that was handed over is acknowledged."""
         while self._under_way:
             await asyncio.wait(self._under_way)
         self._raise_failure()
 
     async def _hand_over(self, lines: list[bytes], labels: Labels) -> MessageTooLargeError | None:
-        """The producer takes all of a list, or refuses all of it: then its reason."""
+        """Hand over a list. The producer takes all of it, or refuses all of it; in that case, return the reason."""
         self._raise_failure()
         self._handed_over += len(lines)
         size = sum(map(len, lines))
         task = await self._start(self._send_many(lines, labels), size, len(lines))
-        await asyncio.sleep(0)  # its first turn, in which the producer takes them or refuses them
+        await asyncio.sleep(0)  # in the first turn of the task, the producer takes or refuses the list
         refusal = task.result() if task.done() else None
         if refusal is not None:
             self._handed_over -= len(lines)
@@ -194,7 +199,7 @@ class LineSender:
 
 
 def _lists(lines: list[bytes], labels: Labels) -> Iterator[tuple[int, int]]:
-    """(start, stop) of consecutive parts that are within the bounds of a list, or are one line."""
+    """Yield (start, stop) of consecutive parts, each within the limit of a list or a single line."""
     each = _LINE_OVERHEAD_BYTES + len(labels.key or b"") + len((labels.tag or "").encode())
     start = size = 0
     for at, line in enumerate(lines):

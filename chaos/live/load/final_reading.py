@@ -1,7 +1,7 @@
-"""The last reading: every queue, from every node, from its beginning to the end that the leader knows.
+"""The final reading: every queue is read from every node, from its beginning to the end that the leader reports.
 
-Only what can be read at the end was kept; so a node that does not get there in time makes the run void, and what it
-gives is compared with what the others give.
+The checker treats everything that the final reading does not find as lost. So if a node does not reach the end in time,
+the run fails, and the messages of the nodes are compared with each other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AGAIN_S = 0.5
 
 
 async def read_to_the_end(spec: ClientSpec, stop: asyncio.Event) -> None:
-    """One consumer for each node and topic. Goes on until all is read, or `stop`."""
+    """Run one consumer for each node and topic. Returns when all queues are read, or `stop` is set."""
     with HistoryWriter(Path(spec.history)) as writer:
         process = spec.first_process
         for topic in spec.topics:
@@ -43,7 +43,7 @@ async def read_to_the_end(spec: ClientSpec, stop: asyncio.Event) -> None:
 
 
 async def _ends(spec: ClientSpec, topic: str, stop: asyncio.Event) -> dict[int, int]:
-    """Of each queue, as the leader knows it."""
+    """Return the end offset of each queue, as the leader reports it."""
     while True:
         try:
             async with AsyncAdmin(list(spec.bootstrap)) as admin:
@@ -58,7 +58,7 @@ async def _ends(spec: ClientSpec, topic: str, stop: asyncio.Event) -> dict[int, 
 
 
 def _nothing_is_left(spec: ClientSpec, writer: HistoryWriter, topic: str) -> None:
-    """The topic itself is gone: its queues were read to their end, and had nothing."""
+    """Record that the topic no longer exists, so its queues were read to their end and had no messages."""
     for node in spec.nodes:
         reader = HistoryReader(writer, spec.first_process, topic, node, final=True)
         for queue in range(spec.queues):

@@ -1,4 +1,4 @@
-"""What a client process is told, in a file: JSON."""
+"""The specification of a client process, as a JSON file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Role = Literal["producers", "consumers", "final"]
 
 @dataclass(frozen=True, slots=True)
 class ClientSpec:
-    """One process. Its clients are the processes `first_process` and up of the history."""
+    """One process. Its clients have the process numbers `first_process` and up in the history."""
 
     role: Role
     first_process: int
@@ -26,7 +26,7 @@ class ClientSpec:
     delivery_timeout_ms: int
     seed: int
     history: str
-    # The process that starts it, and which it does not outlive.
+    # The process id of the run. The client process ends when that process no longer exists.
     run: int
 
     def save(self, path: Path) -> None:

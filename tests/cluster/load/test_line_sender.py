@@ -158,4 +158,4 @@ async def test_keyed_lines(producer: HeldProducer) -> None:
     producer.release()
     await sender.drain()
     assert (sender.acknowledged, sender.acknowledged_bytes, sender.in_doubt) == (3, 7, 0)
-    assert sender.left_out == ["line 2 of file: no ':' in it, so no key", "line 5 of file: too large"]
+    assert sender.left_out == ["line 2 of file: it does not contain ':', so it has no key", "line 5 of file: too large"]
