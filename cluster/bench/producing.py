@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from cluster.bench.latencies import Latencies
-from cluster.load.calls import ProducerCall, Receipt, is_unknown, make_calls
+from cluster.load.calls import CallSource, ProducerCall, Receipt, is_unknown, make_calls
 from cluster.load.pace import Pace
 from cluster.load.processes import Gate, Progress, run_jobs
 from cluster.load.stamped_payloads import PayloadSupply, StampedPayloads
@@ -175,24 +175,38 @@ class Producing:
         self._until_ns = start + int(seconds * 1e9) if seconds else _NEVER
         self.pace = Pace(load.rate, start) if load.rate else None
         self.sent.start_ns, cpu_s = start, time.process_time()
-        source = self._next_send if load.way == "send" else self._next_call if self.pace is None else self._next_due
-        await make_calls(self._producers, source, self, load.in_flight)
+        await make_calls(self._producers, self._source(), self, load.in_flight)
         self.sent.end_ns, self.sent.cpu_s = time.perf_counter_ns(), time.process_time() - cpu_s
 
-    # -- the source of calls
+    # -- the sources of calls
+
+    def _source(self) -> CallSource:
+        if self._load.way == "send":
+            return self._next_send if self.pace is None else self._next_send_due
+        return self._next_call if self.pace is None else self._next_due
 
     def _more(self) -> bool:
         return self._supply.given < self._limit and time.perf_counter_ns() < self._until_ns
 
     async def _next_send(self) -> ProducerCall | None:
-        """One message, when it is due."""
-        supply, pace, now = self._supply, self.pace, time.perf_counter_ns()
-        due = now if pace is None else pace.due_ns(supply.given - self.first)
-        if supply.given >= self._limit or max(now, due) >= self._until_ns:
+        """One message, at once."""
+        supply, now = self._supply, time.perf_counter_ns()
+        number = supply.given
+        if number >= self._limit or now >= self._until_ns:
             return None
-        key = self._key(supply.given)
-        call = ProducerCall("send", self._load.topic, (supply.take_one(),), key, due_ns=due)
-        if pace is not None and (early := due - time.perf_counter_ns()) > 0:
+        key = self._key(number) if self._load.keys else None
+        return ProducerCall("send", self._load.topic, (supply.take_one(),), key, None, None, number, now)
+
+    async def _next_send_due(self) -> ProducerCall | None:
+        """One message, when it is due."""
+        assert self.pace is not None
+        supply, now = self._supply, time.perf_counter_ns()
+        number = supply.given
+        due = self.pace.due_ns(number - self.first)
+        if number >= self._limit or max(now, due) >= self._until_ns:
+            return None
+        call = ProducerCall("send", self._load.topic, (supply.take_one(),), self._key(number), None, None, number, due)
+        if (early := due - time.perf_counter_ns()) > 0:
             await asyncio.sleep(early / 1e9)
         return call
 
@@ -211,7 +225,8 @@ class Producing:
                 first = self._supply.given - self.first
                 due = min(self.pace.due_by(time.perf_counter_ns()), self._limit - self.first) - first
                 if due > 0:
-                    return self._many(self._supply.take(min(due, _MOST_CALL_MESSAGES)), number=first)
+                    values = self._supply.take(min(due, _MOST_CALL_MESSAGES))
+                    return self._many(values, number=first, due_ns=self.pace.due_ns(first))
                 await asyncio.sleep(_TICK_S)
         return None
 
@@ -226,13 +241,14 @@ class Producing:
     # -- the record of results: Producing implements CallRecorder
 
     def record_acknowledged(self, call: ProducerCall, receipt: Receipt) -> None:
-        now, count, sent = time.perf_counter_ns(), len(call.values), self.sent
+        now, sent, count = time.perf_counter_ns(), self.sent, len(call.values)
         sent.records += count
-        if call.way == "send-many" and self.pace is not None:
-            sent.latencies.add_all(now - self.pace.all_due_ns(np.arange(call.number, call.number + count)))
-        else:
+        if self.pace is None or count == 1:
             sent.latencies.add(now - call.due_ns, count)
-        if self._heard is not None and isinstance(receipt, RecordMetadata):
+        else:
+            sent.latencies.add_all(now - self.pace.all_due_ns(np.arange(call.number, call.number + count)))
+        if self._heard is not None:
+            assert isinstance(receipt, RecordMetadata)
             self._heard(receipt)
 
     def record_failed(self, call: ProducerCall, error: LedgerError) -> None:
