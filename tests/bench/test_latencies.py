@@ -1,4 +1,4 @@
-"""Latencies: what is summed up is what was added, to three digits, however it came and wherever it was gathered."""
+"""Latencies: the summary equals the added values to three digits, however the values were added."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_what_other_processes_gathered_adds_up() -> None:
 
 
 def test_what_was_gathered_is_counted_often() -> None:
-    """A pause for some millions would be one of the load's own."""
+    """Counting some millions of latencies at once would be a pause of the load."""
     gathered = Latencies()
     for number in range(1, 40_001):
         gathered.add(number * MS)

@@ -1,4 +1,4 @@
-"""The load itself, on a producer that is slow on purpose: what is in flight, when things are due, what fails."""
+"""The measured load, with a producer that is slow on purpose: calls in flight, due times, and failures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ STALL_S = 0.3
 
 
 class SlowProducer:
-    """Acknowledges at once, but the first send only after a stall. One for all tests: they look at the class."""
+    """Acknowledges at once, except that the first send stalls. The state is in the class, because the load creates the
+    producer.
+    """
 
     stall_s = 0.0
     error: LedgerError | None = None
@@ -78,7 +80,7 @@ async def summary(given: ProducerLoad) -> Summary:
 
 @pytest.mark.parametrize("way", ["send", "send-many"])
 async def test_an_open_loop_shows_all_that_a_stall_kept_waiting(way: Way) -> None:
-    """Coordinated omission: one of 500 messages stalls, but those that were due meanwhile waited as well."""
+    """Coordinated omission: one of 500 messages stalls, and the messages that were due meanwhile also waited."""
     found = await summary(load(way=way, rate=1000, count=500, in_flight=1))
     assert found.count == 500
     assert found.max_ms >= STALL_S * 1000

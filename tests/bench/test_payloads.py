@@ -1,4 +1,4 @@
-"""Payloads: all different, random, and whoever reads them finds every fault."""
+"""Payloads are all different and random, and a reader finds every fault in them."""
 
 from __future__ import annotations
 

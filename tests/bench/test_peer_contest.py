@@ -1,4 +1,4 @@
-"""bench/run_peers.py: what cannot be had is skipped with the reason, and the page says so."""
+"""bench/run_peers.py: a peer that is not available is skipped with the reason, and the page shows the reason."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REASON = "there is no such broker on this machine"
 
 
 class MissingServers:
-    """Cannot be had, and must not be started then."""
+    """Servers that are not available and so must not be started."""
 
     def install(self) -> None:
         raise PeerUnavailableError(REASON)

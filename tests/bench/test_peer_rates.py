@@ -1,4 +1,6 @@
-"""The arithmetic of bench/run_peers.py: medians, ratios, how many messages a run has, and what was consumed."""
+"""The arithmetic of bench/run_peers.py: medians, ratios, the number of messages in a run, and the comparison of
+payloads.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The page of `make bench`: every row with its verdict, every run with its command, and the same as JSON."""
+"""The page of `make bench` has every row with its result and every run with its command; the JSON has the same
+figures.
+"""
 
 from __future__ import annotations
 

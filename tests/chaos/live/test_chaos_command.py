@@ -1,4 +1,4 @@
-"""`ledgermq chaos`: what it shows, and what it says of input that it cannot use."""
+"""`ledgermq chaos`: its output, and its messages about wrong input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each anomaly by the smallest tale that has it, next to the same tale without it."""
+"""For each anomaly, the smallest history that contains it, beside the same history without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nodes said of themselves: a term has one leader, and a cluster that was healed comes to itself."""
+"""Anomalies in the reports of nodes: a term has at most one leader, and a healed cluster recovers."""
 
 from __future__ import annotations
 

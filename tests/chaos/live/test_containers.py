@@ -1,4 +1,4 @@
-"""Nodes of a chaos run in containers: what is done to them really happens, and nothing of them stays."""
+"""Nodes of a chaos run in containers: every action has its effect, and nothing of the nodes remains."""
 
 from __future__ import annotations
 

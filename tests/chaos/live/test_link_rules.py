@@ -1,4 +1,4 @@
-"""Who is cut off from whom."""
+"""A partition cuts exactly the links between nodes without a common side."""
 
 from __future__ import annotations
 

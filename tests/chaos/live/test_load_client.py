@@ -1,4 +1,4 @@
-"""A client process of a run, by itself."""
+"""One client process of a chaos run."""
 
 from __future__ import annotations
 

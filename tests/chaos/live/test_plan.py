@@ -1,4 +1,4 @@
-"""A seed gives one plan; a plan gives every kind its turn, and leaves the cluster time to recover."""
+"""A seed gives one plan. A plan contains every kind equally often, and leaves the cluster time to recover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The account that a LineSender keeps, against a producer that answers when it is told to."""
+"""The account that a LineSender keeps, with a producer that answers only when the test releases it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLACE = LineOrigin("file", 1)
 
 
 class HeldProducer:
-    """Takes messages as AsyncProducer does, and acknowledges a call when its turn is released."""
+    """Accepts messages like AsyncProducer, and acknowledges a call when the test releases it."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[bytes | None, bytes]] = []
@@ -54,7 +54,7 @@ class HeldProducer:
         return asyncio.ensure_future(self._one(topic))
 
     def release(self, error: Exception | None = None) -> None:
-        """Answers every call so far, and all to come unless `error`."""
+        """Answer every call so far, and all later calls unless `error` is given."""
         self.released = error is None
         for turn in self.waiting:
             if error is None:
