@@ -5,7 +5,7 @@ ratios.
     .venv/bin/python -m bench.run_peers [--peers nats kafka] [--messages 1000000] [--rounds 3] [--json]
 
 Writes `peers.md` and `results.json` into DIRECTORY (default: bench-peers-DATE). A peer that this machine cannot run is
-skipped with the reason. Do not use the machine for anything else meanwhile.
+skipped with the reason. Do not use the machine for anything else while it runs.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Contest:
         self.skipped: dict[str, str] = {}
 
     def measure(self, peer: Peer) -> None:
-        """Measure a peer. The result goes to `found`, or the reason of a failure to `skipped`."""
+        """Measure a peer. Adds the result to `found`, or the reason of a failure to `skipped`."""
         self._say(peer.title)
         try:
             self._against(peer)

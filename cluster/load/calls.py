@@ -4,7 +4,7 @@
                                                  └── result ──> recorder
 
 A turn takes a call, makes it, waits for its result, and takes the next one. So at most N calls are in flight. A closed
-loop takes calls at once; an open loop waits until a call is due (pace.py). The recorder is told the result of every
+loop takes calls at once; an open loop waits until a call is due (pace.py). The recorder learns the result of every
 call: a measurement counts and notes latencies, a test keeps a list, and a chaos run leaves the record to the producer.
 """
 
@@ -45,7 +45,7 @@ class ProducerCall:
 
 
 class CallRecorder(Protocol):
-    """Is told the result of every call."""
+    """Learns the result of every call."""
 
     def record_acknowledged(self, call: ProducerCall, receipt: Receipt) -> None:
         """All messages of the call are committed."""

@@ -28,8 +28,8 @@ class DiskFull(Fault):
 
 
 class Injected(Fault):
-    """System calls of the targets fail or take long. With `restart`, the node is killed and started again when the disk
-    works again: after a disk error, a node takes no more writes until then.
+    """System calls of the targets fail or take long. With `restart`, each node is killed and started again when the
+    disk works again, because a node accepts no writes after a disk error until it is restarted.
     """
 
     def __init__(self, injection: Injection, *, restart: bool) -> None:
