@@ -4,7 +4,7 @@
     .venv/bin/python -m bench.run [--scale quick|normal|full] [--only produce] [--long 30] [--out DIRECTORY]
 
 Writes `index.html` and `results.json` into DIRECTORY (default: bench-DATE). Do not use the machine for anything else
-meanwhile.
+while the suite runs.
 """
 
 from __future__ import annotations
