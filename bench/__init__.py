@@ -1,0 +1,11 @@
+"""Measurements with comparisons. `ledgermq bench` (cluster/bench) measures one cluster; this package compares.
+
+run.py            the suite: every target of docs/PERFORMANCE.md, as one page (suite/)
+run_peers.py      ledgermq and other message brokers on the same machine (peers/)
+store/            the store alone
+node/             single nodes
+clients/          consumer groups, rebalances, Spark
+judging/          validation and the checker of chaos runs
+local_cluster.py  a fresh local cluster, a filled topic and a cold page cache, for all of them
+tables.py         the printed tables
+"""

@@ -1,9 +1,10 @@
-"""The whole suite: every target that can be measured on one machine, on fresh clusters of processes, as one page.
+"""The whole suite: every target that one machine can measure, on new clusters of processes, as one page.
 
     make bench                      a quarter of an hour; BENCH=quick: three minutes; BENCH=full: 10 GiB of log
     .venv/bin/python -m bench.run [--scale quick|normal|full] [--only produce] [--long 30] [--out DIRECTORY]
 
-Writes `index.html` and `results.json` into DIRECTORY (default: bench-DATE). Leave the machine alone meanwhile.
+Writes `index.html` and `results.json` into DIRECTORY (default: bench-DATE). Do not use the machine for anything else
+while the suite runs.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ prefer_older_engine()  # before anything imports grpc
 
 from bench.suite import consume, growth, produce, strain  # noqa: E402
 from bench.suite.machine import default_warm_gib, machine  # noqa: E402
-from bench.suite.page import Told, write  # noqa: E402
-from bench.suite.rows import Part, verdict  # noqa: E402
-from bench.suite.scale import SCALES, Scale  # noqa: E402
+from bench.suite.page import SuiteResults, write  # noqa: E402
+from bench.suite.rows import SuiteChapter, verdict  # noqa: E402
+from bench.suite.scale import SCALES, SuiteScale  # noqa: E402
 from bench.suite.stage import BenchFailedError, Stage  # noqa: E402
 from cluster.local.processes import DevError  # noqa: E402
 
-Measure = Callable[[Stage, Scale], Part]
+Measure = Callable[[Stage, SuiteScale], SuiteChapter]
 PARTS: dict[str, Measure] = {
     "produce": produce.against_ceiling,
     "sync": produce.sync_flush,
@@ -54,7 +55,7 @@ def main() -> int:
         stage = Stage(Path(directory), console, given.warm_gib)
         parts, failures = measured(stage, scale, wanted)
     seconds = time.monotonic() - started
-    told = Told(f"{began:%Y-%m-%d %H:%M} UTC", scale.name, seconds, where, parts, stage.runs, failures)
+    told = SuiteResults(f"{began:%Y-%m-%d %H:%M} UTC", scale.name, seconds, where, parts, stage.runs, failures)
     page = write(told, given.out or Path(f"bench-{began:%Y%m%d-%H%M%S}"))
     for part in parts:
         for row in part.rows:
@@ -65,8 +66,10 @@ def main() -> int:
     return 1 if failures else 0
 
 
-def measured(stage: Stage, scale: Scale, wanted: dict[str, Measure]) -> tuple[list[Part], list[str]]:
-    """The parts, and sentences about those that could not be measured: the others go on."""
+def measured(stage: Stage, scale: SuiteScale, wanted: dict[str, Measure]) -> tuple[list[SuiteChapter], list[str]]:
+    """Return the chapters, and a sentence for each part that could not be measured. A failed part does not stop the
+    others.
+    """
     parts, failures = [], []
     for name, measure in wanted.items():
         stage.say(name)
@@ -81,18 +84,20 @@ def measured(stage: Stage, scale: Scale, wanted: dict[str, Measure]) -> tuple[li
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", choices=SCALES, default="normal", help="how large (default: normal)")
-    parser.add_argument("--only", choices=PARTS, nargs="+", help="these parts alone")
+    parser.add_argument("--only", choices=PARTS, nargs="+", help="measure only these parts")
     parser.add_argument(
-        "--long", type=float, default=0, metavar="MINUTES", help="a long run behind them (default: none)"
+        "--long", type=float, default=0, metavar="MINUTES", help="also make a long run at the end (default: none)"
     )
     parser.add_argument("--out", type=Path, help="where to write (default: bench-DATE)")
     parser.add_argument(
         "--warm-gib",
         type=float,
         default=default_warm_gib(),
-        help="touch so much memory before each run, which virtual machines need (default here: %(default)s; 0: none)",
+        help="GiB of memory to touch before each run, which virtual machines need (default: %(default)s; 0: none)",
     )
-    parser.add_argument("--directory", type=Path, help="where the nodes' data lies meanwhile (default: temporary)")
+    parser.add_argument(
+        "--directory", type=Path, help="where the nodes store their data (default: a temporary directory)"
+    )
     return parser.parse_args()
 
 

@@ -1,10 +1,11 @@
-"""ledgermq and what users would pick instead, one after the other on this machine: throughput, as ratios.
+"""Measures ledgermq and other message systems one after another on this machine, and compares their throughput as
+ratios.
 
-    make bench-peers                 three quarters of an hour; installs what is missing below build/peers
+    make bench-peers                 three quarters of an hour; installs missing programs below build/peers
     .venv/bin/python -m bench.run_peers [--peers nats kafka] [--messages 1000000] [--rounds 3] [--json]
 
-Writes `peers.md` and `results.json` into DIRECTORY (default: bench-peers-DATE). A peer that cannot be had is skipped
-with the reason. Leave the machine alone meanwhile.
+Writes `peers.md` and `results.json` into DIRECTORY (default: bench-peers-DATE). A peer that this machine cannot run is
+skipped with the reason. Do not use the machine for anything else while it runs.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from rich.console import Console
 
 from bench.peers.every import PEERS, Peer, ours
 from bench.peers.installed import Installed
-from bench.peers.page import Told, show, write
+from bench.peers.page import PeerResults, show, write
 from bench.peers.peer import PORTS, PeerError, Servers
 from bench.peers.processes import free_ports
-from bench.peers.rates import Against, Measured, Rates
-from bench.peers.rounds import Rounds, Scale
+from bench.peers.rates import Against, ClientRates, Measured
+from bench.peers.rounds import ContestScale, Rounds
 from bench.suite.machine import default_warm_gib, machine
 from cluster.grpc_engine import prefer_older_engine
 from cluster.local.processes import DevError
@@ -43,9 +44,9 @@ def main() -> int:
     began = datetime.now(UTC)
     out = given.out or Path(f"bench-peers-{began:%Y%m%d-%H%M%S}")
     with tempfile.TemporaryDirectory(prefix="ledgermq-peers-", dir=given.directory) as directory:
-        scale = Scale(given.messages, given.rounds, given.seconds, given.in_flight, given.warm_gib)
+        scale = ContestScale(given.messages, given.rounds, given.seconds, given.in_flight, given.warm_gib)
         contest = Contest(Path(directory), scale, console)
-        told = Told(f"{began:%Y-%m-%d %H:%M} UTC", machine(), scale, contest.found, contest.skipped)
+        told = PeerResults(f"{began:%Y-%m-%d %H:%M} UTC", machine(), scale, contest.found, contest.skipped)
         for peer in PEERS:
             if not given.peers or peer.name in given.peers:
                 contest.measure(peer)
@@ -60,9 +61,9 @@ def _interrupted(number: int, _: object) -> None:
 
 
 class Contest:
-    """Peers one after the other, each between two measurements of ours."""
+    """Measures one peer after another, each between two measurements of ledgermq."""
 
-    def __init__(self, directory: Path, scale: Scale, console: Console) -> None:
+    def __init__(self, directory: Path, scale: ContestScale, console: Console) -> None:
         self._directory, self._scale, self._console = directory, scale, console
         self._installed = Installed(say=self._say)
         self._before: dict[Flush, Measured] = {}
@@ -70,7 +71,7 @@ class Contest:
         self.skipped: dict[str, str] = {}
 
     def measure(self, peer: Peer) -> None:
-        """It comes to `found`, or to `skipped` with the reason."""
+        """Measure a peer. Adds the result to `found`, or the reason of a failure to `skipped`."""
         self._say(peer.title)
         try:
             self._against(peer)
@@ -96,7 +97,7 @@ class Contest:
 
     def _measured(self, peer: Peer, servers: Servers, python: Path) -> Measured:
         directory, load = self._directory / peer.name, os.getloadavg()[0]
-        rates = {driven: Rates(driven.name, peer.clients[driven.name].how) for driven in peer.driven}
+        rates = {driven: ClientRates(driven.name, peer.clients[driven.name].how) for driven in peer.driven}
         try:
             address = servers.start(directory, free_ports(PORTS))
             rounds = Rounds(python, address, self._scale, self._say)
@@ -112,21 +113,27 @@ class Contest:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names, default = [peer.name for peer in PEERS], Scale()
-    parser.add_argument("--peers", choices=names, nargs="+", help="these alone")
-    parser.add_argument("--messages", type=int, default=default.messages, help="the most of a run, at 128 B")
+    names, default = [peer.name for peer in PEERS], ContestScale()
+    parser.add_argument("--peers", choices=names, nargs="+", help="measure only these peers")
+    parser.add_argument(
+        "--messages", type=int, default=default.messages, help="the largest number of messages in a run, at 128 B"
+    )
     parser.add_argument("--rounds", type=int, default=default.rounds, help="(default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=default.seconds, help="of a run (default: %(default)s)")
+    parser.add_argument(
+        "--seconds", type=float, default=default.seconds, help="how long a run should take (default: %(default)s)"
+    )
     parser.add_argument("--in-flight", type=int, default=default.in_flight, help="(default: %(default)s)")
     parser.add_argument(
         "--warm-gib",
         type=float,
         default=default_warm_gib(),
-        help="touch so much memory before each client's turn in a round (default here: %(default)s; 0: none)",
+        help="GiB of memory to touch before each client's turn in a round (default: %(default)s; 0: none)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--out", type=Path, help="where to write (default: bench-peers-DATE)")
-    parser.add_argument("--directory", type=Path, help="where the servers' data lies meanwhile (default: temporary)")
+    parser.add_argument(
+        "--directory", type=Path, help="where the servers store their data (default: a temporary directory)"
+    )
     return parser.parse_args()
 
 

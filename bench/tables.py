@@ -1,6 +1,6 @@
-"""What a measurement prints: a table for each of its parts, as the documents have them, or JSON.
+"""Prints the result of a measurement: a Markdown table for each part, as the documents have them, or JSON.
 
-A part is rows of one dataclass, whose fields name the columns.
+A part is a list of rows of one dataclass. Its fields name the columns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ledger.report.text import markdown_table
 
 
 def options(description: str | None) -> argparse.ArgumentParser:
-    """A parser with what every measurement takes; scripts may add more."""
+    """Return a parser with the options of every measurement. Scripts may add more."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--directory", type=Path, default=Path.cwd(), help="where to write (default: here)")
@@ -24,7 +24,7 @@ def options(description: str | None) -> argparse.ArgumentParser:
 
 
 def show(parts: Mapping[str, Sequence[Any]], *, as_json: bool) -> None:
-    """`parts`: by title, rows that are dataclasses, at least one."""
+    """Print the parts. `parts` maps each title to at least one row; rows are dataclasses."""
     found = {title: [asdict(row) for row in rows] for title, rows in parts.items()}
     if as_json:
         print(json.dumps(found, indent=2))

@@ -1,4 +1,4 @@
-"""etcd: Debian's etcd-server, and aetcd. It is no queue; a topic is a range of numbered keys here."""
+"""etcd: Debian's etcd-server, and the client aetcd. etcd is not a queue, so a topic is a range of numbered keys."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import ClassVar
 
 from bench.peers.installed import Installed
-from bench.peers.peer import Description, How, PeerError, keep_in_flight
+from bench.peers.peer import Description, How, PeerError
 from bench.peers.processes import Processes
+from cluster.load.in_flight import keep_in_flight
 
+# The largest number of operations that etcd accepts in one transaction (its default).
 _TRANSACTION = 128
-"""The most operations that etcd takes in one (its default)."""
 _TRANSACTIONS_IN_FLIGHT = 16
 _PAGE = 1_000
 _QUOTA_BYTES = 8 << 30
 
 
 class EtcdServers:
-    """Three members."""
+    """Three members of one etcd cluster."""
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
@@ -60,7 +61,7 @@ class EtcdServers:
 
 
 class EtcdClient:
-    """aetcd. How many keys a topic has lies in a key beside them, written when a producer is closed."""
+    """aetcd. Another key stores how many keys a topic has; the client writes it when it is closed."""
 
     how: ClassVar[How] = How(
         each="`put` of a key of its own, awaited by as many tasks as are in flight",
@@ -92,7 +93,7 @@ class EtcdClient:
             puts = [put(self._key(next(self._numbers)), value) for value in some]
             done, _ = await self._client.transaction(compare=[], success=puts, failure=[])
             if not done:
-                raise PeerError("etcd did not do a transaction that has no condition")
+                raise PeerError("etcd rejected a transaction without conditions")
 
         await keep_in_flight(send, _transactions(values), _TRANSACTIONS_IN_FLIGHT)
 

@@ -1,5 +1,8 @@
-"""The peers there are, in the order in which they are measured: those that fsync before they acknowledge come last,
-so that ledgermq is measured once between two of them that it is compared with by the same setting."""
+"""All peers, in the order in which they are measured.
+
+The peers that sync before they acknowledge come last. So ledgermq with the same setting is measured once between two of
+them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from bench.peers.installed import Installed
 from bench.peers.kafka import AiokafkaClient, ConfluentClient, KafkaServers
 from bench.peers.ledgermq import LedgermqClient, LedgermqServers
 from bench.peers.nats import NatsClient, NatsServers
-from bench.peers.peer import Client, Servers
+from bench.peers.peer import PeerClient, Servers
 from bench.peers.rabbitmq import RabbitmqClient, RabbitmqServers
 from bench.peers.rocketmq import RocketmqClient, RocketmqServers
 from bench.peers.rounds import Driven
@@ -20,12 +23,12 @@ from bench.peers.rounds import Driven
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """`name`: as `--peers` takes it."""
+    """One peer. `name` is its name for `--peers`."""
 
     name: str
     title: str
     servers: Callable[[Installed], Servers]
-    clients: dict[str, type[Client]]
+    clients: dict[str, type[PeerClient]]
 
     @property
     def driven(self) -> list[Driven]:
@@ -33,7 +36,7 @@ class Peer:
 
 
 def ours(flush: Literal["async", "sync"]) -> Peer:
-    """ledgermq with this setting."""
+    """Return ledgermq itself with this flush mode."""
     title = f"ledgermq, flush = {flush}"
     return Peer("ledgermq", title, lambda _: LedgermqServers(flush), {"ledgermq": LedgermqClient})
 

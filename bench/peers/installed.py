@@ -1,11 +1,11 @@
-"""What peers need, installed below one directory: nothing of it touches the system, and no service is started.
+"""Installs what the peers need below one directory. Nothing is installed into the system, and no service is started.
 
-    build/peers/debian/PACKAGE/    the package and what it lacks here, unpacked; no script of theirs is run
+    build/peers/debian/PACKAGE/    the package and its missing dependencies, unpacked; their scripts are not run
     build/peers/java/NAME/         jars, resolved by Maven from poms/NAME.xml
     build/peers/venv/              the Python clients, from requirements.txt
 
-A stamp beside each says that it is complete, so the next run starts at once; `make clean` removes all. It uses the
-package managers as this machine has them set up, and knows no address.
+A stamp file beside each directory says that it is complete, so the next run starts at once. `make clean` removes
+everything. The package managers are used as this machine has configured them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench.peers.peer import UnavailableError
+from bench.peers.peer import PeerUnavailableError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _HERE = Path(__file__).resolve().parent
@@ -29,14 +29,14 @@ _SYSTEM_PATHS = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
 class Installed:
-    """Everything is installed when it is first asked for; UnavailableError where that cannot be done."""
+    """Installs each part when it is first needed. Raises PeerUnavailableError if that is impossible."""
 
     def __init__(self, directory: Path = REPOSITORY / "build" / "peers", say: Callable[[str], None] = print) -> None:
-        """`say`: told of what takes a while."""
+        """`say` reports each step that takes long."""
         self._directory, self._say = directory, say
 
     def debian(self, package: str) -> Path:
-        """The directory below which the package's files lie, as they would below /."""
+        """Return the directory that contains the package's files, as they would be below /."""
         root = self._directory / "debian" / package
         if not _stamp(root).exists():
             self._say(f"unpacking Debian's {package} into {root}")
@@ -48,23 +48,25 @@ class Installed:
         return root
 
     def program(self, package: str, name: str) -> Path:
-        """A program of a Debian package; the system's own where the package is installed there."""
+        """Return a program of a Debian package, or the system's own program if the package is installed there."""
         root = self.debian(package)
         found = shutil.which(name, path=os.pathsep.join(f"{root}{path}" for path in _SYSTEM_PATHS)) or shutil.which(
             name
         )
         if found is None:
-            raise UnavailableError(f"Debian's {package} has no program {name}")
+            raise PeerUnavailableError(
+                f"Debian's {package} has no program {name}: this Debian release may be unsupported"
+            )
         return Path(found)
 
     def jars(self, name: str) -> Path:
-        """The directory with the jars of poms/NAME.xml."""
+        """Return the directory with the jars of poms/NAME.xml."""
         pom = _HERE / "poms" / f"{name}.xml"
         directory = self._directory / "java" / name
         stamp = _stamp(directory, pom)
         for program in ("java", "mvn"):
             if shutil.which(program) is None:
-                raise UnavailableError(f"there is no {program}: install default-jre-headless and maven")
+                raise PeerUnavailableError(f"{program} is not installed: install default-jre-headless and maven")
         if not stamp.exists():
             self._say(f"resolving the jars of {name} into {directory}")
             _fresh(directory)
@@ -76,7 +78,7 @@ class Installed:
         return directory
 
     def python(self) -> Path:
-        """The interpreter of the environment with the peers' Python clients."""
+        """Return the Python interpreter of the environment with the peers' clients."""
         pins = _HERE / "requirements.txt"
         venv = self._directory / "venv"
         stamp = _stamp(venv, pins)
@@ -94,19 +96,21 @@ class Installed:
 
 
 def needed(simulation: str) -> list[str]:
-    """The packages that apt's simulation of an installation names."""
+    """Return the packages that apt's simulation of an installation names."""
     return [words[1] for line in simulation.splitlines() if len(words := line.split()) > 1 and words[0] == "Inst"]
 
 
 def _download(package: str, directory: Path) -> list[Path]:
-    """The package's archive and those of what it needs and the system lacks; none where the system has it."""
+    """Download the package and its missing dependencies. Returns the archives; none if the system has the package."""
     for program in ("apt-get", "dpkg-deb"):
         if shutil.which(program) is None:
-            raise UnavailableError(f"there is no {program}, and {package} comes from Debian")
+            raise PeerUnavailableError(
+                f"{program} is not installed, and {package} is a Debian package: use a Debian system"
+            )
     simulate = ["apt-get", "install", "--simulate", "--no-install-recommends", package]
     try:
         told = _run(simulate, f"find {package}")
-    except UnavailableError:
+    except PeerUnavailableError:
         _run(["apt-get", "update"], f"find {package}: apt's lists are missing or old, and `apt-get update`")
         told = _run(simulate, f"find {package}")
     if names := needed(told):
@@ -115,7 +119,7 @@ def _download(package: str, directory: Path) -> list[Path]:
 
 
 def _stamp(directory: Path, made_from: Path | None = None) -> Path:
-    """Exists when `directory` is complete, and was made from this content."""
+    """Return the stamp file. It exists if `directory` is complete and was made from this content."""
     content = hashlib.sha256(made_from.read_bytes()).hexdigest()[:12] if made_from else "complete"
     return directory.with_name(f"{directory.name}.{content}")
 
@@ -126,16 +130,16 @@ def _fresh(directory: Path) -> None:
 
 
 def _run(command: Sequence[str], purpose: str, directory: Path | None = None) -> str:
-    """Its output; UnavailableError with its last words."""
+    """Run the command and return its output. Raises PeerUnavailableError with the end of its output."""
     environment = os.environ | {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
     try:
         done = subprocess.run(
             command, cwd=directory, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise UnavailableError(f"cannot {purpose}: `{command[0]}` took longer than {_TIMEOUT_S:g} s") from error
+        raise PeerUnavailableError(f"cannot {purpose}: `{command[0]}` took longer than {_TIMEOUT_S:g} s") from error
     if done.returncode:
         lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
         said = next((line for line in lines if "error" in line.lower() or line.startswith("E:")), *lines[-1:])
-        raise UnavailableError(f"cannot {purpose}: {said[:300]}")
+        raise PeerUnavailableError(f"cannot {purpose}: {said[:300]}")
     return done.stdout

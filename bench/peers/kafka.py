@@ -1,4 +1,4 @@
-"""Kafka 4 in KRaft mode, from Maven; confluent-kafka and aiokafka."""
+"""Kafka 4 in KRaft mode, from Maven; the clients confluent-kafka and aiokafka."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bench.peers.installed import Installed
-from bench.peers.peer import Description, How, PeerError, keep_in_flight
+from bench.peers.peer import Description, How, PeerError
 from bench.peers.processes import Processes
+from cluster.load.in_flight import keep_in_flight
 
 _PARTITIONS = 4
+# Heap of each broker. Heap and garbage collector have the settings of Kafka's own start script.
 _HEAP = "1g"
-"""Of each broker, as Kafka's own start script has it; so are the collector's settings."""
 _JAVA = ["java", f"-Xms{_HEAP}", f"-Xmx{_HEAP}", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
 _JAVA += ["-XX:InitiatingHeapOccupancyPercent=35", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+# So many messages may wait in librdkafka, whose default limit is 100,000.
 _WAITING = 90_000
-"""So many messages may wait in librdkafka, of the 100,000 that it takes by default."""
 _CALL = 10_000
 _AIO_BATCH_BYTES = 256 << 10
 _TIMEOUT_S = 60.0
+# Three Java virtual machines start on a loaded machine.
 _START_S = 300.0
-"""Three virtual machines on a loaded machine."""
 
 _PROPERTIES = """
 process.roles=broker,controller
@@ -44,7 +45,7 @@ auto.create.topics.enable=false
 
 
 class KafkaServers:
-    """Three processes, each a broker and a controller."""
+    """Three processes; each is a broker and a controller."""
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
@@ -97,7 +98,7 @@ def _format(command: list[str]) -> None:
 
 
 async def _until_made(has_topic: Callable[[], Awaitable[str | None]]) -> None:
-    """Asks until nothing is in the way: brokers that have just started, leaders that are not known everywhere yet."""
+    """Repeat until `has_topic` returns None. Brokers may have just started, or some do not know the leaders yet."""
     deadline = time.monotonic() + _TIMEOUT_S
     while (reason := await has_topic()) is not None:
         if time.monotonic() > deadline:
@@ -124,11 +125,13 @@ class ConfluentClient:
         await _until_made(self._has_topic)
 
     async def _has_topic(self) -> str | None:
-        """Makes it; what is in the way."""
+        """Create the topic. Returns the reason why it is not usable yet, or None."""
         from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.admin import AdminClient, NewTopic
 
-        admin = AdminClient({"bootstrap.servers": self._address})  # futures of one that is dropped never come
+        admin = AdminClient(
+            {"bootstrap.servers": self._address}
+        )  # the futures of a client that was garbage-collected never complete
         made = admin.create_topics([NewTopic(self._topic, _PARTITIONS, 3)])
         try:
             made[self._topic].result(_TIMEOUT_S)
@@ -148,8 +151,8 @@ class ConfluentClient:
         self._wait_until_below(1)
 
     async def produce_bulk(self, values: Sequence[bytes]) -> None:
-        # To a partition of our choice: where librdkafka chooses for each message, it takes ten times as long.
-        size = min(_CALL, -(-len(values) // _PARTITIONS))  # a short warm-up meets all leaders, too
+        # The partition is given: if librdkafka chooses it for each message, sending takes ten times as long.
+        size = min(_CALL, -(-len(values) // _PARTITIONS))  # a short warm-up also reaches all leaders
         for at, partition in zip(range(0, len(values), size), cycle(range(_PARTITIONS)), strict=False):
             batch: list[dict[str, Any]] = [{"value": value} for value in values[at : at + size]]
             self._wait_until_below(_WAITING - _CALL)
@@ -206,7 +209,7 @@ class AiokafkaClient:
         await self._producer.start()
 
     async def _has_topic(self) -> str | None:
-        """Makes it; what is in the way."""
+        """Create the topic. Returns the reason why it is not usable yet, or None."""
         from aiokafka.admin import AIOKafkaAdminClient, NewTopic
         from aiokafka.errors import NoError, TopicAlreadyExistsError
 

@@ -1,13 +1,14 @@
-"""ledgermq itself, by the same rules: its nodes as `ledgermq dev start` makes them, and its asyncio client."""
+"""ledgermq itself, measured by the same rules: nodes as `ledgermq dev start` makes them, and the asyncio client."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from bench.peers.peer import Description, How, keep_in_flight
+from bench.peers.peer import Description, How
+from cluster.load.in_flight import keep_in_flight
 from ledger.version import VERSION
 
 _QUEUES = 4
@@ -17,31 +18,28 @@ _READ_MESSAGES = 20_000
 
 
 class LedgermqServers:
-    """Three nodes with one Raft group."""
+    """Three nodes with one shard."""
 
     def __init__(self, flush: Literal["async", "sync"]) -> None:
-        from cluster.local.processes import DevCluster
-
-        self._flush, self._kind = flush, DevCluster
-        self._cluster: DevCluster | None = None
+        self._flush = flush
+        self._running = ExitStack()
 
     def install(self) -> None:
         pass
 
     def start(self, directory: Path, ports: Sequence[int]) -> str:
-        self._cluster = cluster = self._kind(directory)
-        cluster.start(3, flush=self._flush, timeout_s=60)
-        return cluster.bootstrap
+        from bench.local_cluster import fresh_cluster  # only where servers run
+
+        return self._running.enter_context(fresh_cluster(directory, 3, flush=self._flush)).bootstrap
 
     def stop(self) -> None:
-        if self._cluster:
-            self._cluster.purge()
+        self._running.close()
 
     def describe(self) -> Description:
         first = self._flush == "sync"
         return Description(
             version=f"ledgermq {VERSION}",
-            replication=f"a topic of {_QUEUES} queues in one Raft group of 3, acknowledged by a majority",
+            replication=f"a topic of {_QUEUES} queues in one shard with 3 replicas, acknowledged by a majority",
             flush=f"`flush = {self._flush}`: "
             + ("a majority has fsynced what is acknowledged" if first else "in the background, by pages and time"),
             flushes_first=first,
@@ -58,13 +56,11 @@ class LedgermqClient:
     )
 
     async def open(self, address: str, topic: str) -> None:
-        from ledger.errors import TopicExistsError
-        from ledgermq import AsyncAdmin, AsyncProducer
+        from cluster.load.topics import prepare_topic
+        from ledgermq import AsyncProducer
 
         self._address, self._topic = address, topic
-        async with AsyncAdmin(address) as admin:
-            with contextlib.suppress(TopicExistsError):
-                await admin.create_topic(topic, queues=_QUEUES)
+        await prepare_topic(address, topic, _QUEUES)
         self._producer = AsyncProducer(address)
         await self._producer.start()
 

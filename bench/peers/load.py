@@ -1,7 +1,7 @@
-"""A load process: one client, one way, one measurement. Run as `python -m bench.peers.load JSON`, it answers in JSON.
+"""A load process: one client makes one measurement. `python -m bench.peers.load JSON` prints its result as JSON.
 
-Payloads follow from a seed, so the process that consumes makes anew what others have sent, and compares. It must not
-know which peer it has, beyond the name of its client's class.
+Payloads follow from a seed. So a process that consumes can make the payloads again that another process has sent, and
+compare them. This module does not know which peer it measures; it knows only the name of the client's class.
 """
 
 from __future__ import annotations
@@ -16,43 +16,47 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
-from bench.peers.peer import Client, Way
-
-_BLOCK_BYTES = 1 << 20
+from bench.peers.peer import PeerClient, Way
+from cluster.load.seeded_payloads import same_size_payloads
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """`count` messages of some size that follow from `seed`."""
+class SeededMessages:
+    """`count` messages that follow from `seed`."""
 
     seed: str
     count: int
 
+    def payloads(self, size: int) -> list[bytes]:
+        """Return the messages, `size` bytes each."""
+        return same_size_payloads(random.Random(self.seed), self.count, size)
+
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What a load process is to do. To produce: `sent` is one, of which the first `warm` go before the clock starts.
-    To consume: all of `sent`, in any order."""
+class PeerLoadOrder:
+    """What a load process does. To produce, `sent` has one element, and its first `warm` messages are sent before the
+    clock starts. To consume, the process reads all messages of `sent`, in any order.
+    """
 
+    # The client's class, as module:class.
     client: str
-    """module:class"""
     address: str
     topic: str
     way: Way
     size: int
-    sent: list[Sent]
+    sent: list[SeededMessages]
     warm: int = 0
     in_flight: int = 1000
 
     @classmethod
-    def of(cls, text: str) -> Order:
+    def of(cls, text: str) -> PeerLoadOrder:
         raw = json.loads(text)
-        return cls(**raw | {"sent": [Sent(**each) for each in raw["sent"]]})
+        return cls(**raw | {"sent": [SeededMessages(**each) for each in raw["sent"]]})
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What was consumed, against what was sent."""
+    """What was consumed, compared with what was sent."""
 
     missing: int
     strange: int
@@ -64,7 +68,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PeerLoadResult:
     """`messages` were acknowledged, or consumed, within `seconds`."""
 
     messages: int
@@ -72,31 +76,23 @@ class Answer:
     compared: Compared | None = None
 
     @classmethod
-    def of(cls, text: str) -> Answer:
+    def of(cls, text: str) -> PeerLoadResult:
         raw = json.loads(text)
         compared = raw["compared"]
         return cls(raw["messages"], raw["seconds"], Compared(**compared) if compared else None)
 
 
-def payloads(sent: Sent, size: int) -> list[bytes]:
-    """Random bytes: all different, and nothing compresses them."""
-    source, block = random.Random(sent.seed), max(1, _BLOCK_BYTES // size)
-    found: list[bytes] = []
-    while len(found) < sent.count:
-        data = source.randbytes(size * min(block, sent.count - len(found)))
-        found += [data[at : at + size] for at in range(0, len(data), size)]
-    return found
-
-
 def compare(wanted: Sequence[bytes], got: Sequence[bytes]) -> Compared:
-    """As multisets: the order of several queues is nobody's promise."""
+    """Compare the messages as multisets. The order between several queues is not promised."""
     expected, found = set(wanted), set(got)
     return Compared(len(expected - found), len(found - expected), len(got) - len(found))
 
 
-async def run(order: Order, client: Client) -> Answer:
-    """Does it, from the client's opening to its end."""
-    values = [value for sent in order.sent for value in payloads(sent, order.size)]
+async def run(order: PeerLoadOrder, client: PeerClient) -> PeerLoadResult:
+    """Open the client, make the measurement, and close the client."""
+    values = [
+        value for sent in order.sent for value in same_size_payloads(random.Random(sent.seed), sent.count, order.size)
+    ]
     await client.open(order.address, order.topic)
     try:
         if order.way == "consume":
@@ -106,15 +102,15 @@ async def run(order: Order, client: Client) -> Answer:
         await client.close()
 
 
-async def _consume(client: Client, values: list[bytes]) -> Answer:
+async def _consume(client: PeerClient, values: list[bytes]) -> PeerLoadResult:
     gc.collect()
     started = time.perf_counter()
     got = await client.consume(len(values))
     seconds = time.perf_counter() - started
-    return Answer(len(got), seconds, compare(values, got))
+    return PeerLoadResult(len(got), seconds, compare(values, got))
 
 
-async def _produce(order: Order, client: Client, values: list[bytes]) -> Answer:
+async def _produce(order: PeerLoadOrder, client: PeerClient, values: list[bytes]) -> PeerLoadResult:
     async def produce(some: list[bytes]) -> None:
         if order.way == "each":
             await client.produce_each(some, order.in_flight)
@@ -127,38 +123,32 @@ async def _produce(order: Order, client: Client, values: list[bytes]) -> Answer:
     gc.collect()
     started = time.perf_counter()
     await produce(measured)
-    return Answer(len(measured), time.perf_counter() - started)
+    return PeerLoadResult(len(measured), time.perf_counter() - started)
 
 
-def client_named(name: str) -> Client:
-    """By `module:class`."""
+def client_named(name: str) -> PeerClient:
+    """Create the client from its name `module:class`."""
     module, _, kind = name.partition(":")
-    return cast(Client, getattr(importlib.import_module(module), kind)())
+    return cast(PeerClient, getattr(importlib.import_module(module), kind)())
 
 
 def _loop(work: Any) -> Any:
-    """On uvloop, all clients alike."""
+    """Run the coroutine on uvloop, the same for all clients."""
     import uvloop
 
     return uvloop.run(work)
 
 
 def main() -> int:
-    """The answer goes to standard output; what went wrong, as one sentence, to standard error."""
-    order = Order.of(sys.argv[1])
+    """Print the result to standard output. An error is one sentence on standard error."""
+    order = PeerLoadOrder.of(sys.argv[1])
     try:
         answer = _loop(run(order, client_named(order.client)))
     except Exception as error:
-        first = _first(error)
-        print(f"{type(first).__name__}: {first}", file=sys.stderr)
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     print(json.dumps(asdict(answer)))
     return 0
-
-
-def _first(error: BaseException) -> BaseException:
-    """Of several tasks that failed, most likely for the same reason."""
-    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""NATS JetStream: Debian's nats-server, and nats-py."""
+"""NATS JetStream: Debian's nats-server, and the client nats-py."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ cluster {{
 
 
 class NatsServers:
-    """Three servers, which found one JetStream cluster."""
+    """Three servers that form one JetStream cluster."""
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
@@ -88,7 +88,7 @@ class NatsClient:
         await self._make_stream()
 
     async def _make_stream(self) -> None:
-        """Waits for the cluster's first leader."""
+        """Create the stream, and wait for the cluster's first leader if necessary."""
         from nats.errors import NoRespondersError
         from nats.errors import TimeoutError as NatsTimeoutError
         from nats.js.errors import APIError, NoStreamResponseError

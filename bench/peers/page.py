@@ -1,4 +1,4 @@
-"""What came of it: tables in Markdown and on a terminal, and every run as JSON."""
+"""Writes the results: tables in Markdown and on a terminal, and every run as JSON."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.peers.peer import WAYS, Way
-from bench.peers.rates import SIZES, Against, Case, Rates
-from bench.peers.rounds import Scale
+from bench.peers.rates import SIZES, Against, Case, ClientRates
+from bench.peers.rounds import ContestScale
 from ledger.report.text import markdown_table, write_json
 
 _TITLES: Mapping[Way, str] = {
@@ -24,25 +24,27 @@ _TITLES: Mapping[Way, str] = {
 _SIZE_NAMES = {128: "128 B", 1024: "1 KiB"}
 _COMPARED = ["client", "consumed", "missing", "never sent", "twice", "runs done again", "load average at its start"]
 _NOTE = (
-    "ours: ledgermq just before and just after that peer, under the same load processes; with `flush = sync` where the "
-    "peer fsyncs before it acknowledges. Ratios are ours / theirs, of medians. Every client's process has the "
-    "same settings of the allocator (cluster/allocator.py)."
+    "*ours* is ledgermq, measured just before and just after that peer with the same load processes. It runs with "
+    "`flush = sync` if the peer syncs before it acknowledges. Ratios are ours / theirs, of medians. The processes of "
+    "all clients have the same allocator settings (cluster/allocator.py)."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """`skipped`: by peer, why. `machine`: what `suite.machine` tells of it."""
+class PeerResults:
+    """All results of a comparison. `skipped` has the reason for each peer that was skipped. `machine` comes from
+    `suite.machine`.
+    """
 
     when: str
     machine: Mapping[str, str]
-    scale: Scale
+    scale: ContestScale
     found: Sequence[Against]
     skipped: Mapping[str, str]
 
 
-def write(told: Told, directory: Path) -> Path:
-    """`peers.md` and `results.json`; gives the page's path."""
+def write(told: PeerResults, directory: Path) -> Path:
+    """Write `peers.md` and `results.json`. Returns the path of `peers.md`."""
     directory.mkdir(parents=True, exist_ok=True)
     write_json(directory / "results.json", as_json(told))
     page = directory / "peers.md"
@@ -50,8 +52,8 @@ def write(told: Told, directory: Path) -> Path:
     return page
 
 
-def show(told: Told, *, console: Console, as_json: bool) -> None:
-    """On standard output."""
+def show(told: PeerResults, *, console: Console, as_json: bool) -> None:
+    """Print the tables, or the summary as JSON, to standard output."""
     if as_json:
         print(json.dumps(_summary(told), indent=2))
         return
@@ -66,7 +68,7 @@ def show(told: Told, *, console: Console, as_json: bool) -> None:
         console.print(f"{title}: skipped: {reason}", highlight=False, soft_wrap=True)
 
 
-def markdown(told: Told) -> str:
+def markdown(told: PeerResults) -> str:
     parts = [f"# ledgermq and others, {told.when}", _NOTE]
     for way in WAYS:
         parts += [f"## {_TITLES[way]}", markdown_table(_columns(), _rows(told, way))]
@@ -79,8 +81,8 @@ def markdown(told: Told) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def as_json(told: Told) -> dict[str, Any]:
-    """The summary, and all runs."""
+def as_json(told: PeerResults) -> dict[str, Any]:
+    """Return the summary and all runs."""
     return {
         "when": told.when,
         "machine": dict(told.machine),
@@ -91,8 +93,8 @@ def as_json(told: Told) -> dict[str, Any]:
     }
 
 
-def _summary(told: Told) -> list[dict[str, Any]]:
-    """A row for each client and case."""
+def _summary(told: PeerResults) -> list[dict[str, Any]]:
+    """Return a row for each client and case."""
     return [
         {
             "peer": against.peer.name,
@@ -114,7 +116,7 @@ def _columns() -> list[str]:
     return ["peer", *(f"{name}{what}" for name in _SIZE_NAMES.values() for what in (", theirs", ", ours", ", ratio"))]
 
 
-def _rows(told: Told, way: Way) -> list[list[str]]:
+def _rows(told: PeerResults, way: Way) -> list[list[str]]:
     rows = []
     for against in told.found:
         for rates in against.peer.rates:
@@ -127,19 +129,19 @@ def _rows(told: Told, way: Way) -> list[list[str]]:
     return rows
 
 
-def _systems(told: Told) -> list[list[str]]:
+def _systems(told: PeerResults) -> list[list[str]]:
     measured = {each.name: each.description for found in told.found for each in (found.peer, *found.ours)}
     return [[f"{name} ({it.version})", it.replication, it.flush] for name, it in measured.items()]
 
 
-def _clients(told: Told) -> list[list[str]]:
-    clients: dict[str, Rates] = {
+def _clients(told: PeerResults) -> list[list[str]]:
+    clients: dict[str, ClientRates] = {
         rates.client: rates for found in told.found for each in (found.peer, *found.ours) for rates in each.rates
     }
     return [[name, rates.how.each, rates.how.bulk, rates.how.consume] for name, rates in clients.items()]
 
 
-def _compared(told: Told) -> list[list[str]]:
+def _compared(told: PeerResults) -> list[list[str]]:
     rows = []
     for found in told.found:
         for each in (found.peer, *found.ours):

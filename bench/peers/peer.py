@@ -1,54 +1,54 @@
-"""What a peer is: servers that are started for a measurement, and clients that put load on them."""
+"""The interface of a peer: servers that are started for a measurement, and clients that load them."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol, TypeVar
+from typing import ClassVar, Literal, Protocol
 
-T = TypeVar("T")
 Way = Literal["each", "bulk", "consume"]
 WAYS: tuple[Way, ...] = ("each", "bulk", "consume")
+# How many free ports of the loopback interface `Servers.start` receives.
 PORTS = 12
-"""So many free ports of the loopback interface `Servers.start` is given."""
 
 
 class PeerError(Exception):
-    """A peer did not do what it was told; the message says which one, what, and what it said itself."""
+    """A peer failed. The message says which peer, what it did not do, and what it reported."""
 
 
-class UnavailableError(PeerError):
-    """What a peer needs cannot be had on this machine; the message says what, and the way out where there is one."""
+class PeerUnavailableError(PeerError):
+    """This machine cannot provide what a peer needs. The message says what is missing, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What is measured, in words for the page."""
+    """The configuration that is measured, in words for the page."""
 
     version: str
+    # What an acknowledgement waits for.
     replication: str
-    """What an acknowledgement waits for."""
+    # What is synced to the disk, and when, in this configuration.
     flush: str
-    """What is fsynced, and when, as configured here."""
+    # Whether a majority has synced a message before it is acknowledged. ledgermq is then measured with `flush = sync`.
     flushes_first: bool
-    """Whether a majority has fsynced what is acknowledged. ledgermq is then measured with `flush = sync`."""
 
 
 class Servers(Protocol):
-    """The three replicas of a peer, on this machine."""
+    """The three replicas of a peer on this machine."""
 
     def install(self) -> None:
-        """What is missing. Raises UnavailableError."""
+        """Install what is missing. Raises PeerUnavailableError."""
         ...
 
     def start(self, directory: Path, ports: Sequence[int]) -> str:
-        """Starts them with all their data below `directory`; gives the address for clients. Raises PeerError."""
+        """Start the servers with all their data below `directory`. Returns the address for clients. Raises
+        PeerError.
+        """
         ...
 
     def stop(self) -> None:
-        """Ends what was started, whether or not `start` came to its end."""
+        """Stop what was started, also if `start` failed."""
         ...
 
     def describe(self) -> Description: ...
@@ -56,45 +56,34 @@ class Servers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """By what calls a client does each way, in words for the page."""
+    """The calls that a client uses for each way, in words for the page."""
 
     each: str
     bulk: str
     consume: str
 
 
-class Client(Protocol):
-    """A peer's usual Python client. Its library is imported by `open`, since only load processes have it."""
+class PeerClient(Protocol):
+    """A peer's usual Python client. `open` imports its library, because only load processes have it."""
 
     how: ClassVar[How]
 
     async def open(self, address: str, topic: str) -> None:
-        """Connects, and makes the topic where it is not there yet."""
+        """Connect, and create the topic if it does not exist."""
         ...
 
     async def produce_each(self, values: Sequence[bytes], in_flight: int) -> None:
-        """One send for each message, at most so many not acknowledged; returns when all are acknowledged."""
+        """Send one message at a time with at most `in_flight` unacknowledged messages. Returns when all are
+        acknowledged.
+        """
         ...
 
     async def produce_bulk(self, values: Sequence[bytes]) -> None:
-        """With the batching that the client recommends; returns when all are acknowledged."""
+        """Send with the batching that the client recommends. Returns when all messages are acknowledged."""
         ...
 
     async def consume(self, count: int) -> list[bytes]:
-        """The first `count` messages of the topic."""
+        """Return the first `count` messages of the topic."""
         ...
 
     async def close(self) -> None: ...
-
-
-async def keep_in_flight(send: Callable[[T], Awaitable[object]], values: Iterable[T], in_flight: int) -> None:
-    """Awaits `send` for every value, so many at a time: each is a turn of one of that many tasks."""
-    left = iter(values)
-
-    async def turns() -> None:
-        for value in left:
-            await send(value)
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(in_flight):
-            group.create_task(turns())

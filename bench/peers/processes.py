@@ -1,6 +1,7 @@
-"""Server processes of a peer: each with a log of its own, ended by the ids that we were given when we started them.
+"""The server processes of a peer. Each has a log of its own, and is ended by the pid that it had when it was started.
 
-Every process leads a session, and is ended with what it started itself, however far a start came.
+Every process leads a session, and is ended together with the processes that it started, also if a start failed
+half-way.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from bench.peers.peer import PeerError
 
 _STOP_S = 15.0
 _POLL_S = 0.1
+# How long a killed process may take until it is gone and reaped.
 _GONE_S = 5.0
-"""How long what was killed may take to die, and to be reaped by whoever does so for orphans here."""
 _LOG_TAIL = 1500
 
 
 class Processes:
-    """Those of one peer."""
+    """The processes of one peer."""
 
     def __init__(self) -> None:
         self._started: dict[str, subprocess.Popen[bytes]] = {}
@@ -33,7 +34,9 @@ class Processes:
     def spawn(
         self, directory: Path, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
     ) -> None:
-        """Starts `command` in `directory`, where its log lies too. `environment` is put over our own."""
+        """Start `command` in `directory`, which also gets its log. `environment` is added to the variables of this
+        process.
+        """
         directory.mkdir(parents=True, exist_ok=True)
         self._logs[name] = directory / f"{name}.log"
         with self._logs[name].open("ab") as log:
@@ -48,7 +51,9 @@ class Processes:
             )
 
     def wait_open(self, ports: Sequence[int], timeout_s: float = 60.0) -> None:
-        """Until all these ports take connections. Raises PeerError where a process ends, or time does."""
+        """Wait until all these ports accept connections. Raises PeerError if a process ends, or if it takes too
+        long.
+        """
         deadline = time.monotonic() + timeout_s
         for port in ports:
             while not _is_open(port):
@@ -58,7 +63,7 @@ class Processes:
                 time.sleep(_POLL_S)
 
     def check(self) -> None:
-        """Raises PeerError where one has ended by itself."""
+        """Raises PeerError if a process has ended by itself."""
         for name, process in self._started.items():
             if process.poll() is not None:
                 raise PeerError(f"{name} ended with status {process.returncode}. {self._last_words(name)}")
@@ -70,7 +75,7 @@ class Processes:
         for process in self._started.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.0, deadline - time.monotonic()))
-            _signal(process, signal.SIGKILL)  # also what it started and left behind
+            _signal(process, signal.SIGKILL)  # also the processes that it started and left
             process.wait()
         for process in self._started.values():
             _wait_gone(process.pid)
@@ -82,7 +87,7 @@ class Processes:
 
 
 def free_ports(count: int) -> list[int]:
-    """So many different ports of the loopback interface, free just now."""
+    """Return `count` different ports of the loopback interface that are free now."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
         return [each.getsockname()[1] for each in sockets]
@@ -98,13 +103,13 @@ def _is_open(port: int) -> bool:
 
 
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    """To it and all of its session's group."""
+    """Signal the process and all processes of its process group."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
 
 
 def _wait_gone(group: int) -> None:
-    """Until no process of that group is left: only then are its ports free."""
+    """Wait until the process group is empty. Only then are its ports free."""
     deadline = time.monotonic() + _GONE_S
     with contextlib.suppress(ProcessLookupError):
         while time.monotonic() < deadline:

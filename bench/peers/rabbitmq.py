@@ -1,4 +1,4 @@
-"""RabbitMQ's quorum queues: Debian's rabbitmq-server, and aio-pika."""
+"""RabbitMQ's quorum queues: Debian's rabbitmq-server, and the client aio-pika."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bench.peers.installed import Installed
-from bench.peers.peer import Description, How, PeerError, UnavailableError, keep_in_flight
+from bench.peers.peer import Description, How, PeerError, PeerUnavailableError
 from bench.peers.processes import Processes
+from cluster.load.in_flight import keep_in_flight
 
 _PACKAGE = "rabbitmq-server"
 _BULK_IN_FLIGHT = 4_000
@@ -27,7 +28,7 @@ cluster_formation.classic_config.nodes.1 = {nodes[0]}
 cluster_formation.classic_config.nodes.2 = {nodes[1]}
 cluster_formation.classic_config.nodes.3 = {nodes[2]}
 """
-# As Erlang's own script, which knows no place but /usr/lib/erlang.
+# Like Erlang's own script, which works only in /usr/lib/erlang.
 _ERL = """#!/bin/sh
 export ROOTDIR={erlang} BINDIR={machine}/bin EMU=beam PROGNAME=erl
 exec "$BINDIR/erlexec" "$@"
@@ -35,7 +36,7 @@ exec "$BINDIR/erlexec" "$@"
 
 
 class RabbitmqServers:
-    """Three nodes, and an epmd of their own, through which they find one another."""
+    """Three nodes, and an epmd of their own, with which they find each other."""
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
@@ -52,7 +53,7 @@ class RabbitmqServers:
             directory, "epmd", [self._virtual_machine() / "bin" / "epmd", "-address", "127.0.0.1", "-port", str(names)]
         )
         self._processes.wait_open([names])
-        for node in range(3):  # one after the other: the first founds the cluster
+        for node in range(3):  # one after another: the first node forms the cluster
             environment = self._environment(directory, node) | {
                 "ERL_EPMD_PORT": str(names),
                 "RABBITMQ_DIST_PORT": str(between[node]),
@@ -65,7 +66,9 @@ class RabbitmqServers:
         return ",".join(f"amqp://guest:guest@127.0.0.1:{port}/" for port in clients)
 
     def _wait_joined(self, directory: Path) -> None:
-        """Raises PeerError where they are no cluster: a quorum queue would have one member, and be fast."""
+        """Wait until the nodes form a cluster, and raise PeerError if they do not. Otherwise a quorum queue would have
+        one member, and be faster.
+        """
         log, deadline = directory / "node-0" / f"{_NODES[0]}.log", time.monotonic() + _START_S
         while lonely := [node for node in _NODES[1:] if f"rabbit on node '{node}' up" not in log.read_text()]:
             if time.monotonic() > deadline:
@@ -89,7 +92,7 @@ class RabbitmqServers:
         (own / "enabled_plugins").write_text("[].\n")
         libraries = self._installed.debian(_PACKAGE) / "usr" / "lib" / f"{os.uname().machine}-linux-gnu"
         return {
-            "HOME": str(directory),  # of the cookie, which the first node makes
+            "HOME": str(directory),  # contains the cookie, which the first node creates
             "PATH": f"{directory / 'bin'}:{os.environ['PATH']}",
             "LD_LIBRARY_PATH": str(libraries),
             "RABBITMQ_CONF_ENV_FILE": str(own / "rabbitmq-env.conf"),
@@ -114,11 +117,11 @@ class RabbitmqServers:
         return self._only("usr/lib/erlang/erts-*")
 
     def _only(self, pattern: str) -> Path:
-        """In what was unpacked, or in the system where the package is installed."""
+        """Find the path in the unpacked package, or in the system if the package is installed there."""
         for root in (self._installed.debian(_PACKAGE), Path("/")):
             if found := next(root.glob(pattern), None):
                 return found
-        raise UnavailableError(f"there is no /{pattern}: Debian's {_PACKAGE} was expected to have it")
+        raise PeerUnavailableError(f"Debian's {_PACKAGE} has no /{pattern}: this Debian release may be unsupported")
 
 
 class RabbitmqClient:

@@ -1,4 +1,4 @@
-"""Rates of several rounds, and what they are against others. Pure arithmetic."""
+"""Rates of several rounds, and their ratios to the rates of others. This module is pure arithmetic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_GROWTH = 10
 
 @dataclass(frozen=True, slots=True, order=True)
 class Case:
-    """What a rate is of."""
+    """What a rate measures."""
 
     way: Way
     size: int
@@ -26,7 +26,7 @@ CASES = [Case(way, size) for way in WAYS for size in SIZES]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PeerRun:
     """One measurement."""
 
     case: Case
@@ -40,12 +40,12 @@ class Run:
 
 
 @dataclass(slots=True)
-class Rates:
+class ClientRates:
     """All measured runs of one client, of all rounds."""
 
     client: str
     how: How
-    runs: list[Run] = field(default_factory=list)
+    runs: list[PeerRun] = field(default_factory=list)
 
     def of(self, case: Case) -> list[float]:
         return [run.per_s for run in self.runs if run.case == case]
@@ -56,7 +56,7 @@ class Rates:
 
     @property
     def compared(self) -> Compared:
-        """Of all rounds together."""
+        """The sums of all rounds."""
         each = [run.compared for run in self.runs if run.compared]
         return Compared(
             sum(one.missing for one in each), sum(one.strange for one in each), sum(one.twice for one in each)
@@ -65,16 +65,16 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A peer by all its clients."""
+    """The measurements of one peer with all its clients."""
 
     name: str
     description: Description
-    rates: list[Rates]
+    rates: list[ClientRates]
+    # The machine's load average when the measurements began.
     load: float
-    """The machine's load average when it began."""
 
+    # Failures of runs that were then repeated.
     failures: list[str]
-    """Of runs that were then done again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,24 +85,26 @@ class Against:
     ours: tuple[Measured, Measured]
 
     def mine(self, case: Case) -> float:
-        """The median of ours, before and after together."""
+        """Return the median of our rates, before and after together."""
         return median([rate for each in self.ours for rates in each.rates for rate in rates.of(case)])
 
     def theirs(self, client: str, case: Case) -> float:
         return median(next(rates for rates in self.peer.rates if rates.client == client).of(case))
 
     def ratio(self, client: str, case: Case) -> float:
-        """Ours to theirs."""
+        """Return our rate divided by theirs."""
         return self.mine(case) / self.theirs(client, case)
 
 
 def next_count(count: int, seconds: float, wanted_s: float, most: int) -> int | None:
-    """How many messages a run should have after one of `count` took `seconds`; None: that one was long enough."""
+    """Return how many messages the next run should have after a run of `count` took `seconds`; None if it was long
+    enough.
+    """
     if seconds >= wanted_s / 2 or count >= most:
         return None
     return min(most, max(2 * count, min(int(count / seconds * wanted_s), _MOST_GROWTH * count)))
 
 
 def spread(rates: Sequence[float]) -> float:
-    """How far they lie apart, of their median."""
+    """Return the difference of the largest and the smallest rate, as a share of their median."""
     return (max(rates) - min(rates)) / median(rates)

@@ -1,4 +1,4 @@
-"""RocketMQ 5 in DLedger mode, from Maven; its Python client, which speaks gRPC with a proxy."""
+"""RocketMQ 5 in DLedger mode, from Maven; its Python client, which uses gRPC through a proxy."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ waitTimeMillsInSendQueue=10000
 
 
 class RocketmqServers:
-    """A name server, three brokers that are one DLedger group, and a proxy."""
+    """A name server, three brokers that form one DLedger group, and a proxy."""
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
@@ -84,7 +84,7 @@ class RocketmqServers:
         return ",".join(f"127.0.0.1:{port}" for port in (proxy, *brokers))
 
     def _wait_for_leader(self, names: str) -> None:
-        """The proxy gives up where there is none yet."""
+        """Wait for a leader. The proxy fails to start if there is no leader yet."""
         deadline = time.monotonic() + _START_S
         while not _knows_leader(names):
             self._processes.check()
@@ -106,7 +106,7 @@ class RocketmqServers:
         )
 
     def _spawn(self, directory: Path, name: str, heap: str, start: str, *options: str) -> None:
-        own = f"-Duser.home={directory / name}"  # of its logs
+        own = f"-Duser.home={directory / name}"  # the directory of its logs
         command = ["java", f"-Xms{heap}", f"-Xmx{heap}", *_JAVA, own, "-cp", f"{self._jars()}/*"]
         environment = {"ROCKETMQ_HOME": str(directory / name)}
         self._processes.spawn(directory, name, [*command, f"org.apache.rocketmq.{start}", *options], environment)
@@ -116,7 +116,9 @@ class RocketmqServers:
 
 
 class RocketmqClient:
-    """rocketmq-python-client. Its address is the proxy's, and behind that those of the brokers, which make topics."""
+    """rocketmq-python-client. Its address is the proxy's address, followed by the addresses of the brokers, which
+    create topics.
+    """
 
     how: ClassVar[How] = How(
         each="`send_async`, the next one when one is acknowledged",
@@ -189,19 +191,19 @@ class RocketmqClient:
 
 
 async def _until(attempt: Callable[[], None]) -> None:
-    """Until it raises nothing: the proxy learns of a topic somewhat later."""
+    """Repeat until `attempt` raises nothing. The proxy learns of a new topic with a delay."""
     deadline = time.monotonic() + _TIMEOUT_S
     while True:
         try:
             return attempt()
-        except Exception as error:  # the client's own kinds among them
+        except Exception as error:  # the client raises errors of its own types
             if time.monotonic() > deadline:
                 raise PeerError(f"RocketMQ: {error}") from error
         await asyncio.sleep(0.3)
 
 
 def _make_topic(topic: str, broker: str) -> None:
-    """As `mqadmin updateTopic` asks for it, without the seconds that a virtual machine needs to start."""
+    """Make the request of `mqadmin updateTopic`, without the seconds that a Java virtual machine needs to start."""
     fields = {"topic": topic, "defaultTopic": "TBW102", "readQueueNums": _QUEUES, "writeQueueNums": _QUEUES}
     _ask(
         broker, _MAKE_TOPIC, fields | {"perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "false"}
@@ -209,8 +211,8 @@ def _make_topic(topic: str, broker: str) -> None:
 
 
 def _broker_ports(taken: Sequence[int]) -> list[int]:
-    """A broker listens two ports below its own, too."""
-    from cluster.local.ports import port_is_free  # not where the client runs
+    """Choose three ports. A broker also listens two ports below its own."""
+    from cluster.local.ports import port_is_free  # the client's environment does not have this package
 
     ports: list[int] = []
     used = set(taken)
@@ -223,14 +225,14 @@ def _broker_ports(taken: Sequence[int]) -> list[int]:
 
 
 def _knows_leader(names: str) -> bool:
-    """Whether a broker has told the name server that it leads: its number is 0 then."""
+    """Return whether the name server knows a leader. A broker that leads has the number 0."""
     return b'{0:"' in _ask(names, _CLUSTER, {}).replace(b'{"0":"', b'{0:"')
 
 
 def _ask(server: str, code: int, fields: Mapping[str, object]) -> bytes:
-    """The body of its answer; PeerError where that is a refusal.
+    """Return the body of the answer. Raises PeerError if the server refuses the request.
 
-    | u32 bytes behind it | u32 bytes of header | header as JSON | body |
+    | u32 bytes that follow | u32 bytes of header | header as JSON | body |
     """
     told = {"code": code, "language": "PYTHON", "version": 0, "opaque": 1, "flag": 0}
     header = json.dumps(told | {"extFields": {name: str(value) for name, value in fields.items()}}).encode()

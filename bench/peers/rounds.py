@@ -1,10 +1,10 @@
-"""Rounds of load processes against servers that run.
+"""Rounds of load processes against running servers.
 
-    warm-up    produce each way with more and more messages, until a run is long enough: that many it is then
-    round      for each size, for each client: each, bulk, and consume all that these two sent, comparing it
+    warm-up    produce in each way with more and more messages, until a run is long enough; this fixes the number
+    round      for each size and each client: each, bulk, and consume everything that these two sent, and compare
 
-Every run is a fresh process on a fresh topic, and clients and sizes take turns within a round, so whatever drifts
-meets them alike.
+Every run is a new process with a new topic. Clients and sizes take turns within a round, so a slow change of the
+machine affects all of them alike.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from bench.peers.load import Answer, Order, Sent
+from bench.peers.load import PeerLoadOrder, PeerLoadResult, SeededMessages
 from bench.peers.peer import PeerError, Way
-from bench.peers.rates import FIRST_COUNT, SIZES, Case, Rates, Run, next_count
+from bench.peers.rates import FIRST_COUNT, SIZES, Case, ClientRates, PeerRun, next_count
 from bench.suite.machine import touch_memory
 from cluster.allocator import ENVIRONMENT
 
@@ -27,24 +27,26 @@ P = ParamSpec("P")
 R = TypeVar("R")
 PRODUCED: tuple[Way, ...] = ("each", "bulk")
 _ROOT = Path(__file__).resolve().parents[2]
+# So many messages a load process sends before the clock starts.
 _WARM = 1_000
-"""So many messages a load process sends before the clock starts."""
+# The warm-up of one case lasts as long as this many runs, but has at most the second number of runs.
 _WARM_UP_RUNS, _MOST_WARM_UPS = 2, 6
-"""A warm-up of one case takes the time of so many runs, unless it had so many already."""
 _TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """How much is measured. `messages`: the most of a run, at 128 B; of larger ones fewer, by their bytes."""
+class ContestScale:
+    """How much is measured. `messages` is the largest number in a run at 128 B; larger messages are fewer, in
+    proportion.
+    """
 
     messages: int = 1_000_000
     rounds: int = 3
+    # How long a run should take. A run with the largest number of messages may be shorter.
     seconds: float = 3.0
-    """So long a run should take; it is shorter where it has the most messages."""
     in_flight: int = 1_000
+    # GiB of memory to touch before each client's turn in a round; see `suite.machine.touch_memory`.
     warm_gib: float = 0.0
-    """So much memory is touched before each client's turn in a round; see `suite.machine.touch_memory`."""
 
     def most(self, size: int) -> int:
         return max(FIRST_COUNT, self.messages * SIZES[0] // size)
@@ -52,25 +54,25 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """A client: what it is called, and how a load process finds it."""
+    """A client: its name, and the path of its class for a load process."""
 
     name: str
+    # module:class
     path: str
-    """module:class"""
 
 
 class Rounds:
-    """Against one peer's servers. Topics are named by a counter, so that no two runs meet."""
+    """Rounds against the servers of one peer. A counter names the topics, so no two runs share a topic."""
 
-    def __init__(self, python: Path, address: str, scale: Scale, say: Callable[[str], None]) -> None:
+    def __init__(self, python: Path, address: str, scale: ContestScale, say: Callable[[str], None]) -> None:
         self._python, self._address, self._scale, self._say = python, address, scale, say
         self._topics = 0
         self._counts: dict[tuple[str, Case], int] = {}
+        # Failures of runs that were then repeated.
         self.failures: list[str] = []
-        """Of runs that were then done again."""
 
-    def measure(self, clients: Mapping[Driven, Rates]) -> None:
-        """Fills `clients`. Raises PeerError where something fails twice."""
+    def measure(self, clients: Mapping[Driven, ClientRates]) -> None:
+        """Add the runs to `clients`. Raises PeerError if a run fails twice."""
         for size in SIZES:
             for driven in clients:
                 for way in PRODUCED:
@@ -84,7 +86,7 @@ class Rounds:
                         self._say(f"  {where}: {run.case.way}, {size} B: {told(run)}")
 
     def _again(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """`work`, and once more where that failed; topics are fresh each time."""
+        """Run `work`, and run it once more if it failed. Topics are new each time."""
         try:
             return work(*args, **kwargs)
         except PeerError as error:
@@ -93,12 +95,12 @@ class Rounds:
             return work(*args, **kwargs)
 
     def _warm_up(self, driven: Driven, case: Case) -> None:
-        """Finds out how many messages a run has; the servers' compilers have work to do, too."""
+        """Find out how many messages a run has. The servers' just-in-time compilers also warm up."""
         most, warmed_s = self._scale.most(case.size), 0.0
         count = min(FIRST_COUNT, most)
         for _ in range(_MOST_WARM_UPS):
             topic = self._topic()
-            sent = Sent(topic, count)
+            sent = SeededMessages(topic, count)
             run = self._run(driven, topic, case, [sent])
             self._say(f"  {driven.name}, warm-up: {case.way}, {case.size} B: {told(run)}")
             self._counts[driven.name, case] = count
@@ -109,49 +111,49 @@ class Rounds:
             count = then or count
         self._run(driven, topic, Case("consume", case.size), [sent])
 
-    def _round(self, driven: Driven, size: int) -> list[Run]:
+    def _round(self, driven: Driven, size: int) -> list[PeerRun]:
         touch_memory(self._scale.warm_gib)
         topic, runs, sent = self._topic(), [], []
         for way in PRODUCED:
             case = Case(way, size)
-            sent.append(Sent(f"{topic}-{way}", self._counts[driven.name, case] + _WARM))
+            sent.append(SeededMessages(f"{topic}-{way}", self._counts[driven.name, case] + _WARM))
             runs.append(self._run(driven, topic, case, sent[-1:]))
         runs.append(self._run(driven, topic, Case("consume", size), sent))
         return runs
 
-    def _run(self, driven: Driven, topic: str, case: Case, sent: list[Sent]) -> Run:
+    def _run(self, driven: Driven, topic: str, case: Case, sent: list[SeededMessages]) -> PeerRun:
         warm = min(_WARM, sent[0].count // 2) if case.way != "consume" else 0
-        order = Order(driven.path, self._address, topic, case.way, case.size, sent, warm, self._scale.in_flight)
+        order = PeerLoadOrder(driven.path, self._address, topic, case.way, case.size, sent, warm, self._scale.in_flight)
         answer = _answered(self._python, order)
-        return Run(case, answer.messages, answer.seconds, answer.compared)
+        return PeerRun(case, answer.messages, answer.seconds, answer.compared)
 
     def _topic(self) -> str:
         self._topics += 1
         return f"topic-{self._topics}"
 
 
-def told(run: Run) -> str:
-    """For the progress line."""
+def told(run: PeerRun) -> str:
+    """Return the text for the progress line."""
     sentence = f"{run.per_s:,.0f}/s ({run.messages:,} in {run.seconds:.1f} s)"
     return sentence if run.compared is None or run.compared.alike else f"{sentence}, DIFFERS: {run.compared}"
 
 
-def _answered(python: Path, order: Order) -> Answer:
-    """What a load process says of it. Raises PeerError with its last words."""
+def _answered(python: Path, order: PeerLoadOrder) -> PeerLoadResult:
+    """Run a load process and return its result. Raises PeerError with the end of its output."""
     path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [str(python), "-m", "bench.peers.load", json.dumps(asdict(order))]
     what = f"{order.client}, {order.way}, {order.size} B, {sum(sent.count for sent in order.sent):,} messages"
     try:
         done = subprocess.run(
             command,
-            env=os.environ | ENVIRONMENT | {"PYTHONPATH": path},  # the same allocator settings for all
+            env=os.environ | ENVIRONMENT | {"PYTHONPATH": path},  # all clients have the same allocator settings
             capture_output=True,
             text=True,
             timeout=_TIMEOUT_S,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise PeerError(f"{what}: not done within {_TIMEOUT_S:g} s") from error
+        raise PeerError(f"{what}: did not finish within {_TIMEOUT_S:g} s") from error
     if done.returncode:
         raise PeerError(f"{what}: {done.stderr.strip()[-1500:] or f'status {done.returncode}'}")
-    return Answer.of(done.stdout.splitlines()[-1])
+    return PeerLoadResult.of(done.stdout.splitlines()[-1])

@@ -1,7 +1,7 @@
-"""What `make bench` measures, and the page that it writes. bench/run.py runs it.
+"""What `make bench` measures, and the page that it writes. bench/run.py runs the suite.
 
-    fresh cluster ──> runs of `ledgermq bench` and of the ceiling, in turns ──> rows: target, reached, met ──> page
+    new cluster ──> runs of `ledgermq bench` and of the ceiling, in turns ──> rows: target, reached, met ──> page
 
-A figure is the median of runs that anybody can repeat by the command beside it, and what matters is the ratio of two
-kinds of runs that took turns.
+Each figure is the median of several runs. The page has the command of every run, so anyone can repeat it. The figures
+that matter are ratios of two kinds of runs that took turns.
 """

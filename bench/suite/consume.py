@@ -1,11 +1,11 @@
-"""Consuming from the earliest message, and from end to end."""
+"""Measures consumption from the earliest message, and latency from end to end."""
 
 from __future__ import annotations
 
 from statistics import median
 
-from bench.suite.rows import Part, Row
-from bench.suite.scale import Scale
+from bench.suite.rows import SuiteChapter, TargetRow
+from bench.suite.scale import SuiteScale
 from bench.suite.stage import Stage
 
 MESSAGES = 2_000_000
@@ -14,29 +14,31 @@ RATE = 50_000
 MOST_P50_MS, MOST_P99_MS = 5.0, 20.0
 
 
-def from_earliest(stage: Stage, scale: Scale) -> Part:
-    part = Part("Consume")
+def from_earliest(stage: Stage, scale: SuiteScale) -> SuiteChapter:
+    part = SuiteChapter("Consume")
     with stage.cluster() as running:
         running.bench("fill", "produce", "--count", int(MESSAGES * scale.share), "--warm-up", 0)
         checked = running.bench("all that was sent, compared", "consume", "--as", "arrays", "--verify")["verified"]
         for shape, least in LEAST_PER_S.items():
             runs = [running.bench(f"consume as {shape}", "consume", "--as", shape) for _ in range(scale.rounds)]
             per_s = median(each["records_per_s"] for each in runs)
-            part.rows.append(Row(f"consume as {shape}, 128 B", f"≥ {least:,}/s", f"{per_s:,.0f}/s", per_s >= least))
+            part.rows.append(
+                TargetRow(f"consume as {shape}, 128 B", f"≥ {least:,}/s", f"{per_s:,.0f}/s", per_s >= least)
+            )
         faults = checked["wrong"] + checked["missing"] + checked["twice"]
         told = f"{checked['messages']:,} compared, {faults} differ"
-        part.rows.append(Row("what was consumed is what was sent", "all of it", told, not faults))
+        part.rows.append(TargetRow("what was consumed is what was sent", "all of it", told, not faults))
     return part
 
 
-def end_to_end(stage: Stage, scale: Scale) -> Part:
-    part = Part("From end to end")
+def end_to_end(stage: Stage, scale: SuiteScale) -> SuiteChapter:
+    part = SuiteChapter("From end to end")
     with stage.cluster() as running:
         arguments = ("e2e", "--rate", RATE, "--seconds", 2 * scale.seconds, "--batch-bytes", "64K")
         runs = [running.bench(f"e2e at {RATE:,}/s", *arguments) for _ in range(scale.rounds)]
     for name, most in (("p50", MOST_P50_MS), ("p99", MOST_P99_MS)):
         reached = median(each[f"latency_{name}_ms"] for each in runs)
         part.rows.append(
-            Row(f"end to end at {RATE:,}/s, {name}", f"≤ {most:g} ms", f"{reached:.2f} ms", reached <= most)
+            TargetRow(f"end to end at {RATE:,}/s, {name}", f"≤ {most:g} ms", f"{reached:.2f} ms", reached <= most)
         )
     return part

@@ -1,6 +1,7 @@
-"""As the work grows: throughput on a large log, with many queues, with many consumers, with five nodes.
+"""Measures throughput as the work grows: a large log, many queues, many consumers, five nodes.
 
-The small case and the grown one take turns, on two clusters that are there at the same time, or on two topics of one.
+The small case and the large case take turns, on two clusters that exist at the same time, or on two topics of one
+cluster.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from bench.suite.rows import Pair, Part, Row
-from bench.suite.scale import Scale
+from bench.suite.rows import Pair, SuiteChapter, TargetRow
+from bench.suite.scale import SuiteScale
 from bench.suite.stage import Running, Stage
 
 LEAST = 0.8
@@ -22,8 +23,8 @@ SLICE_GIB = 0.5
 Work = Callable[[], dict[str, Any]]
 
 
-def as_work_grows(stage: Stage, scale: Scale) -> Part:
-    part = Part("As the work grows")
+def as_work_grows(stage: Stage, scale: SuiteScale) -> SuiteChapter:
+    part = SuiteChapter("As the work grows")
     with stage.cluster() as small:
         small.bench("warm", "produce", "--topic", "warm", "--seconds", 2)
         with stage.cluster() as large:
@@ -46,23 +47,25 @@ def as_work_grows(stage: Stage, scale: Scale) -> Part:
 
 
 def fill(running: Running, gib: float) -> None:
-    """So much log, in slices: what is made before the clock starts is kept in memory."""
+    """Write so much log in slices. Payloads are made before the clock starts and stay in memory, so a slice is
+    limited.
+    """
     for at in range(max(1, round(gib / SLICE_GIB))):
         count = int(min(gib, SLICE_GIB) * (1 << 30) / 1024)
         running.bench(f"fill, {at + 1}", "produce", "--topic", "fill", "--size", 1024, "--count", count, "--warm-up", 0)
 
 
-def _compare(part: Part, scale: Scale, what: str, small: Work, grown: Work) -> None:
+def _compare(part: SuiteChapter, scale: SuiteScale, what: str, small: Work, grown: Work) -> None:
     rounds = [(small()["records_per_s"], grown()["records_per_s"]) for _ in range(scale.rounds)]
     ratio = median(after / before for before, after in rounds)
     before, after = (median(column) for column in zip(*rounds, strict=True))
     part.pairs.append(Pair(what, after, before, ratio, unit="records/s", least=LEAST))
     told = f"{ratio:.2f} ({after:,.0f} of {before:,.0f}/s)"
-    part.rows.append(Row(what, f"≥ {LEAST:g} of the small case", told, ratio >= LEAST))
+    part.rows.append(TargetRow(what, f"≥ {LEAST:g} of the small case", told, ratio >= LEAST))
 
 
-def _produce(running: Running, scale: Scale, queues: int = 4) -> Work:
-    """In batches that go round the queues."""
+def _produce(running: Running, scale: SuiteScale, queues: int = 4) -> Work:
+    """Send batches that go round the queues."""
     count = int(MESSAGES * scale.share)
     return lambda: running.bench(
         f"send_many, {queues} queues", "produce", "--topic", f"bulk-{queues}", "--queues", queues, "--count", count,
@@ -70,8 +73,10 @@ def _produce(running: Running, scale: Scale, queues: int = 4) -> Work:
     )  # fmt: skip
 
 
-def _keyed(running: Running, scale: Scale, queues: int) -> Work:
-    """As many keys and messages in flight as there are queues in the grown case: there each message is a batch."""
+def _keyed(running: Running, scale: SuiteScale, queues: int) -> Work:
+    """Send with as many keys and messages in flight as the large case has queues. In the large case, each message is
+    then a batch of its own.
+    """
     return lambda: running.bench(
         f"send with keys, {queues} queues", "produce", "--topic", f"keyed-{queues}", "--queues", queues,
         "--by", "send", "--keys", QUEUES, "--seconds", scale.seconds,

@@ -1,4 +1,4 @@
-"""What figures depend on: the machine, its memory, and the versions."""
+"""The conditions of a measurement: the machine, its memory, and the versions of programs and libraries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIBRARIES = ("grpcio", "uvloop", "numpy", "protobuf", "google-crc32c", "hdrhisto
 
 
 def machine() -> dict[str, str]:
-    """By name, for people."""
+    """Return the conditions by name, as text."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     return {
         "processor": f"{_processor()}, {len(os.sched_getaffinity(0))} cores",
@@ -30,17 +30,20 @@ def machine() -> dict[str, str]:
 
 
 def default_warm_gib() -> float:
-    """What a run of load writes, or less where a quarter of the free memory is less."""
+    """Return the memory that a run of load writes, or a quarter of the free memory if that is less."""
     free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") / (1 << 30)
     return round(min(3.0, free / 4), 1)
 
 
 def touch_memory(gib: float) -> None:
-    """And give it back. A virtual machine whose host takes back what is free pays for pages that are new to it ten
-    times what others cost; right after this there are some that are not."""
+    """Allocate and touch so much memory, and release it.
+
+    If the host of a virtual machine reclaims free memory, the first use of a page costs ten times as much as later
+    uses. After this function, some free pages have already been used.
+    """
     if size := int(gib * (1 << 30)):
         code = f"import mmap; mmap.mmap(-1, {size}, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)"
-        subprocess.run([sys.executable, "-c", code], check=False)  # there may not be so much
+        subprocess.run([sys.executable, "-c", code], check=False)  # the machine may have too little memory
 
 
 def _processor() -> str:

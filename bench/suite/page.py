@@ -1,4 +1,4 @@
-"""The page of a run of the suite, and its figures as JSON beside it."""
+"""Writes the page of a run of the suite, and its figures as JSON beside the page."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.suite.plots import bars
-from bench.suite.rows import Part, Run, verdict
+from bench.suite.rows import SuiteChapter, SuiteRun, verdict
 from ledger.report.page import write_page
 from ledger.report.text import write_json
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """All that a run of the suite has to tell. `failures`: sentences about parts that could not be measured."""
+class SuiteResults:
+    """All results of a run of the suite. `failures` are sentences about the parts that could not be measured."""
 
     when: str
     scale: str
     seconds: float
     machine: dict[str, str]
-    parts: Sequence[Part]
-    runs: Sequence[Run]
+    parts: Sequence[SuiteChapter]
+    runs: Sequence[SuiteRun]
     failures: Sequence[str]
 
 
-def write(told: Told, directory: Path) -> Path:
-    """`index.html` and `results.json`; gives the page's path."""
+def write(told: SuiteResults, directory: Path) -> Path:
+    """Write `index.html` and `results.json`. Returns the path of the page."""
     directory.mkdir(parents=True, exist_ok=True)
     results = asdict(told)
     write_json(directory / "results.json", results)
@@ -39,7 +39,7 @@ def write(told: Told, directory: Path) -> Path:
     )
 
 
-def _picture(part: Part) -> str:
+def _picture(part: SuiteChapter) -> str:
     if not part.pairs:
         return ""
     units = list(dict.fromkeys(pair.unit for pair in part.pairs))

@@ -1,4 +1,4 @@
-"""The pictures of a page, as SVG: what was compared, as bars, and the least that is to be reached."""
+"""Draws the pictures of the page as SVG: bars for both sides of each comparison, and the ratio to reach."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from bench.suite.rows import Pair
 from ledger.report.figures import COLOURS, PALE, RED, as_svg, drawing, lines_across, without_frame
 
 _OURS, _OTHER, _LEAST = COLOURS[0], PALE, RED
+# Above the axes.
 _LEGEND = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": 2, "frameon": False, "fontsize": 8}
-"""Above the axes."""
 
 
 def bars(pairs: Sequence[Pair], ours: str, other: str, name: str) -> str:
-    """Left: both, in their unit. Right: the ratio, with a mark where it is to be at least. `name` must differ between
-    the pictures of a page."""
+    """Draw both sides in their unit on the left, and the ratio on the right, with a mark at the ratio to reach. Each
+    picture of a page needs its own `name`.
+    """
     with drawing(1.1 + 0.5 * len(pairs)) as figure:
         values, ratios = figure.subplots(1, 2, sharey=True)
         _draw_values(values, pairs, ours, other)

@@ -1,17 +1,19 @@
-"""Producing, against the ceiling: throughput by batch size, one send for each message, one in flight, sync flush."""
+"""Measures producers against the ceiling: throughput by batch size, single sends, one send in flight, and sync
+flush.
+"""
 
 from __future__ import annotations
 
 from statistics import median
 from typing import Any
 
-from bench.ceiling import SIZES, Ceiling, Throughput
-from bench.suite.rows import Pair, Part, Row
-from bench.suite.scale import Scale
+from bench.suite.ceiling import SIZES, Ceiling, Throughput
+from bench.suite.rows import Pair, SuiteChapter, TargetRow
+from bench.suite.scale import SuiteScale
 from bench.suite.stage import Running, Stage
 
+# Messages of one run, by message size.
 MESSAGES = {128: 1_000_000, 1024: 200_000}
-"""Of one run, by message size."""
 LEAST_RATIOS = {(128, 64 << 10): 0.5, (128, 256 << 10): 0.3, (128, 1 << 20): 0.3, (1024, 64 << 10): 0.6}
 LEAST_PER_S = {128: 400_000, 1024: 80_000}
 LEAST_SINGLE_PER_S = 80_000
@@ -20,9 +22,9 @@ MOST_P50, MOST_P99 = 1.6, 5.0
 IN_FLIGHT = 1_000
 
 
-def against_ceiling(stage: Stage, scale: Scale) -> Part:
-    """`send_many` of 128 B and 1 KiB; the ceiling has as many batches in flight, of the same size."""
-    part = Part("Produce, against the ceiling")
+def against_ceiling(stage: Stage, scale: SuiteScale) -> SuiteChapter:
+    """Measure `send_many` of 128 B and 1 KiB. The ceiling has as many batches of the same size in flight."""
+    part = SuiteChapter("Produce, against the ceiling")
     with stage.cluster() as running, Ceiling() as ceiling:
         running.bench("warm", "produce", "--topic", "warm", "--seconds", 2)
         for size, batches in ((128, SIZES), (1024, (64 << 10,))):
@@ -35,21 +37,23 @@ def against_ceiling(stage: Stage, scale: Scale) -> Part:
                     part.rows.append(_ratio_row(pair, size))
             least = LEAST_PER_S[size]
             part.rows.append(
-                Row(f"send_many, {size} B, the best batch size", f"≥ {least:,}/s", f"{best:,.0f}/s", best >= least)
+                TargetRow(
+                    f"send_many, {size} B, the best batch size", f"≥ {least:,}/s", f"{best:,.0f}/s", best >= least
+                )
             )
         part.rows += _one_in_flight(running, ceiling, scale)
         part.rows += _one_by_one(running, scale)
     return part
 
 
-def _throughput(running: Running, ceiling: Ceiling, scale: Scale, size: int, batch: int) -> tuple[Pair, float]:
+def _throughput(running: Running, ceiling: Ceiling, scale: SuiteScale, size: int, batch: int) -> tuple[Pair, float]:
     count, ours, limits = int(MESSAGES[size] * scale.share), [], list[Throughput]()
     for _ in range(scale.rounds):
         running.stage.warm()
         limit = ceiling.throughput(batch, scale.seconds / 2)
         running.stage.record(
             f"ceiling, {batch >> 10} KiB",
-            f"python -m bench.ceiling --sizes {batch}",
+            f"python -m bench.suite.ceiling --sizes {batch}",
             {"mb_per_s": limit.mb_per_s, "cpu_us_per_record": limit.cpu_s_per_gb * size / 1000},
         )
         limits.append(limit)
@@ -64,20 +68,20 @@ def _throughput(running: Running, ceiling: Ceiling, scale: Scale, size: int, bat
     return pair, median(each["records_per_s"] for each in ours)
 
 
-def _ratio_row(pair: Pair, size: int) -> Row:
+def _ratio_row(pair: Pair, size: int) -> TargetRow:
     assert pair.least is not None
     told = f"{pair.ratio:.2f} ({pair.ours:,.0f} of {pair.other:,.0f} MB/s; {pair.ours * 1e6 / size:,.0f}/s)"
-    return Row(
+    return TargetRow(
         f"send_many, {pair.name} batches", f"≥ {pair.least:g} of the ceiling", told, pair.ratio >= pair.least, pair.note
     )
 
 
-def _one_in_flight(running: Running, ceiling: Ceiling, scale: Scale) -> list[Row]:
+def _one_in_flight(running: Running, ceiling: Ceiling, scale: SuiteScale) -> list[TargetRow]:
     ours, limits = [], []
     for _ in range(scale.rounds):
         limit = ceiling.round_trip(scale.seconds / 2)
         figures = {"latency_p50_ms": limit.p50_ms, "latency_p99_ms": limit.p99_ms}
-        running.stage.record("ceiling, round trip of 128 B", "python -m bench.ceiling", figures)
+        running.stage.record("ceiling, round trip of 128 B", "python -m bench.suite.ceiling", figures)
         limits.append(limit)
         arguments = ("produce", "--by", "send", "--in-flight", 1, "--seconds", scale.seconds)
         ours.append(running.bench("send, one in flight", *arguments))
@@ -87,25 +91,25 @@ def _one_in_flight(running: Running, ceiling: Ceiling, scale: Scale) -> list[Row
         other = [each.p50_ms if name == "p50" else each.p99_ms for each in limits]
         ratio = median(one / two for one, two in zip(mine, other, strict=True))
         told = f"{ratio:.2f} × ({median(mine):.2f} ms of {median(other):.2f} ms)"
-        rows.append(Row(f"one send in flight, {name}", f"≤ {most:g} × the ceiling's", told, ratio <= most))
+        rows.append(TargetRow(f"one send in flight, {name}", f"≤ {most:g} × the ceiling's", told, ratio <= most))
     return rows
 
 
-def _one_by_one(running: Running, scale: Scale) -> list[Row]:
+def _one_by_one(running: Running, scale: SuiteScale) -> list[TargetRow]:
     runs = [_sends(running, "send, 1,000 in flight", scale) for _ in range(scale.rounds)]
     per_s = median(each["records_per_s"] for each in runs)
     told = f"{per_s:,.0f}/s (p50 {median(each['latency_p50_ms'] for each in runs):.1f} ms)"
     what = "send, one call for each message, 1,000 in flight"
-    return [Row(what, f"≥ {LEAST_SINGLE_PER_S:,}/s", told, per_s >= LEAST_SINGLE_PER_S)]
+    return [TargetRow(what, f"≥ {LEAST_SINGLE_PER_S:,}/s", told, per_s >= LEAST_SINGLE_PER_S)]
 
 
-def _sends(running: Running, name: str, scale: Scale) -> dict[str, Any]:
+def _sends(running: Running, name: str, scale: SuiteScale) -> dict[str, Any]:
     return running.bench(name, "produce", "--by", "send", "--in-flight", IN_FLIGHT, "--seconds", scale.seconds)
 
 
-def sync_flush(stage: Stage, scale: Scale) -> Part:
-    """A cluster of its own, that acknowledges what a majority has fsynced."""
-    part = Part("Sync flush")
+def sync_flush(stage: Stage, scale: SuiteScale) -> SuiteChapter:
+    """Measure a cluster with `flush = sync`, which acknowledges a message when a majority has synced it."""
+    part = SuiteChapter("Sync flush")
     with stage.cluster(flush="sync") as running:
         before = running.metric("ledgermq_log_flush_duration_seconds_count")
         runs = [_sends(running, "send, 1,000 in flight, sync flush", scale) for _ in range(scale.rounds)]
@@ -114,6 +118,6 @@ def sync_flush(stage: Stage, scale: Scale) -> Part:
     messages = sum(each["records"] + each["warm_up_records"] for each in runs)
     told = f"{per_s:,.0f}/s; an fsync of a node covers {messages * 3 / max(flushes, 1):,.0f} messages"
     part.rows.append(
-        Row("sync flush, 128 B, 1,000 in flight", f"≥ {LEAST_SYNC_PER_S:,}/s", told, per_s >= LEAST_SYNC_PER_S)
+        TargetRow("sync flush, 128 B, 1,000 in flight", f"≥ {LEAST_SYNC_PER_S:,}/s", told, per_s >= LEAST_SYNC_PER_S)
     )
     return part

@@ -1,4 +1,4 @@
-"""What the suite says of each target, and the runs behind it."""
+"""The results of the suite: rows with targets, and the runs behind them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One target. `met` None: it is told, and nothing was promised."""
+class TargetRow:
+    """One target and what was reached. `met` is None if the figure is only reported."""
 
     what: str
     target: str
@@ -19,8 +19,8 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One run of a command, with what it said."""
+class SuiteRun:
+    """One run of a command, with its figures."""
 
     name: str
     command: str
@@ -29,28 +29,30 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two kinds of runs that took turns, in `unit`: medians; `ratio`: the median of those of the rounds."""
+    """Two kinds of runs that took turns, in `unit`. `ours` and `other` are medians; `ratio` is the median of the
+    rounds' ratios.
+    """
 
     name: str
     ours: float
     other: float
     ratio: float
     unit: str = "MB/s"
+    # The ratio to reach.
     least: float | None = None
-    """The ratio that is to be reached."""
     note: str = ""
 
 
 @dataclass(slots=True)
-class Part:
+class SuiteChapter:
     """One chapter of the page."""
 
     title: str
-    rows: list[Row] = field(default_factory=list)
+    rows: list[TargetRow] = field(default_factory=list)
     pairs: list[Pair] = field(default_factory=list)
 
 
-def verdict(rows: Sequence[Row]) -> str:
-    """ "9 of 12 targets met"."""
+def verdict(rows: Sequence[TargetRow]) -> str:
+    """Return a sentence such as "9 of 12 targets met"."""
     judged = [row for row in rows if row.met is not None]
     return f"{sum(bool(row.met) for row in judged)} of {len(judged)} targets met"

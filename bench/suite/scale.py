@@ -1,4 +1,4 @@
-"""How large a run of the suite is."""
+"""The sizes of a run of the suite."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """`share` scales counts of messages; all times in seconds."""
+class SuiteScale:
+    """How large a run is. `share` is a factor for numbers of messages."""
 
     name: str
     rounds: int
     share: float
     seconds: float
+    # The size of the log for the comparison of a large log.
     log_gib: float
-    """Of the log that throughput is compared at."""
 
 
-QUICK = Scale("quick", rounds=1, share=0.25, seconds=2.0, log_gib=0.25)
-"""Three minutes: to see whether something broke."""
-NORMAL = Scale("normal", rounds=3, share=1.0, seconds=4.0, log_gib=2.0)
-"""A quarter of an hour."""
-FULL = Scale("full", rounds=3, share=1.0, seconds=8.0, log_gib=10.0)
-"""With 10 GiB of log on each of three nodes: needs 50 GB of disk."""
+# Three minutes: shows whether something is broken.
+QUICK = SuiteScale("quick", rounds=1, share=0.25, seconds=2.0, log_gib=0.25)
+# A quarter of an hour.
+NORMAL = SuiteScale("normal", rounds=3, share=1.0, seconds=4.0, log_gib=2.0)
+# 10 GiB of log on each of three nodes; needs 50 GB of disk.
+FULL = SuiteScale("full", rounds=3, share=1.0, seconds=8.0, log_gib=10.0)
 SCALES = {scale.name: scale for scale in (QUICK, NORMAL, FULL)}

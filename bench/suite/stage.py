@@ -1,6 +1,6 @@
-"""Where measurements run: fresh clusters of processes, and `ledgermq bench` as a command against them.
+"""Where the suite measures: new clusters of processes, and `ledgermq bench` as a command against them.
 
-Every run is a command line that is kept beside its figures.
+The command line of every run is kept beside its figures.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from typing import Any
 
 from rich.console import Console
 
+from bench.local_cluster import fresh_cluster
 from bench.suite.machine import touch_memory
-from bench.suite.rows import Run
+from bench.suite.rows import SuiteRun
 from cluster.bench.idle import read_process
-from cluster.local.processes import DevCluster
+from cluster.local.launcher import Launcher
 from cluster.process_use import private_bytes
 
 SEGMENT_BYTES = 256 << 20
 TIMEOUT_S = 3600.0
+# The figures that are printed for each run while the suite runs.
 SHOWN = {
     "records_per_s": "records/s",
     "mb_per_s": "MB/s",
@@ -33,21 +35,20 @@ SHOWN = {
     "latency_p99_ms": "ms p99",
     "cpu_us_per_record": "µs CPU/record",
 }
-"""Of each run, while the suite is under way."""
 
 
 class BenchFailedError(Exception):
-    """A run of `ledgermq bench` failed; the message has its last words."""
+    """A run of `ledgermq bench` failed. The message has the end of its output."""
 
 
 class Stage:
-    """Clusters below one directory, one after the other; and all runs so far."""
+    """Creates one cluster after another below one directory, and keeps all runs."""
 
     def __init__(self, directory: Path, console: Console, warm_gib: float = 0.0) -> None:
-        """`warm_gib`: so much memory is touched before each run of load; see `touch_memory`."""
+        """`warm_gib` is the memory in GiB to touch before each run of load; see `touch_memory`."""
         self._directory, self._console, self._warm_gib = directory, console, warm_gib
         self._clusters = 0
-        self.runs: list[Run] = []
+        self.runs: list[SuiteRun] = []
 
     def warm(self) -> None:
         touch_memory(self._warm_gib)
@@ -57,38 +58,37 @@ class Stage:
 
     @contextmanager
     def cluster(self, nodes: int = 3, *, flush: str = "async") -> Iterator[Running]:
-        """A fresh one, which is removed at the end."""
+        """Start a new cluster for the body, and remove it at the end."""
         self._clusters += 1
-        cluster = DevCluster(self._directory / f"cluster-{self._clusters}")
-        try:
-            states = cluster.start(nodes, flush=flush, segment_bytes=SEGMENT_BYTES, timeout_s=60)
-            yield Running(self, cluster, tuple(state.pid for state in states if state.pid is not None))
-        finally:
-            cluster.purge()
+        directory = self._directory / f"cluster-{self._clusters}"
+        with fresh_cluster(directory, nodes, flush=flush, segment_bytes=SEGMENT_BYTES) as cluster:
+            yield Running(self, cluster, tuple(state.pid for state in cluster.status() if state.pid is not None))
 
     def record(self, name: str, command: str, figures: dict[str, Any]) -> None:
-        self.runs.append(Run(name, command, figures))
+        self.runs.append(SuiteRun(name, command, figures))
         shown = [f"{figures[key]:,.2f} {unit}" for key, unit in SHOWN.items() if key in figures]
         self.say(f"  {name}: {', '.join(shown)}")
 
 
 def cpu_us_per_record(figures: dict[str, Any], nodes_cpu_s: float) -> float:
-    """Of client and nodes together; the nodes have worked for the warm-up too. A loaded machine hardly changes it."""
+    """Return the CPU time of client and nodes for each message, in µs. The nodes have also worked during the warm-up.
+    Other load on the machine changes this figure little.
+    """
     records, warm_up = int(figures["records"]), int(figures["warm_up_records"])
     return 1e6 * (float(figures["client_cpu_s"]) / max(1, records) + nodes_cpu_s / max(1, records + warm_up))
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A cluster that runs."""
+    """A running cluster."""
 
     stage: Stage
-    cluster: DevCluster
+    cluster: Launcher
+    # The pids of the nodes, so that no request is needed during a measurement.
     pids: tuple[int, ...]
-    """Of the nodes: known, so that nobody needs to be asked while something is measured."""
 
     def bench(self, name: str, *arguments: object, may_fail: bool = False) -> dict[str, Any]:
-        """Runs `ledgermq bench` with these arguments to its end; its figures. Raises BenchFailedError."""
+        """Run `ledgermq bench` with these arguments to its end. Returns its figures. Raises BenchFailedError."""
         words = ["bench", *map(str, arguments), "--json"]
         command = [sys.executable, "-m", "ledgermq", *words, *self._where(words[1])]
         self.stage.warm()
@@ -111,14 +111,14 @@ class Running:
         return [word for pid in self.pids for word in ("--pid", str(pid))]
 
     def memory_mb(self) -> float:
-        """Of the node that has the most, mapped files apart."""
+        """Return the memory of the node that has the most, without mapped files."""
         return max(map(private_bytes, self.pids)) / 1e6
 
     def term(self) -> int:
         return max(state.term for state in self.cluster.status())
 
     def metric(self, name: str) -> float:
-        """The sum of a metric over all its labels and all nodes."""
+        """Return the sum of a metric over all its labels and all nodes."""
         total = 0.0
         for state in self.cluster.status():
             with urllib.request.urlopen(f"http://{state.http}/metrics", timeout=10) as answer:

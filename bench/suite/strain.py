@@ -1,4 +1,4 @@
-"""What a cluster takes when it has nothing to do, under load, under ten times the clients, and in the long run."""
+"""Measures what a cluster needs when it is idle, under load, with ten times the clients, and in a long run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
-from bench.suite.rows import Part, Row
-from bench.suite.scale import Scale
+from bench.suite.rows import SuiteChapter, TargetRow
+from bench.suite.scale import SuiteScale
 from bench.suite.stage import Running, Stage
 
 SETTLE_S = 5
@@ -18,15 +18,15 @@ MOST_IDLE_PERCENT, MOST_IDLE_MB, MOST_LOADED_MB = 2.0, 80.0, 250.0
 CLIENTS, IN_FLIGHT_EACH, TIMES = 4, 100, 10
 LEAST_GOODPUT = 0.9
 BACK_S = 10
+# A latency up to this many times the latency of before counts as normal again.
 MOST_BACK = 1.5
-"""Times the latency of before that count as back to normal."""
 SHARE_OF_PEAK = 0.8
 MOST_TAIL = 10.0
 MOST_GROWTH_MB = 20.0
 
 
 class MemoryWatch:
-    """The most memory of any node while it runs; a context manager."""
+    """Records the largest memory of any node while it runs. A context manager."""
 
     def __init__(self, running: Running) -> None:
         self._running, self._stop = running, threading.Event()
@@ -51,8 +51,8 @@ class MemoryWatch:
             self.readings_mb.append(self._running.memory_mb())
 
 
-def idle_and_loaded(stage: Stage, scale: Scale) -> Part:
-    part = Part("Idle, and memory")
+def idle_and_loaded(stage: Stage, scale: SuiteScale) -> SuiteChapter:
+    part = SuiteChapter("Idle, and memory")
     with stage.cluster() as running:
         threading.Event().wait(SETTLE_S)
         uses = running.bench("idle", "idle", "--seconds", max(5.0, 3 * scale.seconds))["nodes"]
@@ -62,16 +62,18 @@ def idle_and_loaded(stage: Stage, scale: Scale) -> Part:
             _sends(running, "sends under watch", CLIENTS * 4, scale.seconds)
         within = percent <= MOST_IDLE_PERCENT
         part.rows.append(
-            Row("idle, the busiest node", f"≤ {MOST_IDLE_PERCENT:g} % of a core", f"{percent:.1f} %", within)
+            TargetRow("idle, the busiest node", f"≤ {MOST_IDLE_PERCENT:g} % of a core", f"{percent:.1f} %", within)
         )
         for what, most, reached in (("idle", MOST_IDLE_MB, idle_mb), ("under load", MOST_LOADED_MB, memory.most_mb)):
-            part.rows.append(Row(f"memory of a node, {what}", f"≤ {most:g} MB", f"{reached:.0f} MB", reached <= most))
+            part.rows.append(
+                TargetRow(f"memory of a node, {what}", f"≤ {most:g} MB", f"{reached:.0f} MB", reached <= most)
+            )
     return part
 
 
-def ten_times_the_clients(stage: Stage, scale: Scale) -> Part:
-    """All on one core: nodes and clients."""
-    part = Part("Ten times the clients, on one core")
+def ten_times_the_clients(stage: Stage, scale: SuiteScale) -> SuiteChapter:
+    """Run all nodes and clients on one core."""
+    part = SuiteChapter("Ten times the clients, on one core")
     seconds = 2 * scale.seconds
     with on_one_core(), stage.cluster() as running:
         before = _one_in_flight(running, "before")
@@ -88,10 +90,10 @@ def ten_times_the_clients(stage: Stage, scale: Scale) -> Part:
     failed = sum(each["failed"] for each in many)
     told = f"{goodput / peak:.2f} ({goodput:,.0f} of {peak:,.0f}/s), {failed} failed, {refused:.0f} refused"
     part.rows += [
-        Row("goodput", f"≥ {LEAST_GOODPUT:g} of the peak", told, goodput >= LEAST_GOODPUT * peak and not failed),
-        Row("elections", "none", str(elections), elections == 0),
+        TargetRow("goodput", f"≥ {LEAST_GOODPUT:g} of the peak", told, goodput >= LEAST_GOODPUT * peak and not failed),
+        TargetRow("elections", "none", str(elections), elections == 0),
         _memory_row("memory of a node", MOST_LOADED_MB, memory.most_mb),
-        Row(
+        TargetRow(
             f"one send in flight, {BACK_S} s later", f"p50 ≤ {MOST_BACK:g} × that of before",
             f"{after / before:.2f} × ({after:.2f} ms of {before:.2f} ms)", after <= MOST_BACK * before,
         ),
@@ -99,8 +101,8 @@ def ten_times_the_clients(stage: Stage, scale: Scale) -> Part:
     return part
 
 
-def long_run(stage: Stage, scale: Scale, minutes: float) -> Part:
-    part = Part(f"{minutes:g} minutes at {SHARE_OF_PEAK:.0%} of peak")
+def long_run(stage: Stage, scale: SuiteScale, minutes: float) -> SuiteChapter:
+    part = SuiteChapter(f"{minutes:g} minutes at {SHARE_OF_PEAK:.0%} of peak")
     with stage.cluster() as running:
         peak = _sends(running, "the peak", CLIENTS * 2, 10)["records_per_s"]
         term = running.term()
@@ -115,11 +117,13 @@ def long_run(stage: Stage, scale: Scale, minutes: float) -> Part:
     third = max(1, len(memory.readings_mb) // 3)
     growth = max(memory.readings_mb[-third:]) - max(memory.readings_mb[third : 2 * third] or memory.readings_mb)
     part.rows += [
-        Row("all was acknowledged", "none failed", f"{found['failed']} of {found['records']:,}", not found["failed"]),
-        Row("memory, last third against the one before", f"≤ {MOST_GROWTH_MB:g} MB more", f"{growth:+.0f} MB",
+        TargetRow(
+            "all was acknowledged", "none failed", f"{found['failed']} of {found['records']:,}", not found["failed"]
+        ),
+        TargetRow("memory, last third against the one before", f"≤ {MOST_GROWTH_MB:g} MB more", f"{growth:+.0f} MB",
             growth <= MOST_GROWTH_MB),
-        Row("elections", "none", str(elections), elections == 0),
-        Row("p99.9", f"≤ {MOST_TAIL:g} × p50",
+        TargetRow("elections", "none", str(elections), elections == 0),
+        TargetRow("p99.9", f"≤ {MOST_TAIL:g} × p50",
             f"{tail:.1f} × ({found['latency_p99.9_ms']:.1f} of {found['latency_p50_ms']:.1f} ms)", tail <= MOST_TAIL),
     ]  # fmt: skip
     return part
@@ -127,7 +131,7 @@ def long_run(stage: Stage, scale: Scale, minutes: float) -> Part:
 
 @contextmanager
 def on_one_core() -> Iterator[None]:
-    """For this process, and for those that it starts meanwhile."""
+    """Use one core for this process and for the processes that it starts in the body."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
     try:
@@ -136,12 +140,12 @@ def on_one_core() -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def _memory_row(what: str, most_mb: float, reached_mb: float) -> Row:
-    return Row(what, f"≤ {most_mb:g} MB", f"{reached_mb:.0f} MB", reached_mb <= most_mb)
+def _memory_row(what: str, most_mb: float, reached_mb: float) -> TargetRow:
+    return TargetRow(what, f"≤ {most_mb:g} MB", f"{reached_mb:.0f} MB", reached_mb <= most_mb)
 
 
 def _one_in_flight(running: Running, when: str) -> float:
-    """Its median, in ms."""
+    """Return the median latency in ms."""
     figures = running.bench(f"one in flight, {when}", "produce", "--by", "send", "--in-flight", 1, "--seconds", 2)
     return float(figures["latency_p50_ms"])
 

@@ -1,10 +1,10 @@
-"""A campaign: every kind of fault, several runs of each, and a ledger of what came of them.
+"""A campaign runs every kind of fault several times and records the result of each run in a ledger file.
 
     LEDGER (JSON lines)   {"fault":"kill","seed":3,"options":{...},"verdict":true,"anomalies":0,"acknowledged":58213,
                            "struck":9,"void":[],"gaps_s":[0.62,...],"commit":"abc","at":"2026-11-21T15:00:00+00:00"}
 
-A campaign takes hours, so it can be stopped at any run and goes on where it was: what stands in the ledger is not run
-again. What a run leaves behind is kept only where it was not valid.
+A campaign takes hours. It can be interrupted at any time: the next start skips the runs that the ledger already
+contains. The files of a run are kept only if the run was not valid.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from typing import Any
 import numpy as np
 
 from chaos.errors import ChaosError
-from chaos.live.run import Options, Result, as_arguments, judged
+from chaos.live.run import ChaosOptions, ChaosResult, as_arguments, judged
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignEntry:
-    """One run. `verdict` is None where it could not be judged; `gaps_s`: of each fault, the longest time without an
-    acknowledged write; `void` says what was missing, or why the run could not be made."""
+    """The result of one run. `verdict` is None if the run could not be judged. `gaps_s` has, for each fault, the
+    longest time in seconds without an acknowledged write. `void` says what was missing, or why the run could not be
+    made.
+    """
 
     fault: str
     seed: int
@@ -49,28 +51,34 @@ class CampaignEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
-    """The file of a campaign; made when the first run is over."""
+class CampaignLedger:
+    """The ledger file of a campaign. The file is created after the first run."""
 
     path: Path
 
     def entries(self) -> list[CampaignEntry]:
+        """Return all entries, or an empty list if the file does not exist. Raises ChaosError if the file is not a
+        ledger.
+        """
         if not self.path.exists():
             return []
         lines = self.path.read_text(encoding="utf-8").splitlines()
         try:
             return [CampaignEntry(**json.loads(line)) for line in lines]
         except (ValueError, TypeError) as error:
-            raise ChaosError(f"{self.path} is not the ledger of a campaign: {error}") from error
+            raise ChaosError(f"{self.path} is not the ledger of a campaign: {error}; name another --ledger") from error
 
     def add(self, entry: CampaignEntry) -> None:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(entry)) + "\n")
 
 
-def runs(faults: Sequence[str], count: int, wish: Options, done: Iterable[CampaignEntry]) -> Iterator[Options]:
-    """Those that are still to be made, or to be made again since they could not be judged: seeds 1 to `count` of each
-    kind, all kinds in turn."""
+def runs(
+    faults: Sequence[str], count: int, wish: ChaosOptions, done: Iterable[CampaignEntry]
+) -> Iterator[ChaosOptions]:
+    """Return the runs that are still missing: seeds 1 to `count` of each fault, with the faults in turn. A run that
+    could not be judged is made again.
+    """
     there = {
         (one.fault, one.seed, one.nodes, one.flush, one.env, one.seconds, one.rate)
         for one in done
@@ -83,13 +91,15 @@ def runs(faults: Sequence[str], count: int, wish: Options, done: Iterable[Campai
 
 
 def carry_out(
-    waiting: Iterable[Options],
-    ledger: Ledger,
+    waiting: Iterable[ChaosOptions],
+    ledger: CampaignLedger,
     directory: Path,
     commit: str,
     told: Callable[[CampaignEntry], None],
 ) -> None:
-    """One run after the other; what they leave lies in `directory` while it is needed."""
+    """Make one run after another and add each result to `ledger`. Each run writes its files into a subdirectory of
+    `directory`; the files of a valid run are removed.
+    """
     for options in waiting:
         out = directory / f"{options.faults[0]}-{options.nodes}-{options.flush}-{options.seed}"
         shutil.rmtree(out, ignore_errors=True)
@@ -103,16 +113,16 @@ def carry_out(
             shutil.rmtree(out, ignore_errors=True)
 
 
-def _made(options: Options, out: Path) -> Result:
-    """In a process of its own, since a run leaves the network of this machine for good."""
+def _made(options: ChaosOptions, out: Path) -> ChaosResult:
+    """Make one run in a process of its own, because a run leaves the network of this machine for good."""
     command = [sys.executable, "-m", "chaos", *as_arguments(options), "--out", str(out), "--json"]
     ended = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     if ended.returncode not in (0, 1) and not (out / "run.json").exists():
-        raise ChaosError(ended.stderr.strip().splitlines()[-1] if ended.stderr.strip() else "it said nothing")
+        raise ChaosError(ended.stderr.strip().splitlines()[-1] if ended.stderr.strip() else "the run printed no error")
     return judged(out)
 
 
-def _entry(result: Result, commit: str) -> CampaignEntry:
+def _entry(result: ChaosResult, commit: str) -> CampaignEntry:
     verdict = result.verdict
     return replace(
         _not_made(result.options, "", commit),
@@ -126,7 +136,7 @@ def _entry(result: Result, commit: str) -> CampaignEntry:
     )
 
 
-def _not_made(options: Options, why: str, commit: str) -> CampaignEntry:
+def _not_made(options: ChaosOptions, why: str, commit: str) -> CampaignEntry:
     return CampaignEntry(
         fault=options.faults[0],
         seed=options.seed,
@@ -148,7 +158,7 @@ def _not_made(options: Options, why: str, commit: str) -> CampaignEntry:
 
 
 def table(entries: Iterable[CampaignEntry]) -> list[dict[str, Any]]:
-    """A row for each kind, nodes and flush: what docs/RELIABILITY.md shows."""
+    """Return a row for each fault, number of nodes, flush mode and environment, as docs/RELIABILITY.md shows them."""
     rows: dict[tuple[str, int, str, str], list[CampaignEntry]] = {}
     for entry in entries:
         rows.setdefault((entry.fault, entry.nodes, entry.flush, entry.env), []).append(entry)

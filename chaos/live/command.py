@@ -1,7 +1,7 @@
-"""`ledgermq chaos`: run faults against a cluster under load, and judge what its clients were told.
+"""`ledgermq chaos`: disturb a cluster that is under load, and judge what its clients saw.
 
-Exit status 0 only where a run was valid; 1 where an anomaly was found; 2 where nothing can be said: the run could not
-be made, proved too little, or a fault left no evidence.
+The exit status is 0 only if the run was valid. It is 1 if the checker found an anomaly. It is 2 if no verdict is
+possible: the run could not be made, it proved too little, or a fault left no evidence.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import click
 from chaos.errors import ChaosError
 from chaos.live import campaign
 from chaos.live.checker.columns import columns_of
-from chaos.live.checker.verdict import Verdict, judge
+from chaos.live.checker.verdict import HistoryVerdict, judge
 from chaos.live.faults.catalogue import KINDS, SURVIVED
-from chaos.live.faults.fault import Needs, Target
-from chaos.live.hosts.environment import Environment, Setup
+from chaos.live.faults.fault import FaultNeeds, FaultTarget
+from chaos.live.hosts.environment import EnvironmentSetup, NodeEnvironment
 from chaos.live.progress import RunProgress, counted
-from chaos.live.run import Options, Result, judged, run
+from chaos.live.run import ChaosOptions, ChaosResult, judged, run
 from chaos.sim.campaign.ledger_file import commit_of_code
 from cluster.cli import INTERRUPTED
 from cluster.cli.options import renamed_option
@@ -51,27 +51,27 @@ class _FaultsType(click.ParamType[tuple[str, ...]]):
         names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
         unknown = [name for name in names if name not in KINDS]
         if unknown:
-            self.fail(f"no such fault: {', '.join(unknown)}. `ledgermq chaos list` shows them", param, ctx)
+            self.fail(f"unknown faults: {', '.join(unknown)}. `ledgermq chaos list` shows all faults", param, ctx)
         return names
 
 
 def expanded(faults: tuple[str, ...], flush: str) -> tuple[str, ...]:
-    """`all`: those that a cluster of that flush mode is to survive."""
+    """Replace `all` with the faults that a cluster in this flush mode must survive."""
     if faults != (ALL,):
         return faults
-    return tuple(name for name in SURVIVED if flush == "sync" or Needs.SYNC_FLUSH not in KINDS[name].needs)
+    return tuple(name for name in SURVIVED if flush == "sync" or FaultNeeds.SYNC_FLUSH not in KINDS[name].needs)
 
 
 def _variables(_: click.Context, __: click.Parameter, told: tuple[str, ...]) -> tuple[str, ...]:
     for one in told:
         name, equals, _value = one.partition("=")
         if not name or not equals:
-            raise click.BadParameter(f"{one!r} is no variable: give NAME=VALUE")
+            raise click.BadParameter(f"{one!r} is not a variable: give NAME=VALUE")
     return told
 
 
 def _says_why(command: Callable[P, int]) -> Callable[P, int]:
-    """What cannot be done is a sentence and status 2."""
+    """Turn a ChaosError or HistoryError into one sentence and exit status 2."""
 
     @wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> int:
@@ -86,10 +86,10 @@ def _says_why(command: Callable[P, int]) -> Callable[P, int]:
 
 @click.group(name="chaos")
 def chaos() -> None:
-    """Real nodes, real faults, and a judge.
+    """Test a cluster of real nodes under faults.
 
-    Clients write down what they sent, read and were told, while nodes are killed, cut off, paused, damaged. Afterwards
-    every queue is read from every node, and the whole history is checked.
+    Clients record what they send, what they read, and which answers they get, while nodes are killed, cut off from the
+    network, paused or damaged. At the end, every queue is read from every node, and a checker judges the whole history.
     """
 
 
@@ -99,53 +99,55 @@ def chaos() -> None:
     type=click.Choice(["local", "docker"]),
     default="local",
     show_default=True,
-    help="Where the nodes live: network namespaces, or containers.",
+    help="Run the nodes as processes in network namespaces, or as containers.",
 )
 @click.option("--nodes", type=click.IntRange(1, 9), default=3, show_default=True)
-@click.option("--faults", type=_FaultsType(), default="kill", show_default=True, help="all, none, or names: kill,pause")
+@click.option(
+    "--faults", type=_FaultsType(), default="kill", show_default=True, help="all, none, or names such as kill,pause."
+)
 @click.option(
     "--targets",
-    type=click.Choice([target.value for target in Target]),
+    type=click.Choice([target.value for target in FaultTarget]),
     multiple=True,
-    help="Only these.  [default: those of the fault]",
+    help="Which nodes a fault may hit; may be repeated.  [default: the targets of each fault]",
 )
-@click.option("--seconds", type=click.FloatRange(1), default=60.0, show_default=True, help="Of load.")
+@click.option("--seconds", type=click.FloatRange(1), default=60.0, show_default=True, help="How long the load runs.")
 @click.option("--rate", type=click.FloatRange(1), default=1000.0, show_default=True, help="Messages a second.")
-@click.option("--seed", type=int, help="Of faults and load.  [default: by chance]")
+@click.option("--seed", type=int, help="Determines the faults and the load.  [default: random]")
 @click.option("--flush", type=click.Choice(["async", "sync"]), default="async", show_default=True)
 @click.option(
     "--node-env",
     multiple=True,
     metavar="NAME=VALUE",
     callback=_variables,
-    help="A variable of the node processes, and of nothing else: other code, a library that breaks something.",
+    help="An environment variable for the node processes only, for example to load a faulty library; may be repeated.",
 )
 @click.option(
     "--recovery-s",
     type=click.FloatRange(1),
     default=120.0,
     show_default=True,
-    help="When all is healed, how long the nodes may take to get the same log; longer is an anomaly.",
+    help="Seconds that the nodes may take to reach the same log after the last fault is healed; longer is an anomaly.",
 )
 @renamed_option("--groups", "--shards")
-@click.option("--shards", type=click.IntRange(1, 64), default=1, show_default=True, help="shards.")
+@click.option("--shards", type=click.IntRange(1, 64), default=1, show_default=True, help="Number of shards.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="A new directory for all that it leaves.  [default: chaos-SEED]",
+    help="The directory for all files of the run; it must be empty or new.  [default: chaos-SEED]",
 )
-@click.option("--json", "as_json", is_flag=True, help="The verdict as one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as one JSON object.")
 @_says_why
 def run_command(seed: int | None, out: Path | None, faults: tuple[str, ...], as_json: bool, **given: Any) -> int:
-    """Load a cluster, disturb it, and judge."""
+    """Start a cluster, load it, disturb it, and judge what the clients saw."""
     seed = random.SystemRandom().randrange(1 << 31) if seed is None else seed
-    options = Options(seed=seed, faults=expanded(faults, given["flush"]), **given)
+    options = ChaosOptions(seed=seed, faults=expanded(faults, given["flush"]), **given)
     directory = (out or Path(f"chaos-{options.seed}")).absolute()
     if directory.exists() and any(directory.iterdir()):
         raise ChaosError(f"{directory} is not empty: name another --out")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it is to leave nothing behind, as on Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a terminated run cleans up as on Ctrl-C
     with RunProgress(options.seconds) as progress:
-        progress.say(f"seed {options.seed}; everything goes to {directory}")
+        progress.say(f"seed {options.seed}; all files of the run go to {directory}")
         result = run(options, directory, _maker(options.env), progress)
     _report(result, directory)
     return _show(result, as_json)
@@ -154,11 +156,15 @@ def run_command(seed: int | None, out: Path | None, faults: tuple[str, ...], as_
 @chaos.command(name="campaign")
 @click.option("--env", type=click.Choice(["local", "docker"]), default="local", show_default=True)
 @click.option("--nodes", type=click.IntRange(1, 9), default=3, show_default=True)
-@click.option("--faults", type=_FaultsType(), default="all", show_default=True, help="all, or names: kill,pause")
 @click.option(
-    "--runs", type=click.IntRange(1), default=5, show_default=True, help="Of each fault, with seeds 1, 2, ..."
+    "--faults", type=_FaultsType(), default="all", show_default=True, help="all, or names such as kill,pause."
 )
-@click.option("--seconds", type=click.FloatRange(1), default=60.0, show_default=True, help="Of load, each.")
+@click.option(
+    "--runs", type=click.IntRange(1), default=5, show_default=True, help="Runs of each fault, with seeds 1, 2, ..."
+)
+@click.option(
+    "--seconds", type=click.FloatRange(1), default=60.0, show_default=True, help="How long the load of each run lasts."
+)
 @click.option("--rate", type=click.FloatRange(1), default=1000.0, show_default=True, help="Messages a second.")
 @click.option("--flush", type=click.Choice(["async", "sync"]), default="async", show_default=True)
 @click.option(
@@ -166,16 +172,16 @@ def run_command(seed: int | None, out: Path | None, faults: tuple[str, ...], as_
     type=click.Path(dir_okay=False, path_type=Path),
     default="chaos-campaign.jsonl",
     show_default=True,
-    help="What came of each run. What stands there is not run again.",
+    help="The file with the result of each run. Runs that it contains are not made again.",
 )
 @click.option("--json", "as_json", is_flag=True)
 @_says_why
 def campaign_command(faults: tuple[str, ...], runs: int, ledger: Path, as_json: bool, **given: Any) -> int:
-    """Run each fault several times; can be stopped, and goes on where it was."""
-    wish = Options(faults=(), targets=(), seed=0, shards=1, **given)
-    book = campaign.Ledger(ledger)
+    """Run each fault several times. An interrupted campaign continues where it stopped."""
+    wish = ChaosOptions(faults=(), targets=(), seed=0, shards=1, **given)
+    book = campaign.CampaignLedger(ledger)
     waiting = list(campaign.runs(expanded(faults, wish.flush), runs, wish, book.entries()))
-    say(f"{len(waiting)} runs of {wish.seconds:g} s to make")
+    say(f"{len(waiting)} runs of {wish.seconds:g} s are to be made")
 
     def told(entry: campaign.CampaignEntry) -> None:
         gap = max(entry.gaps_s, default=0.0)
@@ -199,7 +205,7 @@ def campaign_command(faults: tuple[str, ...], runs: int, ledger: Path, as_json: 
 @chaos.command(name="list")
 @click.option("--json", "as_json", is_flag=True)
 def list_command(as_json: bool) -> int:
-    """The faults that there are."""
+    """List all faults."""
     rows = [(kind.name, kind.summary, ", ".join(kind.targets), _needs(kind.needs)) for kind in KINDS.values()]
     if as_json:
         print_json([dict(zip(("name", "summary", "targets", "needs"), row, strict=True)) for row in rows])
@@ -212,7 +218,7 @@ def list_command(as_json: bool) -> int:
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @_says_why
 def report_command(directory: Path) -> int:
-    """Write the page of a run again: DIRECTORY/report.html."""
+    """Write the HTML page of a finished run again, as DIRECTORY/report.html."""
     _report(judged(directory), directory)
     return 0
 
@@ -222,24 +228,24 @@ def report_command(directory: Path) -> int:
 @click.option("--json", "as_json", is_flag=True)
 @_says_why
 def check_command(paths: tuple[Path, ...], as_json: bool) -> int:
-    """Judge again: the directory of a run, or files of a history."""
+    """Judge a finished run again, from its directory or from its history files."""
     if len(paths) == 1 and paths[0].is_dir():
         return _show(judged(paths[0]), as_json)
     if directories := [path for path in paths if path.is_dir()]:
-        raise ChaosError(f"{directories[0]} is a directory: name one directory of a run alone, or files")
+        raise ChaosError(f"{directories[0]} is a directory: name either the directory of one run, or history files")
     history = (operation for path in paths for operation in read_history(path))
     return _tell(judge(columns_of(counted(history))), as_json)
 
 
-def _report(result: Result, directory: Path) -> None:
+def _report(result: ChaosResult, directory: Path) -> None:
     try:
         from chaos.live.report.page import write_report
     except ModuleNotFoundError as error:
         raise ChaosError(f"{error.name} is not installed: pip install 'ledgermq[chaos]'") from error
-    say(f"the page is {write_report(result, directory)}")
+    say(f"the report is {write_report(result, directory)}")
 
 
-def _maker(env: str) -> Callable[[Setup], Environment]:
+def _maker(env: str) -> Callable[[EnvironmentSetup], NodeEnvironment]:
     if env == "docker":
         try:
             from chaos.live.hosts.containers import ContainerEnvironment
@@ -253,11 +259,11 @@ def _maker(env: str) -> Callable[[Setup], Environment]:
     return LocalEnvironment
 
 
-def _needs(needs: Needs) -> str:
+def _needs(needs: FaultNeeds) -> str:
     return ", ".join(str(need.name).lower() for need in needs) if needs else ""
 
 
-def _show(result: Result, as_json: bool) -> int:
+def _show(result: ChaosResult, as_json: bool) -> int:
     if as_json:
         return _tell(result.verdict, as_json)
     rows = [
@@ -277,7 +283,7 @@ def _show(result: Result, as_json: bool) -> int:
     return _tell(result.verdict, as_json)
 
 
-def _tell(verdict: Verdict, as_json: bool) -> int:
+def _tell(verdict: HistoryVerdict, as_json: bool) -> int:
     if as_json:
         print_json(verdict.as_json())
     else:
@@ -294,7 +300,7 @@ def _tell(verdict: Verdict, as_json: bool) -> int:
 
 
 def main() -> int:
-    """Of `python -m chaos`: the exit status, as `ledgermq` has it."""
+    """Entry point of `python -m chaos`. Returns the same exit status as `ledgermq chaos`."""
     try:
         status: int = chaos(standalone_mode=False)
     except click.ClickException as error:

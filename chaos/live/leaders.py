@@ -1,7 +1,7 @@
-"""Who led when, as the nodes themselves said it: a thread that asks them all the time.
+"""Records which node led which shard and when, as the nodes report it. A thread asks all nodes every 0.1 s.
 
-leaders.jsonl   {"at":NS,"leaders":{"0":[[3,7]]}}     a line at each change: shard -> [node, term] of all that say so,
-                                                      the newest last
+leaders.jsonl   {"at":NS,"leaders":{"0":[[3,7]]}}     a line at each change: shard -> [node, term] of every node that
+                                                      says that it leads, the newest term last
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from chaos.live.checker.cluster import Claim
-from chaos.live.hosts.environment import Environment
+from chaos.live.checker.cluster import LeaderClaim
+from chaos.live.hosts.environment import NodeEnvironment
 from chaos.live.operator import ClusterOperator
 from ledger.history import now_ns
 
@@ -25,7 +25,9 @@ _EVERY_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Reign:
-    """Node `node` (0: nobody) led that shard from `start` to `end` (None: to the last), in ns."""
+    """Node `node` led the shard from `start` to `end`, in ns of the histories' clock. `node` is 0 if no node led; `end`
+    is None for the last reign of the record.
+    """
 
     shard: int
     node: int
@@ -35,16 +37,16 @@ class Reign:
 
 
 def read_reigns(log: Path) -> list[Reign]:
-    """What a watch wrote down, by shard and time."""
+    """Return the reigns of a `leaders.jsonl`, ordered by shard and time."""
     lines = _lines(log)
     shards = sorted({int(shard) for line in lines for shard in line["leaders"]})
     return [reign for shard in shards for reign in _reigns_of(shard, lines)]
 
 
-def read_claims(log: Path) -> list[Claim]:
-    """Whoever said that it led, and when that was over."""
+def read_claims(log: Path) -> list[LeaderClaim]:
+    """Return every report of a node that it leads, also of nodes that had lost leadership and did not know it yet."""
     return [
-        Claim(int(shard), term, node)
+        LeaderClaim(int(shard), term, node)
         for line in _lines(log)
         for shard, leaders in line["leaders"].items()
         for node, term in leaders
@@ -65,9 +67,9 @@ def _reigns_of(shard: int, lines: list[dict[str, Any]]) -> Iterator[Reign]:
 
 
 class LeaderWatch:
-    """Runs from `start` to `stop`."""
+    """The thread that writes `leaders.jsonl`. It runs from `start` to `stop`."""
 
-    def __init__(self, environment: Environment, log: Path) -> None:
+    def __init__(self, environment: NodeEnvironment, log: Path) -> None:
         self._operator = ClusterOperator(environment)
         self._log = log
         self._stopping = threading.Event()
@@ -92,7 +94,7 @@ class LeaderWatch:
                     last = leaders
 
     def _leaders(self) -> dict[int, list[tuple[int, int]]]:
-        """By shard: (node, term) of all that say that they lead, the newest term last."""
+        """Return, for each shard, (node, term) of every node that says that it leads, the newest term last."""
         leaders: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for status in self._operator.statuses():
             for shard in status.shards:

@@ -1,10 +1,10 @@
-"""Carries out the plan of a run: strikes, waits, heals, and writes down what was seen of it.
+"""Carries out the plan of faults: strikes, waits, heals, and records the evidence.
 
     faults.jsonl   {"kind":"kill","target":"leader","nodes":[2],"at_s":4.1,"until_s":9.0,"start":NS,"end":NS,
                     "evidence":["pid 4711 ended by SIGKILL ...","pid 4790"],"void":""}
 
-Whatever is begun is healed, also when the run is interrupted; and a fault without evidence is written down as void,
-which the verdict does not overlook.
+Every fault that began is healed, also if the run is interrupted. A fault without evidence is recorded as void, and a
+void fault makes the verdict void.
 """
 
 from __future__ import annotations
@@ -17,20 +17,22 @@ from pathlib import Path
 from random import Random
 
 from chaos.errors import ChaosError
-from chaos.live.faults.fault import Clients, Members, NoEvidenceError, Site
+from chaos.live.faults.fault import ClusterControl, FaultSite, LoadClients, NoEvidenceError
 from chaos.live.faults.plan import Planned, aimed
-from chaos.live.hosts.environment import Environment
+from chaos.live.hosts.environment import NodeEnvironment
 from ledger.history import now_ns
 
 _RECOVERY_S = 10.0
 _GIVEN_BACK_S = 120.0
+# At least so long a healthy cluster runs before the next fault. Without this pause a run might acknowledge nothing.
 _PEACE_S = 1.0
-"""At least, between a cluster that is whole again and the next fault: or nothing might be acknowledged in a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Struck:
-    """What a fault was. `start` and `end`: when it struck, and when it was healed, in ns of the histories' clock."""
+    """A fault that was carried out. `start` and `end` say when it struck and when it was healed, in ns of the
+    histories' clock.
+    """
 
     kind: str
     target: str
@@ -38,18 +40,20 @@ class Struck:
     start: int
     end: int
     evidence: tuple[str, ...]
+    # Why the fault does not count; "" if it counts.
     void: str
-    """Why it does not count; "" where it does."""
 
 
 class Nemesis:
-    """`say(sentence)` is told what happens; `wait(seconds)` raises when the run is to end."""
+    """Strikes one fault after another. `say(sentence)` reports progress; `wait(seconds)` raises an error if the run
+    must end.
+    """
 
     def __init__(
         self,
-        environment: Environment,
-        members: Members,
-        clients: Clients,
+        environment: NodeEnvironment,
+        members: ClusterControl,
+        clients: LoadClients,
         log: Path,
         say: Callable[[str], None],
         wait: Callable[[float], None],
@@ -62,7 +66,10 @@ class Nemesis:
         self._wait = wait
 
     def run(self, plan: Sequence[Planned]) -> list[Struck]:
-        """All of it; returns when the last fault is healed."""
+        """Carry out the whole plan. Returns when the last fault is healed.
+
+        A fault may take a node's data. If the other nodes cannot give the data back in time, no further fault strikes.
+        """
         begun = time.monotonic()
         struck: list[Struck] = []
         for planned in plan:
@@ -71,7 +78,7 @@ class Nemesis:
             takes_data = planned.kind.takes_data
             is_whole = self._recovers(_GIVEN_BACK_S if takes_data else _RECOVERY_S)
             if takes_data and not is_whole:
-                self._say("what that node lost has not come back: no other one is struck")
+                self._say("the node has not recovered its data: the run strikes no further fault")
                 break
         return struck
 
@@ -79,7 +86,7 @@ class Nemesis:
         random = Random(planned.seed)
         leader = self._members.leader()
         nodes = aimed(planned.target, self._environment.nodes, leader, random)
-        site = Site(self._environment, self._members, self._clients, random, self._wait)
+        site = FaultSite(self._environment, self._members, self._clients, random, self._wait)
         fault, evidence, void = planned.kind.make(), [], ""
         self._say(f"{planned.kind.name} of {planned.target}: node {', '.join(map(str, nodes))}")
         start = now_ns()
@@ -101,7 +108,9 @@ class Nemesis:
         return struck
 
     def _recovers(self, within_s: float) -> bool:
-        """Whether the next fault meets a cluster that is whole."""
+        """Return whether all running nodes have caught up within `within_s`, so that the next fault hits a healthy
+        cluster.
+        """
         try:
             self._members.caught_up(within_s)
         except ChaosError:

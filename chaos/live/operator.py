@@ -1,7 +1,7 @@
-"""What an operator sees of the cluster of a run, and asks of it: over the clients' own admin.
+"""What an operator sees of the cluster and requests from it, through the clients' own `Admin`.
 
-A cluster under faults answers late, or not at all, and that is no failure of the run; so questions have answers for
-"nobody knows", and requests are made again until they are done or time is up.
+A cluster under faults may answer late or not at all. That is no failure of the run. Each question therefore has an
+answer for "unknown", and each request is repeated until it succeeds or its time is over.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeVar
 from urllib.request import urlopen
 
 from chaos.errors import ChaosError
-from chaos.live.hosts.environment import Environment
+from chaos.live.hosts.environment import NodeEnvironment
 from ledger.client.records import NodeStatus
 from ledger.client.sync.clients import Admin
 from ledger.errors import LedgerError
@@ -26,9 +26,9 @@ T = TypeVar("T")
 
 
 class ClusterOperator:
-    """Implements `chaos.live.faults.fault.Members`. Connects when it is first asked something."""
+    """Implements `chaos.live.faults.fault.ClusterControl`. It connects at its first request."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: NodeEnvironment) -> None:
         self._environment = environment
         self._admin: Admin | None = None
 
@@ -38,7 +38,7 @@ class ClusterOperator:
             self._admin = None
 
     def statuses(self) -> list[NodeStatus]:
-        """Of all nodes; empty while nobody answers."""
+        """Return the status of all nodes; an empty list if no node answers."""
         try:
             return self._connected().cluster()
         except LedgerError:
@@ -74,10 +74,12 @@ class ClusterOperator:
         self._insist(f"removing node {node}", lambda admin: admin.remove_node(node))
 
     def create_topic(self, name: str, queues: int) -> None:
-        self._insist(f"making topic {name}", lambda admin: admin.create_topic(name, queues))
+        self._insist(f"creating topic {name}", lambda admin: admin.create_topic(name, queues))
 
     def wall_clock_ms(self, node: int) -> int | None:
-        """As its HTTP port dates its answers."""
+        """Return the time that the node's HTTP port puts into its `Date` header, in ms; None if the node does not
+        answer.
+        """
         try:
             with urlopen(f"http://{self._environment.http(node)}/healthz", timeout=1) as answer:
                 return int(parsedate_to_datetime(answer.headers["Date"]).timestamp() * 1000)
@@ -85,15 +87,17 @@ class ClusterOperator:
             return None
 
     def ready(self, within_s: float) -> None:
-        """Returns when the nodes have a leader; raises ChaosError where that takes longer."""
+        """Wait until the cluster has a leader. Raises ChaosError if that takes longer than `within_s`."""
         self._until(lambda: self.leader() != 0, within_s, "the cluster has no leader")
 
     def caught_up(self, within_s: float) -> None:
         commits: dict[int, int] = {}
-        self._until(lambda: self._all_have(commits), within_s, "the nodes did not get the same log")
+        self._until(lambda: self._all_have(commits), within_s, "the nodes did not reach the same log")
 
     def _all_have(self, commits: dict[int, int]) -> bool:
-        """Whether all nodes that run have applied what was committed, shard by shard, when that was first asked."""
+        """Return whether every running node has applied, in each shard, what was committed at the first call with this
+        `commits`.
+        """
         running = [node for node in self._environment.nodes if self._environment.pid(node) is not None]
         statuses = {status.node: status for status in self.statuses() if status.reachable}
         if any(node not in statuses for node in running):
@@ -115,7 +119,7 @@ class ClusterOperator:
             except LedgerError as error:
                 trouble = str(error)
                 time.sleep(_AGAIN_S)
-        raise ChaosError(f"{what} was not done within {_CHANGE_S:.0f} s: {trouble}")
+        raise ChaosError(f"{what} did not succeed within {_CHANGE_S:.0f} s: {trouble}")
 
     @staticmethod
     def _until(holds: Callable[[], bool], within_s: float, otherwise: str) -> None:

@@ -1,6 +1,4 @@
-"""How it goes, for a person who watches: what happens in a run and, on a terminal, a bar for the time that is left; how
-much of a history is read.
-"""
+"""Shows how a chaos run proceeds: its events, a bar for the remaining time, and how much of a history is read."""
 
 from __future__ import annotations
 
@@ -17,7 +15,9 @@ T = TypeVar("T")
 
 
 class RunProgress:
-    """Implements `chaos.live.run.Audience`."""
+    """Prints each sentence with its time. On a terminal it also shows a progress bar. Implements
+    `chaos.live.run.RunAudience`.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._began = time.monotonic()
@@ -42,7 +42,7 @@ class RunProgress:
 
 
 def counted(operations: Iterable[T]) -> Iterator[T]:
-    """The same, and on a terminal how many there were: tens of thousands a second."""
+    """Yield the same operations. On a terminal, show how many were read so far."""
     console = note_console()
     count = TextColumn("{task.completed:,.0f} operations read")
     with Progress(count, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -1,18 +1,18 @@
-"""One chaos run, from nothing to a verdict: the composition root.
+"""One chaos run, from an empty directory to a verdict. This module is the composition root of a run.
 
     environment up ─ topics ─ clients ──────────── load ────────────────────── last reading ─ environment down ─ verdict
                                  nemesis: strike, heal, strike, heal ... healed
 
     OUT/
-      run.json        what was asked for, and when the load began and ended
-      client-N.jsonl  histories; client-N.log: what that process said
-      faults.jsonl    faults and their evidence (nemesis.py)
-      leaders.jsonl   who led, as the nodes said it (leaders.py)
-      node-N/log      what each node said
-      verdict.json    the judgement
+      run.json        the options, and when the load began and ended
+      client-N.jsonl  the history of client process N; client-N.log: its output
+      faults.jsonl    the faults and their evidence (nemesis.py)
+      leaders.jsonl   which node led, as the nodes reported it (leaders.py)
+      node-N/log      the output of node N
+      verdict.json    the verdict
 
-Whatever was made is gone afterwards, however the run ends; what was learned stays in OUT, where `chaos check` and
-`chaos report` find it again.
+A run removes its nodes, networks and disks however it ends. The files in OUT stay; `chaos check` and `chaos report`
+read them again.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from typing import Any, Protocol
 from chaos.errors import ChaosError
 from chaos.live.checker.availability import AFTERMATH_NS, acknowledged_at, longest_gap
 from chaos.live.checker.cluster import no_recovery, two_leaders
-from chaos.live.checker.columns import Columns, columns_of
-from chaos.live.checker.verdict import Verdict, judge
+from chaos.live.checker.columns import HistoryColumns, columns_of
+from chaos.live.checker.verdict import HistoryVerdict, judge
 from chaos.live.faults.catalogue import KINDS
-from chaos.live.faults.fault import Needs, Target
+from chaos.live.faults.fault import FaultNeeds, FaultTarget
 from chaos.live.faults.plan import Planned, plan
-from chaos.live.hosts.environment import Environment, Setup
+from chaos.live.hosts.environment import EnvironmentSetup, NodeEnvironment
 from chaos.live.leaders import LeaderWatch, read_claims
 from chaos.live.load.processes import ClientProcesses
-from chaos.live.load.spec import Spec
+from chaos.live.load.spec import ClientSpec
 from chaos.live.nemesis import Nemesis, Struck
 from chaos.live.operator import ClusterOperator
 from ledger.history import now_ns, read_history
@@ -50,14 +50,16 @@ _STOP_S = 60.0
 _FINAL_S = 300.0
 _UNRECOVERED_FINAL_S = 20.0
 _CHECK_S = 0.2
+# A run counts only if at least this share of the intended messages was acknowledged.
 _LEAST_SHARE = 0.2
-"""Of what was to be sent, what must be acknowledged for a run to count."""
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """What was asked for. `rate`: messages a second, of all clients together. `node_env`: variables of the node
-    processes, NAME=VALUE each. `recovery_s`: after the last fault, how long the nodes may take to get the same log."""
+class ChaosOptions:
+    """The options of a run. `rate` is in messages a second, of all clients together. `node_env` has environment
+    variables for the node processes, as NAME=VALUE. `recovery_s` is how long the nodes may take to reach the same log
+    after the last fault.
+    """
 
     env: str
     nodes: int
@@ -76,33 +78,34 @@ class Options:
     recovery_s: float = 120.0
 
     @property
-    def needs(self) -> Needs:
-        needs = Needs.NOTHING
+    def needs(self) -> FaultNeeds:
+        """The capabilities that the environment must have for these faults."""
+        needs = FaultNeeds.NOTHING
         for name in self.faults:
             needs |= KINDS[name].needs
         return needs
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ChaosResult:
     """What a run showed."""
 
-    options: Options
-    verdict: Verdict
+    options: ChaosOptions
+    verdict: HistoryVerdict
     struck: tuple[Struck, ...]
-    columns: Columns
+    columns: HistoryColumns
     began: int
+    # When the load ended. `began` and `ended` are in ns of the histories' clock.
     ended: int
-    """Of the load, in ns of the histories' clock."""
 
     def gaps_s(self) -> list[float]:
-        """For each fault, the longest time without an acknowledged write, while there was load."""
+        """Return, for each fault, the longest time in seconds without an acknowledged write while there was load."""
         times = acknowledged_at(self.columns)
         return [longest_gap(times, one.start, min(one.end + AFTERMATH_NS, self.ended)).seconds for one in self.struck]
 
 
-def as_arguments(options: Options) -> list[str]:
-    """Of `ledgermq chaos`, for the same plan of faults."""
+def as_arguments(options: ChaosOptions) -> list[str]:
+    """Return the arguments of `ledgermq chaos` that give the same plan of faults."""
     arguments = ["run", "--env", options.env, "--nodes", str(options.nodes), "--seed", str(options.seed)]
     arguments += ["--faults", ",".join(options.faults) or "none"]
     for target in options.targets:
@@ -114,26 +117,29 @@ def as_arguments(options: Options) -> list[str]:
     return [*arguments, "--recovery-s", f"{options.recovery_s:g}"]
 
 
-MakeEnvironment = Callable[[Setup], Environment]
+MakeEnvironment = Callable[[EnvironmentSetup], NodeEnvironment]
 
 
-class Audience(Protocol):
-    """Who is told how the run goes."""
+class RunAudience(Protocol):
+    """Receives the progress of a run."""
 
-    def say(self, sentence: str) -> None: ...
+    def say(self, sentence: str) -> None:
+        """Report what happens now."""
 
     def passed(self, seconds: float) -> None:
-        """So much of the load is over."""
+        """Report that `seconds` of the load are over."""
 
 
-def run(options: Options, out: Path, make: MakeEnvironment, audience: Audience) -> Result:
-    """All of it. Raises ChaosError where it cannot be done; then too nothing is left running."""
+def run(options: ChaosOptions, out: Path, make: MakeEnvironment, audience: RunAudience) -> ChaosResult:
+    """Make one run and return its result. Raises ChaosError if the run cannot be made; no process is left running in
+    any case.
+    """
     planned = _planned(options)
     out.mkdir(parents=True, exist_ok=True)
     environment = make(_setup(options, out))
     with ExitStack() as undo:
         undo.callback(environment.down)
-        audience.say(f"{options.nodes} nodes start")
+        audience.say(f"starting {options.nodes} nodes")
         environment.up()
         the_run = _Run(options, out, environment, audience, undo)
         began, ended = the_run.load(planned)
@@ -142,39 +148,41 @@ def run(options: Options, out: Path, make: MakeEnvironment, audience: Audience) 
     return judged(out)
 
 
-def _planned(options: Options) -> tuple[Planned, ...]:
-    """Raises ChaosError where such a run cannot be."""
+def _planned(options: ChaosOptions) -> tuple[Planned, ...]:
+    """Return the plan of faults. Raises ChaosError if the options contradict each other."""
     kinds = [KINDS[name] for name in options.faults]
     for kind in kinds:
         if kind.least_nodes > options.nodes:
             raise ChaosError(f"{kind.name} needs {kind.least_nodes} nodes: give --nodes {kind.least_nodes}")
-        if Needs.SYNC_FLUSH in kind.needs and options.flush != "sync":
-            raise ChaosError(f"{kind.name} needs --flush sync: under async, what it destroys was never promised")
+        if FaultNeeds.SYNC_FLUSH in kind.needs and options.flush != "sync":
+            raise ChaosError(
+                f"{kind.name} needs --flush sync: with async flush, nodes may lose what this fault destroys"
+            )
     if not kinds:
         return ()
-    planned = plan(options.seed, kinds, options.seconds, [*map(Target, options.targets)])
+    planned = plan(options.seed, kinds, options.seconds, [*map(FaultTarget, options.targets)])
     if not planned:
-        raise ChaosError(f"{options.seconds:g} s are too short for a single fault: give more --seconds")
+        raise ChaosError(f"{options.seconds:g} s are too short for a single fault: increase --seconds")
     return planned
 
 
-def _setup(options: Options, out: Path) -> Setup:
-    return Setup(
+def _setup(options: ChaosOptions, out: Path) -> EnvironmentSetup:
+    return EnvironmentSetup(
         directory=out,
         nodes=options.nodes,
         seed=options.seed,
         settings={"flush": options.flush, "shards": options.shards, "segment_bytes": _SEGMENT_BYTES},
-        disks=bool(options.needs & Needs.DISKS),
-        clocks=bool(options.needs & Needs.CLOCKS),
+        disks=bool(options.needs & FaultNeeds.DISKS),
+        clocks=bool(options.needs & FaultNeeds.CLOCKS),
         environment=dict(one.split("=", 1) for one in options.node_env),
     )
 
 
 class _Run:
-    """Between `up` and `down`."""
+    """The part of a run between `up` and `down` of the environment."""
 
     def __init__(
-        self, options: Options, out: Path, environment: Environment, audience: Audience, undo: ExitStack
+        self, options: ChaosOptions, out: Path, environment: NodeEnvironment, audience: RunAudience, undo: ExitStack
     ) -> None:
         self._options = options
         self._out = out
@@ -188,7 +196,7 @@ class _Run:
         undo.callback(self._watch.stop)
 
     def load(self, planned: Sequence[Planned]) -> tuple[int, int]:
-        """When the load began and ended, in ns of the histories' clock."""
+        """Run the load and the faults. Returns when the load began and ended, in ns of the histories' clock."""
         self._operator.ready(_READY_S)
         for topic in TOPICS:
             self._operator.create_topic(topic, self._options.queues)
@@ -199,14 +207,14 @@ class _Run:
         self._clients.start("consumers")
         self._disturb(planned)
         self._clients.check()
-        self._audience.say("all is healed; the clients stop")
+        self._audience.say("all faults are healed; stopping the clients")
         self._clients.stop("producers", _STOP_S)
         ended = now_ns()
         self._clients.stop("consumers", _STOP_S)
         return began, ended
 
     def _disturb(self, planned: Sequence[Planned]) -> None:
-        """For as long as the run lasts."""
+        """Strike the planned faults, and wait until the time of the load is over."""
         self._over = time.monotonic() + self._options.seconds
         log, say = self._out / "faults.jsonl", self._audience.say
         Nemesis(self._environment, self._operator, self._clients, log, say, self._wait).run(planned)
@@ -220,15 +228,19 @@ class _Run:
             self._audience.passed(self._options.seconds - (self._over - time.monotonic()))
 
     def read_to_the_end(self) -> str:
-        """Why the cluster did not come to itself, though all was healed; "" where it did. Then too what can be read is
-        read: it may show more of what is wrong."""
+        """Read every queue from every node. Return why the cluster did not recover after the last fault was healed, or
+        "".
+
+        If the cluster did not recover, this still reads what it can within a short time: the records may show more
+        anomalies.
+        """
         unrecovered = ""
         try:
             self._operator.caught_up(self._options.recovery_s)
         except ChaosError as trouble:
             unrecovered = str(trouble)
             self._audience.say(unrecovered)
-        self._audience.say("every queue is read from every node")
+        self._audience.say("reading every queue from every node")
         nodes = self._environment.nodes
         self._clients.reach(nodes, [self._environment.address(node) for node in nodes])
         self._clients.start("final")
@@ -239,9 +251,9 @@ class _Run:
                 raise
         return unrecovered
 
-    def _spec(self) -> Spec:
+    def _spec(self) -> ClientSpec:
         options, nodes = self._options, self._environment.nodes
-        return Spec(
+        return ClientSpec(
             role="producers",
             first_process=0,
             bootstrap=tuple(self._environment.address(node) for node in nodes),
@@ -257,42 +269,42 @@ class _Run:
         )
 
 
-def _save(out: Path, options: Options, began: int, ended: int, unrecovered: str) -> None:
+def _save(out: Path, options: ChaosOptions, began: int, ended: int, unrecovered: str) -> None:
     told = {"options": asdict(options), "began": began, "ended": ended, "unrecovered": unrecovered}
     (out / "run.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
-def judged(out: Path) -> Result:
-    """The judgement on a run, from what it left. Raises ChaosError where that is not there."""
+def judged(out: Path) -> ChaosResult:
+    """Judge a run from the files in its directory. Raises ChaosError if the run has not finished."""
     try:
         told: dict[str, Any] = json.loads((out / "run.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ChaosError(f"{out} is not the directory of a chaos run that came to its end: {error}") from error
-    options = Options(**{name: _plain(value) for name, value in told["options"].items()})
+        raise ChaosError(f"{out} is not the directory of a finished chaos run: {error}") from error
+    options = ChaosOptions(**{name: _plain(value) for name, value in told["options"].items()})
     columns = columns_of(chain.from_iterable(map(read_history, histories(out))))
     struck = read_faults(out / "faults.jsonl")
     least = int(options.rate * options.seconds * _LEAST_SHARE)
     cluster = (two_leaders(read_claims(out / "leaders.jsonl")), no_recovery(told["unrecovered"]))
     verdict = _with_faults(judge(columns, least_acknowledged=least).joined(*cluster), struck)
     (out / "verdict.json").write_text(json.dumps(verdict.as_json(), indent=1) + "\n", encoding="utf-8")
-    return Result(options, verdict, tuple(struck), columns, told["began"], told["ended"])
+    return ChaosResult(options, verdict, tuple(struck), columns, told["began"], told["ended"])
 
 
 def histories(out: Path) -> list[Path]:
-    """Of all client processes of a run, in the order they were started."""
+    """Return the history files of all client processes, in the order in which the processes were started."""
     return sorted(out.glob("client-*.jsonl"), key=lambda path: int(path.stem.removeprefix("client-")))
 
 
 def read_faults(path: Path) -> list[Struck]:
-    """As the nemesis wrote them; none where there is no such file."""
+    """Return the faults that the nemesis recorded; an empty list if the file does not exist."""
     if not path.exists():
         return []
     lines = path.read_text(encoding="utf-8").splitlines()
     return [Struck(**{name: _plain(value) for name, value in json.loads(line).items()}) for line in lines]
 
 
-def _with_faults(verdict: Verdict, struck: Sequence[Struck]) -> Verdict:
-    """A fault that left no evidence makes a run void; so does one that was asked for and never struck."""
+def _with_faults(verdict: HistoryVerdict, struck: Sequence[Struck]) -> HistoryVerdict:
+    """Make the verdict void if a fault left no evidence."""
     void = [f"{one.kind} left no evidence: {one.void}" for one in struck if one.void]
     return replace(verdict, void=(*verdict.void, *void), valid=None if void and verdict.valid else verdict.valid)
 

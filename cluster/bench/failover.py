@@ -1,11 +1,11 @@
-"""How long no write is acknowledged while the leader changes: whoever makes it go.
+"""How long no write is acknowledged while the leader changes, whatever the cause of the change.
 
     acknowledged   in term 3   x x x x x                     x x x x   in term 4
                                        |<-- no write_s ---->|
 
-Each acknowledgement says in which term its message was appended, so a change of leaders is seen by those who write,
-and its price is the silence before the first acknowledgement of a new term. One queue is written to, so that it is
-one shard's leader.
+Each acknowledgement contains the term in which its message was appended. So a producer sees a change of leaders, and
+its cost is the silence before the first acknowledgement of a new term. The load writes to one queue, so that it depends
+on the leader of one shard.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from cluster.bench.processes import Progress
-from cluster.bench.producing import Load, Producing, Sent
-from cluster.bench.topics import REQUEST_TIMEOUT_MS
+from cluster.bench.producing import ProducerFigures, ProducerLoad, Producing
+from cluster.load.processes import Progress, reporting
+from cluster.load.topics import REQUEST_TIMEOUT_MS
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.records import RecordMetadata
 from ledger.errors import LedgerError
 
-_PROGRESS_S = 0.25
-
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A new leader, as writers saw it: so long after the load began, and so long was nothing acknowledged."""
+    """A new leader, as a producer saw it. `at_s` counts from the first acknowledgement; `no_write_s` is the silence
+    before the first acknowledgement of the new term.
+    """
 
     at_s: float
     term_before: int
@@ -35,7 +35,7 @@ class Change:
 
 
 class Changes:
-    """Tell it of every acknowledgement."""
+    """Finds changes of leaders in the acknowledgements."""
 
     def __init__(self) -> None:
         self.found: list[Change] = []
@@ -44,7 +44,7 @@ class Changes:
         self._first_ns = self._last_ns = 0
 
     def acknowledged(self, term: int, now_ns: int) -> None:
-        """Some write was, of that term."""
+        """Record an acknowledgement of that term at that time."""
         if not self._term:
             self._term, self._first_ns, self._last_ns = term, now_ns, now_ns
             return
@@ -58,16 +58,18 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """Leadership is handed over again and again, by the admin's interface: each time, so long after the last."""
+    """Leadership is transferred through the admin interface again and again, with so many seconds between two
+    transfers.
+    """
 
     shard: int
     every_s: float
 
 
 async def measure_failover(
-    load: Load, transfers: Transfers | None, progress: Progress
-) -> tuple[Sent, Changes, list[str]]:
-    """Also gives the sentences of transfers that were refused."""
+    load: ProducerLoad, transfers: Transfers | None, progress: Progress
+) -> tuple[ProducerFigures, Changes, list[str]]:
+    """Run the load. Returns the producer's figures, the changes, and the sentences of transfers that were refused."""
     changes = Changes()
     began = asyncio.Event()
 
@@ -78,13 +80,14 @@ async def measure_failover(
     async def begin() -> None:
         began.set()
 
-    producing = Producing(load, begin, heard)
+    producing = Producing(load, heard)
     refused: list[str] = []
-    tasks = [asyncio.create_task(_tell(producing, progress))]
+    tasks = []
     if transfers is not None:
         tasks.append(asyncio.create_task(_transfer(load.bootstrap, transfers, began, refused)))
     try:
-        return await producing.run(), changes, refused
+        async with reporting(producing, progress):
+            return await producing.run(begin), changes, refused
     finally:
         for task in tasks:
             task.cancel()
@@ -100,9 +103,3 @@ async def _transfer(bootstrap: str, transfers: Transfers, began: asyncio.Event, 
                 await admin.transfer_leadership(shard=transfers.shard)
             except LedgerError as error:
                 refused.append(str(error))
-
-
-async def _tell(producing: Producing, progress: Progress) -> None:
-    while True:
-        await asyncio.sleep(_PROGRESS_S)
-        progress(producing.sent.records)

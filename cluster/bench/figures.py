@@ -1,4 +1,4 @@
-"""What came of a measurement, and how it is written: Kafka's closing line, JSON, or CSV.
+"""The result of a measurement, and its output: Kafka's closing line, JSON, or CSV.
 
 MB are 10^6 bytes of message values.
 """
@@ -15,13 +15,14 @@ from cluster.bench.latencies import PERCENTILES, Summary
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """`records` were settled as wanted (acknowledged, or consumed) within `seconds`; `failed` were not. `more`: what
-    only this kind of measurement has; `setting`: what it was asked for."""
+    """`records` messages succeeded (were acknowledged, or consumed) within `seconds`; `failed` messages did not. `more`
+    has the figures that only this kind of measurement has; `setting` has the options.
+    """
 
     what: str
     records: int
+    # Bytes of all values together.
     size: int
-    """Bytes of the values together."""
     seconds: float
     latency: Summary | None = None
     failed: int = 0
@@ -37,7 +38,7 @@ class Figures:
         return self.size / 1e6 / self.seconds if self.seconds else 0.0
 
     def closing_line(self) -> str:
-        """In the words of kafka-producer-perf-test."""
+        """Return the line in the format of kafka-producer-perf-test."""
         line = f"{self.records} records {self.what}, {self.per_s:.1f} records/sec ({self.mb_per_s:.2f} MB/sec)"
         if self.latency is None:
             return f"{line}."
@@ -49,11 +50,11 @@ class Figures:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values, all of whose names tell their units."""
+        """Return plain values. Their names contain the units."""
         return {**self._row(), **self.more, "setting": self.setting}
 
     def as_csv(self) -> str:
-        """A line of names and a line of values; settings are not in it."""
+        """Return a line of names and a line of values, without the settings."""
         row = {**self._row(), **{key: value for key, value in self.more.items() if not isinstance(value, list | dict)}}
         text = io.StringIO()
         writer = csv.DictWriter(text, row, lineterminator="\n")

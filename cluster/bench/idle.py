@@ -1,7 +1,7 @@
-"""What nodes take of a core, and of memory, while nobody asks anything of them (or whatever else goes on meanwhile).
+"""How much of a core, and how much memory, nodes use while they are idle (or while other work goes on).
 
-Two readings of a node, some seconds apart; from /proc where it runs on this machine, else from its `/metrics`. Memory
-is what the process has for itself: mapped files are the page cache's.
+Each node is read twice, some seconds apart: from /proc if it runs on this machine, otherwise from its `/metrics`.
+Memory is the private memory of the process; mapped files belong to the page cache.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cluster.bench.failure import BenchError
+from cluster.load.failure import LoadError
 from cluster.process_use import cpu_s, private_bytes
 
 _TIMEOUT_S = 5.0
@@ -20,36 +20,40 @@ MEMORY_METRIC = "ledgermq_process_private_memory_bytes"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class UseReading:
+    """Processor time and memory of a process at one moment."""
+
     cpu_s: float
     private_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class NodeUse:
-    """`cpu_percent` of one core, over the time; `memory_mb` at its end (10^6 bytes)."""
+    """`cpu_percent` is the share of one core in the measured time; `memory_mb` is the memory at its end (10^6
+    bytes).
+    """
 
     node: str
     cpu_percent: float
     memory_mb: float
 
 
-Source = tuple[str, Callable[[], Reading]]
-"""What it is called, and how it is read."""
+# A name, and the function that reads the process.
+Source = tuple[str, Callable[[], UseReading]]
 
 
 def process_source(pid: int, name: str = "") -> Source:
-    """Of a process on this machine."""
+    """Return the source for a process on this machine."""
     return name or f"pid {pid}", lambda: read_process(pid)
 
 
 def metrics_source(address: str) -> Source:
-    """Of a node's HTTP port."""
+    """Return the source for a node's HTTP port."""
     return address, lambda: read_metrics(address)
 
 
 def measure_idle(sources: Sequence[Source], seconds: float) -> list[NodeUse]:
-    """Raises BenchError where one cannot be read."""
+    """Measure all sources for so many seconds. Raises LoadError if a source cannot be read."""
     before, started = [read() for _, read in sources], time.perf_counter()
     time.sleep(seconds)
     after, passed = [read() for _, read in sources], time.perf_counter() - started
@@ -59,22 +63,24 @@ def measure_idle(sources: Sequence[Source], seconds: float) -> list[NodeUse]:
     ]
 
 
-def read_process(pid: int) -> Reading:
-    """Raises BenchError where there is none such here."""
+def read_process(pid: int) -> UseReading:
+    """Raises LoadError if this machine has no such process."""
     try:
-        return Reading(cpu_s(pid), private_bytes(pid))
+        return UseReading(cpu_s(pid), private_bytes(pid))
     except OSError as error:
-        raise BenchError(f"no process {pid} on this machine: name nodes elsewhere by --metrics HOST:PORT") from error
+        raise LoadError(f"no process {pid} on this machine: name a remote node by --metrics HOST:PORT") from error
 
 
-def read_metrics(address: str) -> Reading:
-    """Raises BenchError where nothing answers, or no node of ours."""
+def read_metrics(address: str) -> UseReading:
+    """Raises LoadError if nothing answers, or if the answer is not from a node of ledgermq."""
     try:
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=_TIMEOUT_S) as answer:
             lines = answer.read().decode().splitlines()
     except (OSError, ValueError) as error:
-        raise BenchError(f"http://{address}/metrics: {error}: give a node's `http` address") from error
+        raise LoadError(f"http://{address}/metrics: {error}: give a node's `http` address") from error
     found = dict(line.rsplit(" ", 1) for line in lines if line.startswith((CPU_METRIC, MEMORY_METRIC)))
     if CPU_METRIC not in found or MEMORY_METRIC not in found:
-        raise BenchError(f"http://{address}/metrics has no {CPU_METRIC} and {MEMORY_METRIC}: is it a node of ours?")
-    return Reading(float(found[CPU_METRIC]), int(float(found[MEMORY_METRIC])))
+        raise LoadError(
+            f"http://{address}/metrics has no {CPU_METRIC} and {MEMORY_METRIC}: give the `http` address of a node"
+        )
+    return UseReading(float(found[CPU_METRIC]), int(float(found[MEMORY_METRIC])))

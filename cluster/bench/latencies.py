@@ -1,8 +1,8 @@
-"""Latencies, gathered cheaply and summed up as an HdrHistogram: 1 µs to an hour, to three digits.
+"""Latencies, collected cheaply and summarized as an HdrHistogram: from 1 µs to one hour, with three significant digits.
 
-While load runs, a latency is two numbers appended to arrays, which numpy counts some thousands at a time; into the
-histogram, whose every call costs microseconds, the counts go at the end. Latencies are counted from when a message
-was *due*, so a pause of the load's own does not hide what it kept waiting (coordinated omission).
+During the load, adding a latency appends two numbers to arrays, and numpy counts some thousands of them at a time. The
+histogram gets the counts at the end, because each of its calls costs microseconds. Latencies count from when a message
+was *due*, so a pause of the load does not hide the messages that had to wait (coordinated omission).
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster.bench.failure import BenchError
+from cluster.load.failure import LoadError
 
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 _HIGHEST_US = 3_600_000_000
 _DIGITS = 3
+# The number of leading bits that HdrHistogram keeps for three digits.
 _DIGIT_BITS = 11
-"""As many leading bits as HdrHistogram keeps for three digits."""
 _LONGEST_BITS = _HIGHEST_US.bit_length()
+# So few latencies that counting them takes half a millisecond, which is no pause.
 _GATHERED = 1 << 14
-"""So few that to count them is no pause of its own: half a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """In ms. `percentiles` are those of PERCENTILES, in their order."""
+    """In ms. `percentiles_ms` are the values of PERCENTILES, in their order."""
 
     count: int
     average_ms: float
@@ -46,31 +46,31 @@ class Summary:
 
 
 class Latencies:
-    """Memory is bounded. It may be sent to another process."""
+    """Collects latencies in bounded memory. It can be sent to another process."""
 
     def __init__(self) -> None:
-        """Raises BenchError where hdrhistogram is not installed."""
+        """Raises LoadError if hdrhistogram is not installed."""
         _histogram_class()
         self._tally = np.zeros((_LONGEST_BITS - _DIGIT_BITS + 1) << _DIGIT_BITS, np.int64)
         self._ns, self._counts = array("q"), array("q")
         self._total_ns = self._most_ns = self._count = 0
 
     def add(self, ns: int, count: int = 1) -> None:
-        """So many messages took `ns`."""
+        """Add the latency of `count` messages, in ns."""
         self._ns.append(ns)
         self._counts.append(count)
         if len(self._ns) >= _GATHERED:
             self._settle()
 
     def add_all(self, ns: NDArray[np.int64]) -> None:
-        """One message each."""
+        """Add the latencies of messages, in ns."""
         self._ns.frombytes(np.ascontiguousarray(ns, np.int64).tobytes())
         self._counts.frombytes(np.ones(len(ns), np.int64).tobytes())
         if len(self._ns) >= _GATHERED:
             self._settle()
 
     def merge(self, other: Latencies) -> None:
-        """Those of another process, or of another round."""
+        """Add the latencies of another process or another round."""
         other._settle()
         self._settle()
         self._tally += other._tally
@@ -79,7 +79,7 @@ class Latencies:
         self._count += other._count
 
     def summary(self) -> Summary | None:
-        """None where nothing was added."""
+        """Return the summary; None if nothing was added."""
         self._settle()
         if not self._count:
             return None
@@ -107,8 +107,9 @@ class Latencies:
 
 
 def _cell_of(ns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The place in the tally, which latencies share that HdrHistogram does not tell apart: their leading bits, in µs,
-    behind how many bits were dropped."""
+    """Return the cell of each latency in the tally. Latencies that HdrHistogram does not distinguish share a cell. A
+    cell is the number of dropped bits, followed by the leading bits of the latency in µs.
+    """
     us = np.clip(ns // 1000, 1, _HIGHEST_US)
     _, bits = np.frexp(us)
     dropped = np.maximum(bits.astype(np.int64) - _DIGIT_BITS, 0)
@@ -116,7 +117,7 @@ def _cell_of(ns: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _value_of(cells: NDArray[np.int64]) -> NDArray[np.int64]:
-    """In µs."""
+    """Return the latency of each cell in µs."""
     leading, dropped = cells & ((1 << _DIGIT_BITS) - 1), cells >> _DIGIT_BITS
     return leading << dropped
 
@@ -125,4 +126,4 @@ def _histogram_class() -> Any:
     try:
         return import_module("hdrh.histogram").HdrHistogram
     except ModuleNotFoundError as error:
-        raise BenchError("hdrhistogram is not installed: pip install 'ledgermq[bench]'") from error
+        raise LoadError("hdrhistogram is not installed: pip install 'ledgermq[bench]'") from error

@@ -1,10 +1,9 @@
-"""The load of producers, in one process: `send` for each message, or `send_many` for many together.
+"""The load of producers that `ledgermq bench` measures: `send` for each message, or `send_many` for many messages.
 
-    closed loop   so many sends (or calls of send_many) are in flight; when one is acknowledged, the next one goes
-    open loop     messages go when they are due (`pace.py`), as long as no more than that are in flight
+    closed loop   a fixed number of calls is in flight; when a call is acknowledged, the next call begins
+    open loop     messages are sent when they are due (cluster/load/pace.py), while fewer calls than that are in flight
 
-Each send is a turn of one of N tasks, so what is in flight is bounded by their number. One that fails is counted and
-the load goes on.
+A call that fails is counted, and the load continues.
 """
 
 from __future__ import annotations
@@ -12,37 +11,42 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
 from cluster.bench.latencies import Latencies
-from cluster.bench.payloads import Payloads, Supply
+from cluster.load.calls import CallSource, ProducerCall, Receipt, is_unknown, make_calls
 from cluster.load.pace import Pace
+from cluster.load.processes import Gate, Progress, run_jobs
+from cluster.load.stamped_payloads import PayloadSupply, StampedPayloads
 from ledger.client.producer.producer import AsyncProducer
 from ledger.client.records import RecordMetadata
 from ledger.errors import DeliveryTimeoutError, LedgerError
 
-Way = Literal["send", "send-many"]
 _TICK_S = 0.001
+# Every send has a result by then, unless the run was interrupted. After an interrupt, nothing more is waited for.
 _CLOSE_S = 3.0
-"""All is settled by then, unless somebody interrupts, and nobody waits for what is under way then."""
 _LEAST_CALL_MESSAGES = 16
 _BATCHES_A_CALL = 4
 _MOST_CALL_MESSAGES = 65_536
+_NEVER = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """What producers are to do. `count` or `seconds` ends it; `rate` 0 is a closed loop. Of several processes, each is
-    `part` 0, 1, ... with its share of `rate`, `count`, `in_flight` and `producers`."""
+class ProducerLoad:
+    """What producers send. `count` or `seconds` ends the load; `rate` 0 means a closed loop.
+
+    If several processes share the load, each has a number `part` from 0, and its share of `rate`, `count`, `in_flight`
+    and `producers`.
+    """
 
     bootstrap: str
     topic: str
     size: int
-    way: Way = "send-many"
+    way: Literal["send", "send-many"] = "send-many"
     count: int = 0
     seconds: float = 0.0
     rate: float = 0.0
@@ -52,23 +56,43 @@ class Load:
     batch_bytes: int = 256 * 1024
     linger_ms: float = 5.0
     compression: str | None = None
+    # The number of different keys, used in turn by messages or calls. 0: no keys, and messages go round the queues.
     keys: int = 0
-    """So many different keys, one message (or call) after the other; 0: no keys, and messages go round the queues."""
     timeout_ms: int = 120_000
     run: int = 0
     part: int = 0
 
     @property
     def call_messages(self) -> int:
-        """Of one call of send_many in a closed loop: some batches."""
+        """How many messages a call of `send_many` has in a closed loop: a few batches."""
         fit = _BATCHES_A_CALL * self.batch_bytes // (self.size + 8)
         return max(_LEAST_CALL_MESSAGES, min(fit, _MOST_CALL_MESSAGES))
 
+    def shares(self, processes: int) -> list[ProducerLoad]:
+        """Return the part of each process."""
+
+        def share(whole: int, part: int) -> int:
+            return whole // processes + (part < whole % processes)
+
+        return [
+            replace(
+                self,
+                part=part,
+                count=share(self.count, part),
+                in_flight=share(self.in_flight, part),
+                producers=share(self.producers, part),
+                rate=self.rate / processes,
+            )
+            for part in range(processes)
+        ]
+
 
 @dataclass(slots=True)
-class Sent:
-    """What one process's load came to, after its warm-up. `total` counts the warm-up too, and what failed: it is how
-    many numbers of this part were used."""
+class ProducerFigures:
+    """The result of one process after its warm-up.
+
+    `total` also counts the warm-up and failed messages: it is how many payload numbers of this part were used.
+    """
 
     start_ns: int = 0
     end_ns: int = 0
@@ -76,174 +100,166 @@ class Sent:
     failed: int = 0
     unknown: int = 0
     errors: dict[str, int] = field(default_factory=dict)
+    # CPU seconds of this process, all its threads, during the measurement.
     cpu_s: float = 0.0
-    """Of this process, all its threads, while it was measured."""
     total: int = 0
     part: int = 0
     latencies: Latencies = field(default_factory=Latencies)
 
 
-Gate = Callable[[], Awaitable[None]]
-"""Waited for between warm-up and measurement, so that several processes begin together."""
-
 Heard = Callable[[RecordMetadata], None]
 
 
+def run_load(load: ProducerLoad, processes: int, progress: Progress) -> list[ProducerFigures]:
+    """Run the load in so many processes. Returns the figures of each process. Raises LoadError and LedgerError."""
+    return run_jobs(load.shares(processes), Producing, progress)
+
+
 class Producing:
-    """One load. `sent.records` may be read while it runs."""
+    """One load in this process: the source of its calls, and their recorder. `sent` may be read while it runs."""
 
-    def __init__(self, load: Load, gate: Gate, heard: Heard | None = None) -> None:
-        """`heard`: told of each acknowledged `send`."""
-        self._load, self._gate, self._heard = load, gate, heard
-        self._supply = Supply(Payloads(load.size, load.run, load.part))
-        self._limit = 0
-        self._until_ns = self._calls = 0
+    def __init__(self, load: ProducerLoad, heard: Heard | None = None) -> None:
+        """`heard` is called with the metadata of each acknowledged `send`."""
+        self._load, self._heard = load, heard
+        self._supply = PayloadSupply(StampedPayloads(load.size, load.run, load.part))
+        self._limit = self._until_ns = self._calls = 0
+        self._due = asyncio.Lock()
+        # The number of the first message of this phase: of the warm-up, then of the measurement.
         self.first = 0
-        """The number of the first message of this phase: of the warm-up, then of the measurement."""
+        # The plan of this phase; None in a closed loop.
         self.pace: Pace | None = None
-        """Of this phase; of a closed loop None."""
         self._producers: list[AsyncProducer] = []
-        self.sent = Sent(part=load.part)
+        self.sent = ProducerFigures(part=load.part)
 
-    async def run(self) -> Sent:
-        """Raises LedgerError where no producer can begin, or what is sent will never do."""
+    @property
+    def records(self) -> int:
+        return self.sent.records
+
+    async def run(self, gate: Gate) -> ProducerFigures:
+        """Warm up, await `gate`, and measure. Raises LedgerError if no producer can start or a message is invalid."""
         load = self._load
-        self._producers = [
-            AsyncProducer(
-                load.bootstrap,
-                linger_ms=load.linger_ms,
-                batch_bytes=load.batch_bytes,
-                compression=load.compression,
-                delivery_timeout_ms=load.timeout_ms,
-            )
-            for _ in range(load.producers)
-        ]
-        started: list[AsyncProducer] = []
         try:
-            for producer in self._producers:
+            for _ in range(load.producers):
+                producer = self._make_producer()
                 await producer.start()
-                started.append(producer)
+                self._producers.append(producer)
             if load.warm_up_s:
                 await self._phase(count=0, seconds=load.warm_up_s)
-            self.sent = Sent(part=load.part)
+            self.sent = ProducerFigures(part=load.part)
             if load.count:
                 self._supply.prepare(load.count)
-            await self._gate()
+            await gate()
             await self._phase(count=load.count, seconds=load.seconds)
-        except* LedgerError as several:
-            raise several.exceptions[0] from None
         finally:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_CLOSE_S):
-                    for producer in started:
+                    for producer in self._producers:
                         await producer.stop()
         self.sent.total = self._supply.given
         return self.sent
 
+    def _make_producer(self) -> AsyncProducer:
+        load = self._load
+        return AsyncProducer(
+            load.bootstrap,
+            linger_ms=load.linger_ms,
+            batch_bytes=load.batch_bytes,
+            compression=load.compression,
+            delivery_timeout_ms=load.timeout_ms,
+        )
+
     async def _phase(self, *, count: int, seconds: float) -> None:
         load, self.first = self._load, self._supply.given
         start = time.perf_counter_ns()
-        self._limit = self.first + count if count else 1 << 62
-        self._until_ns = start + int(seconds * 1e9) if seconds else 1 << 62
+        self._limit = self.first + count if count else _NEVER
+        self._until_ns = start + int(seconds * 1e9) if seconds else _NEVER
         self.pace = Pace(load.rate, start) if load.rate else None
         self.sent.start_ns, cpu_s = start, time.process_time()
-        if load.way == "send":
-            await self._all(self._send_each)
-        elif self.pace is None:
-            await self._all(self._send_calls)
-        else:
-            await self._send_due(self.pace)
+        await make_calls(self._producers, self._source(), self, load.in_flight)
         self.sent.end_ns, self.sent.cpu_s = time.perf_counter_ns(), time.process_time() - cpu_s
 
-    async def _all(self, work: Callable[[AsyncProducer], Awaitable[None]]) -> None:
-        tasks = self._load.in_flight
-        async with asyncio.TaskGroup() as group:
-            for task in range(tasks):
-                group.create_task(_awaited(work(self._producers[task % len(self._producers)])))
+    # -- the sources of calls
+
+    def _source(self) -> CallSource:
+        if self._load.way == "send":
+            return self._next_send if self.pace is None else self._next_send_due
+        return self._next_call if self.pace is None else self._next_due
 
     def _more(self) -> bool:
         return self._supply.given < self._limit and time.perf_counter_ns() < self._until_ns
 
-    # -- one `send` for each message
+    async def _next_send(self) -> ProducerCall | None:
+        """One message, at once."""
+        supply, now = self._supply, time.perf_counter_ns()
+        number = supply.given
+        if number >= self._limit or now >= self._until_ns:
+            return None
+        key = self._key(number) if self._load.keys else None
+        return ProducerCall("send", self._load.topic, (supply.take_one(),), key, None, None, number, now)
 
-    async def _send_each(self, producer: AsyncProducer) -> None:
-        topic, supply, clock = self._load.topic, self._supply, time.perf_counter_ns
-        pace = self.pace
-        while self._more():
-            due = clock() if pace is None else pace.due_ns(supply.given - self.first)
-            if due >= self._until_ns:
-                return
-            key = self._key(supply.given)
-            value = supply.take_one()
-            if pace is not None and (early := due - clock()) > 0:
-                await asyncio.sleep(early / 1e9)
-            try:
-                metadata = await producer.send(topic, value, key=key)
-            except LedgerError as error:
-                self._failed(error, 1)
-            else:
-                self.sent.latencies.add(clock() - due)
-                self.sent.records += 1
-                if self._heard is not None:
-                    self._heard(metadata)
+    async def _next_send_due(self) -> ProducerCall | None:
+        """One message, when it is due."""
+        assert self.pace is not None
+        supply, now = self._supply, time.perf_counter_ns()
+        number = supply.given
+        due = self.pace.due_ns(number - self.first)
+        if number >= self._limit or max(now, due) >= self._until_ns:
+            return None
+        call = ProducerCall("send", self._load.topic, (supply.take_one(),), self._key(number), None, None, number, due)
+        if (early := due - time.perf_counter_ns()) > 0:
+            await asyncio.sleep(early / 1e9)
+        return call
 
-    # -- `send_many`
+    async def _next_call(self) -> ProducerCall | None:
+        """A few batches at once."""
+        if not self._more():
+            return None
+        values = self._supply.take(min(self._load.call_messages, self._limit - self._supply.given))
+        return self._many(values, due_ns=time.perf_counter_ns())
 
-    async def _send_calls(self, producer: AsyncProducer) -> None:
-        while self._more():
-            values = self._supply.take(min(self._load.call_messages, self._limit - self._supply.given))
-            started = time.perf_counter_ns()
-            if await self._call(producer, values):
-                self.sent.latencies.add(time.perf_counter_ns() - started, len(values))
-
-    async def _send_due(self, pace: Pace) -> None:
-        """What has become due goes in one call."""
-        room, number = asyncio.Semaphore(self._load.in_flight), 0
-
-        async def send(first: int, values: list[bytes]) -> None:
-            try:
-                if await self._call(self._producers[number % len(self._producers)], values):
-                    due = pace.all_due_ns(np.arange(first, first + len(values)))
-                    self.sent.latencies.add_all(time.perf_counter_ns() - due)
-            finally:
-                room.release()
-
-        async with asyncio.TaskGroup() as group:
+    async def _next_due(self) -> ProducerCall | None:
+        """All messages that are due by now, in one call. Only one turn at a time waits for them."""
+        assert self.pace is not None
+        async with self._due:
             while self._more():
                 first = self._supply.given - self.first
-                due = min(pace.due_by(time.perf_counter_ns()), self._limit - self.first) - first
-                if due <= 0:
-                    await asyncio.sleep(_TICK_S)
-                    continue
-                await room.acquire()
-                number += 1
-                group.create_task(send(first, self._supply.take(min(due, _MOST_CALL_MESSAGES))))
+                due = min(self.pace.due_by(time.perf_counter_ns()), self._limit - self.first) - first
+                if due > 0:
+                    values = self._supply.take(min(due, _MOST_CALL_MESSAGES))
+                    return self._many(values, number=first, due_ns=self.pace.due_ns(first))
+                await asyncio.sleep(_TICK_S)
+        return None
 
-    async def _call(self, producer: AsyncProducer, values: list[bytes]) -> bool:
-        try:
-            self._calls += 1
-            await producer.send_many(self._load.topic, values, key=self._key(self._calls))
-        except LedgerError as error:
-            done = sum(each.count for each in getattr(error, "acknowledged", []))
-            self.sent.records += done
-            self._failed(error, len(values) - done)
-            return False
-        self.sent.records += len(values)
-        return True
+    def _many(self, values: list[bytes], *, number: int = 0, due_ns: int = 0) -> ProducerCall:
+        self._calls += 1
+        key = self._key(self._calls)
+        return ProducerCall("send-many", self._load.topic, values, key, number=number, due_ns=due_ns)
 
     def _key(self, number: int) -> bytes | None:
         return b"key-%d" % (number % self._load.keys) if self._load.keys else None
 
-    def _failed(self, error: LedgerError, count: int) -> None:
-        """Raises what will never do."""
+    # -- the record of results: Producing implements CallRecorder
+
+    def record_acknowledged(self, call: ProducerCall, receipt: Receipt) -> None:
+        now, sent, count = time.perf_counter_ns(), self.sent, len(call.values)
+        sent.records += count
+        if self.pace is None or count == 1:
+            sent.latencies.add(now - call.due_ns, count)
+        else:
+            sent.latencies.add_all(now - self.pace.all_due_ns(np.arange(call.number, call.number + count)))
+        if self._heard is not None:
+            assert isinstance(receipt, RecordMetadata)
+            self._heard(receipt)
+
+    def record_failed(self, call: ProducerCall, error: LedgerError) -> None:
+        """Count the failure. Raises an error that every further call would raise, too."""
+        done = sum(each.count for each in error.acknowledged)
+        self.sent.records += done
         if not error.retriable and not isinstance(error, DeliveryTimeoutError):
             raise error
+        count = len(call.values) - done
         self.sent.failed += count
-        if isinstance(error, DeliveryTimeoutError) and error.maybe_committed:
+        if is_unknown(error):
             self.sent.unknown += count
         name = type(error).__name__
         self.sent.errors[name] = self.sent.errors.get(name, 0) + count
-
-
-async def _awaited(work: Awaitable[None]) -> None:
-    await work

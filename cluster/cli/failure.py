@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cluster.bench.failure import BenchError
 from cluster.demo.failure import DemoError
+from cluster.load.failure import LoadError
 from cluster.local.plan import DevError
 from ledger.errors import LedgerError, told_of
 
@@ -14,6 +14,6 @@ class CommandError(Exception):
 
 def sentence(error: Exception) -> str | None:
     """Return the sentence for an operating error, or None for a bug."""
-    if isinstance(error, DevError | DemoError | BenchError | CommandError):
+    if isinstance(error, DevError | DemoError | LoadError | CommandError):
         return str(error)
     return told_of(error) if isinstance(error, LedgerError | OSError) else None

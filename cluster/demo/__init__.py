@@ -1,8 +1,9 @@
-"""The main job, as `make demo` runs it: a real corpus through three nodes, the leader killed half-way, and a verdict.
+"""The demo that `make demo` runs: it sends a real corpus through three nodes, kills the leader half-way, and gives a
+verdict.
 
-run.py       the job itself: begin here
-corpus.py    what is sent: the lines of many files
+run.py       the demo itself; begin here
+corpus.py    the lines of many files, which the demo sends
 outage.py    how long no write was acknowledged
-replicas.py  whether the nodes' logs are the same bytes
-failure.py   what can keep it from a verdict
+replicas.py  compares the logs of the nodes byte by byte
+failure.py   the errors that prevent a verdict
 """

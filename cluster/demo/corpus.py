@@ -1,6 +1,7 @@
-"""What the demo sends: every line of a file, of a folder's files, or of the standard library of the running Python.
+"""The corpus that the demo sends: every line of a file, of the files of a folder, or of Python's standard library.
 
-A corpus is a list of files with keys and tags; lines are read when they are sent, so its size does not matter.
+A corpus is a list of files with keys and tags. The lines are read when they are sent, so the size of a corpus does not
+matter.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One file: its lines travel under `key` (its path within the corpus) with `tag` (the top level of that path)."""
+    """One file. Its lines have the key `key` (the path within the corpus) and the tag `tag` (the top level of that
+    path).
+    """
 
     path: Path
     key: bytes
@@ -31,7 +34,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Files in the order they are sent, none of them empty."""
+    """Non-empty files in the order in which they are sent."""
 
     name: str
     files: tuple[SourceFile, ...]
@@ -43,7 +46,9 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Consecutive lines of one file from `first_line` (counted from 1) on, which took `size` bytes of it."""
+    """Consecutive lines of one file, beginning with `first_line` (counted from 1). They took `size` bytes of
+    the file.
+    """
 
     file: SourceFile
     first_line: int
@@ -52,23 +57,25 @@ class Chunk:
 
 
 def standard_library() -> Corpus:
-    """Every .py file of the running Python's standard library."""
+    """Return all .py files of the standard library of the running Python."""
     root = Path(sysconfig.get_path("stdlib"))
     paths = (path for path in root.rglob("*.py") if _INSTALLED.isdisjoint(path.parts))
     return _corpus(f"the standard library in {root}", root, paths)
 
 
 def files_of(path: Path) -> Corpus:
-    """A file, or every file of a folder and the folders in it. Raises NothingToSendError, or OSError."""
+    """Return a file, or all files of a folder and its subfolders. Raises NothingToSendError and OSError."""
     if path.is_dir():
         return _corpus(str(path), path, path.rglob("*"))
     if not stat.S_ISREG(path.stat().st_mode):
-        raise NothingToSendError(f"{path} is neither a file nor a folder: name one")
+        raise NothingToSendError(f"{path} is neither a file nor a folder: name a file or a folder")
     return _corpus(str(path), path.parent, [path])
 
 
 def read_chunks(file: SourceFile, chunk_bytes: int = _READ_BYTES) -> Iterator[Chunk]:
-    """The lines of a file, read `chunk_bytes` at a time. Lines end with a newline, which is no part of them."""
+    """Yield the lines of a file, read in pieces of `chunk_bytes`. The newline at the end of a line is not part of the
+    line.
+    """
     splitter = LineSplitter()
     number, size = 1, 0
     with open(file.path, "rb", buffering=0) as source:
@@ -85,15 +92,15 @@ def read_chunks(file: SourceFile, chunk_bytes: int = _READ_BYTES) -> Iterator[Ch
 def _corpus(name: str, root: Path, paths: Iterator[Path] | list[Path]) -> Corpus:
     files = tuple(file for path in sorted(paths) if (file := _source(root, path)) is not None)
     if not files:
-        raise NothingToSendError(f"there is nothing to send: {name} holds no line")
+        raise NothingToSendError(f"there is nothing to send: {name} contains no line")
     return Corpus(name, files)
 
 
 def _source(root: Path, path: Path) -> SourceFile | None:
-    status = path.stat() if path.exists() else None  # a dangling link is nothing
+    status = path.stat() if path.exists() else None  # a dangling link is left out
     if status is None or not stat.S_ISREG(status.st_mode) or status.st_size == 0:
         return None
     relative = path.relative_to(root)
     top = relative.parts[0] if len(relative.parts) > 1 else relative.stem
-    # A file name may hold bytes that are no UTF-8: the key keeps them, the tag is text.
+    # A file name may contain bytes that are not UTF-8. The key keeps them; the tag is text.
     return SourceFile(path, os.fsencode(relative), os.fsencode(top).decode("utf-8", "replace"), status.st_size)

@@ -1,11 +1,11 @@
-"""What can keep the demo from coming to a verdict. The messages are for a person."""
+"""The errors that prevent a verdict of the demo. Their messages are for users."""
 
 from __future__ import annotations
 
 
 class DemoError(Exception):
-    """The job could not be done to its end; the message says where it stopped."""
+    """The demo could not finish. The message says where it stopped."""
 
 
 class NothingToSendError(DemoError):
-    """The input has no line that could be sent."""
+    """The input contains no line that can be sent."""

@@ -1,10 +1,10 @@
-"""How long no write was acknowledged around a fault, from the times of acknowledgements (in seconds)."""
+"""How long no write was acknowledged around a fault, computed from the times of acknowledgements in seconds."""
 
 from __future__ import annotations
 
 
 class Outage:
-    """Tell it of every acknowledgement, and of the fault."""
+    """Collects the times of all acknowledgements and of the fault."""
 
     def __init__(self) -> None:
         self._fault_at: float | None = None
@@ -12,17 +12,17 @@ class Outage:
         self._longest = 0.0
 
     def acknowledged(self, now: float) -> None:
-        """Some write was acknowledged."""
+        """Record that a write was acknowledged."""
         if self._fault_at is not None:
             since = self._fault_at if self._last is None else self._last
             self._longest = max(self._longest, now - since)
         self._last = now
 
     def fault(self, now: float) -> None:
-        """The fault happens; what was acknowledged just before counts as the beginning of the silence."""
+        """Record the fault. The silence begins with the last acknowledgement before the fault."""
         self._fault_at = now
 
     @property
     def longest_ms(self) -> int | None:
-        """The longest silence that ended after the fault; None while nothing was acknowledged after it."""
+        """The longest silence in ms that ended after the fault; None if nothing was acknowledged after the fault."""
         return None if self._longest == 0.0 else max(1, round(self._longest * 1000))

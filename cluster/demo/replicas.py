@@ -1,7 +1,7 @@
-"""Whether the nodes' CommitLogs are the same bytes.
+"""Compares the CommitLogs of the nodes byte by byte.
 
-A segment file is named by the position of its first byte, so files of the same name must be the same, byte for byte,
-up to the position that all nodes have reached. Nothing is parsed: no bug of ours can hide in how it is read.
+A segment file is named after the position of its first byte. So files with the same name must be equal, up to the
+position that all nodes have reached. Nothing is parsed, so no bug in a parser can hide a difference.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _COMPARE_BYTES = 1 << 20
 
 
 def difference(logs: Sequence[Path], end: int) -> str | None:
-    """Where the logs in these directories differ in their first `end` bytes; None when they do not."""
+    """Return where the first `end` bytes of the logs in these directories differ; None if they are equal."""
     position = 0
     while position < end:
         files = [log / name_of(position) for log in logs]
@@ -33,7 +33,7 @@ def difference(logs: Sequence[Path], end: int) -> str | None:
 
 
 def _first_difference(files: Sequence[Path], size: int) -> int | None:
-    opened = [open(file, "rb", buffering=0) for file in files]  # noqa: SIM115 (closed below, all of them)
+    opened = [open(file, "rb", buffering=0) for file in files]  # noqa: SIM115 (all of them are closed below)
     try:
         for start in range(0, size, _COMPARE_BYTES):
             wanted = min(_COMPARE_BYTES, size - start)

@@ -1,7 +1,7 @@
-"""The demo's job: send a corpus, kill the leader half-way, go on, and check every replica.
+"""The job of the demo: send a corpus, kill the leader half-way, continue, and check every replica.
 
-What was acknowledged is tallied on this side, what each replica holds is tallied on that side, and the two must agree
-file by file. Nothing of the brokers' own account of themselves goes into the verdict.
+One tally counts the lines that were acknowledged, another tally counts the lines that each replica returns. Both must
+agree for every file. The verdict does not use anything that brokers report about themselves.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from cluster.demo import replicas
 from cluster.demo.corpus import Chunk, Corpus, read_chunks
 from cluster.demo.failure import DemoError, NothingToSendError
 from cluster.demo.outage import Outage
-from cluster.load.line_sender import Labels, LineSender, Place
+from cluster.load.failure import LoadError
+from cluster.load.line_sender import Labels, LineOrigin, LineSender
+from cluster.load.reading import read_to_the_ends
 from cluster.load.tally import Tally
 from cluster.local.launcher import Launcher
 from ledger.client.admin.admin import AsyncAdmin
@@ -34,19 +36,21 @@ _SMALLEST_CHUNK_BYTES, _LARGEST_CHUNK_BYTES = 1 << 10, 1 << 20
 
 
 class Display(Protocol):
-    """Who is told what goes on, and shows it."""
+    """Shows the progress of the demo."""
 
     def stage(self, sentence: str) -> None:
-        """Something else begins."""
+        """Show that the next stage begins."""
 
-    def sending(self, done_bytes: int, of_bytes: int) -> None: ...
+    def sending(self, done_bytes: int, of_bytes: int) -> None:
+        """Show how much of the corpus is sent."""
 
-    def reading(self, node: int, done: int, of: int) -> None: ...
+    def reading(self, node: int, done: int, of: int) -> None:
+        """Show how many messages were read back from the node."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoOutcome:
-    """What came of it. Sizes in bytes of the lines themselves; `faults` is empty when the verdict holds."""
+    """The result of the demo. Sizes are bytes of the lines. `faults` is empty if the verdict holds."""
 
     corpus: str
     files: int
@@ -72,7 +76,7 @@ class DemoOutcome:
 
 
 class Demo:
-    """One run over `corpus` on `cluster`, which runs already."""
+    """One run of the demo with `corpus` on the running cluster `cluster`."""
 
     def __init__(self, corpus: Corpus, cluster: Launcher, display: Display) -> None:
         self._corpus = corpus
@@ -84,7 +88,9 @@ class Demo:
         self._leader_before = 0
 
     async def run(self) -> DemoOutcome:
-        """Everything from the topic to the verdict. Raises DemoError, NothingToSendError, LedgerError or DevError."""
+        """Run everything from the topic to the verdict. Raises DemoError, NothingToSendError, LedgerError or
+        DevError.
+        """
         async with AsyncAdmin(self._cluster.bootstrap) as admin:
             await admin.create_topic(self._topic, queues=QUEUES)
             sender, seconds = await self._produce()
@@ -136,13 +142,13 @@ class Demo:
                     await self._kill_leader()
                 await self._send(sender, chunk)
                 self._display.sending(min(done, total), total)
-        if not self._leader_before:  # the files have become shorter meanwhile
+        if not self._leader_before:  # the files have become shorter since their sizes were read
             await self._kill_leader()
 
     async def _send(self, sender: LineSender, chunk: Chunk) -> None:
         file = chunk.file
         labels = Labels(key=file.key, tag=file.tag)
-        taken = await sender.send(chunk.lines, labels, Place(str(file.path), chunk.first_line))
+        taken = await sender.send(chunk.lines, labels, LineOrigin(str(file.path), chunk.first_line))
         self._sent.add(file.key, taken)
 
     async def _kill_leader(self) -> None:
@@ -152,7 +158,7 @@ class Demo:
         self._display.stage(f"killed node {self._leader_before}, the leader, and going on")
 
     async def _caught_up(self, admin: AsyncAdmin) -> list[NodeStatus]:
-        """All nodes, once they have applied the same log to its end."""
+        """Return the status of all nodes when they have applied the same log to its end."""
         deadline = time.monotonic() + _CATCH_UP_SECONDS
         while time.monotonic() < deadline:
             nodes = sorted(await admin.cluster(), key=lambda node: node.node)
@@ -169,7 +175,7 @@ class Demo:
             return replicas.difference(logs, end)
 
     async def _check_replica(self, node: int) -> list[str]:
-        """What node `node` holds otherwise than it was acknowledged: a sentence for each file."""
+        """Return a sentence for each file whose lines on node `node` differ from the acknowledged lines."""
         self._display.stage(f"reading everything back from node {node}")
         found = await self._read(node)
         return [f"node {node}: {difference}" for difference in self._sent.differences(found)]
@@ -179,21 +185,25 @@ class Demo:
         async with AsyncConsumer(
             self._topic, bootstrap_servers=self._cluster.bootstrap, start="earliest", node=node
         ) as consumer:
-            ends = {place.queue: end for place, end in (await consumer.end_offsets()).items()}
-            nexts = dict.fromkeys(ends, 0)
-            heard = time.monotonic()
-            while nexts != ends:
-                for queue, base_offset, batch in await consumer.getbatches(timeout_ms=1000):
+            ends = await consumer.end_offsets()
+            nexts = {queue: 0 for _, queue in ends}
+
+            async def poll() -> int:
+                batches = await consumer.getbatches(timeout_ms=1000)
+                for queue, base_offset, batch in batches:
                     if base_offset != nexts[queue]:
                         raise DemoError(
-                            f"node {node} gave offset {base_offset} of queue {queue} after {nexts[queue] - 1}"
+                            f"node {node} returned offset {base_offset} of queue {queue} after {nexts[queue] - 1}"
                         )
                     nexts[queue] += len(batch)
                     found.add_messages(batch.keys(), batch.values())
-                    heard = time.monotonic()
-                if time.monotonic() - heard > _SILENCE_SECONDS:
-                    raise DemoError(f"node {node} gave nothing for {_SILENCE_SECONDS:g} s, at {nexts} of {ends}")
                 self._display.reading(node, sum(nexts.values()), sum(ends.values()))
+                return len(batches)
+
+            try:
+                await read_to_the_ends(consumer, ends, poll, silence_s=_SILENCE_SECONDS)
+            except LoadError as error:
+                raise DemoError(f"node {node}: {error}") from error
         return found
 
 

@@ -1,8 +1,8 @@
-"""Sends lines through a producer: fast, in order, with bounded memory, and with an account of every line.
+"""Sends lines through a producer: fast, in order, with bounded memory, and with an exact account of every line.
 
-Lines go by `send_many` in lists that fit into one batch each, many of them under way. So the producer takes a list in
-one turn of the loop, which keeps lists in order, and a list is acknowledged or fails as a whole, which keeps the
-account exact. A line that cannot be sent is named and left out; any other failure ends the sending.
+Lines are sent by `send_many` in lists that fit into one batch each, with many lists under way. The producer takes a
+list in one turn of the event loop, so lists stay in order. A list is acknowledged or fails as a whole, so the account
+is exact. A line that cannot be sent is reported and left out. Any other failure ends the sending.
 
     handed over = acknowledged + in doubt + not sent   (the last two only under way, or after a failure)
 """
@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from cluster.load.calls import ProducerCall, Receipt, is_unknown, make_call, start_call
 from ledger.client.producer.producer import AsyncProducer
 from ledger.client.records import RecordMetadata
 from ledger.errors import (
@@ -27,17 +28,17 @@ from ledger.errors import (
 
 T = TypeVar("T")
 
-# As the producer counts: half a batch, so that two lists fill one.
+# The size as the producer counts it: half a batch, so that two lists fill a batch.
 _LIST_BYTES = 128 << 10
 _LINE_OVERHEAD_BYTES = 16
-# Well below the producer's buffer: nobody waits for room there, which would let lists interleave.
+# Well below the size of the producer's buffer. If a list had to wait for room in the buffer, lists could interleave.
 _WINDOW_BYTES = 16 << 20
 _REFUSED = (InvalidArgumentError, UnknownQueueError, UnknownTopicError)
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What all lines of a call have in common."""
+    """The key, tag and queue of all lines of a call."""
 
     key: bytes | None = None
     tag: str | None = None
@@ -45,20 +46,22 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LineOrigin:
     """Where lines come from: the first of them is line `line` of `name`."""
 
     name: str
     line: int
 
     def of(self, number: int) -> str:
+        """Return the words for line `number`, counted from 0."""
         return f"line {self.line + number:,} of {self.name}"
 
 
 class LineSender:
-    """`acknowledged` lines of `acknowledged_bytes` are committed; `left_out` has a sentence for each that was not sent.
+    """Sends lines to one topic. `acknowledged` lines with `acknowledged_bytes` bytes are committed. `left_out` has a
+    sentence for each line that was not sent.
 
-    `in_doubt` lines may be committed. After a failure every call raises it.
+    `in_doubt` lines may be committed. After a failure, every call raises that failure.
     """
 
     def __init__(
@@ -77,17 +80,17 @@ class LineSender:
 
     @property
     def in_doubt(self) -> int:
-        """Lines handed over of which nothing is known (yet)."""
+        """Lines that were handed over and whose result is unknown (so far)."""
         return self._handed_over - self.acknowledged - self._not_sent
 
     async def open(self) -> None:
-        """Finds the topic, or raises UnknownTopicError. To be called first."""
+        """Find the topic, or raise UnknownTopicError. Must be called first."""
         await self._producer.send_many(self._topic, [])
 
-    async def send(self, lines: list[bytes], labels: Labels, place: Place) -> list[bytes]:
-        """Hands over `lines`, which lie at `place`, waiting while too much is under way.
+    async def send(self, lines: list[bytes], labels: Labels, place: LineOrigin) -> list[bytes]:
+        """Hand over `lines`, which lie at `place`. Waits while too much is under way.
 
-        Returns the lines that were taken: all that are not too large.
+        Returns the lines that the producer took: all lines that are not too large.
         """
         taken: list[bytes] = []
         for start, stop in _lists(lines, labels):
@@ -103,38 +106,42 @@ class LineSender:
                     self._leave_out(place.of(number), str(refusal))
         return taken
 
-    async def send_keyed(self, lines: list[bytes], separator: bytes, labels: Labels, place: Place) -> None:
-        """Like `send`, for lines that each begin with a key and `separator`. One without them is left out."""
+    async def send_keyed(self, lines: list[bytes], separator: bytes, labels: Labels, place: LineOrigin) -> None:
+        """Like `send`, for lines that begin with a key and `separator`. A line without a separator is left out."""
         for start, stop in _lists(lines, labels):
             self._raise_failure()
             part, sent = lines[start:stop], []
             for number, line in enumerate(part, start):
                 key, found, value = line.partition(separator)
                 if not found:
-                    self._leave_out(place.of(number), f"no {separator.decode(errors='replace')!r} in it, so no key")
+                    self._leave_out(
+                        place.of(number),
+                        f"it does not contain {separator.decode(errors='replace')!r}, so it has no key",
+                    )
                     continue
+                call = ProducerCall("send-nowait", self._topic, [value], key, labels.tag, labels.queue)
                 try:
-                    future = self._producer.send_nowait(self._topic, value, key=key, tag=labels.tag, queue=labels.queue)
+                    future = start_call(self._producer, call)
                 except MessageTooLargeError as error:
                     self._leave_out(place.of(number), str(error))
                 else:
-                    sent.append((future, len(value)))
+                    sent.append((call, future))
             self._handed_over += len(sent)
             await self._start(self._settle_each(sent), sum(map(len, part)), len(part))
 
     async def drain(self) -> None:
-        """Returns when everything handed over is acknowledged."""
+        """Return when everything that was handed over is acknowledged."""
         while self._under_way:
             await asyncio.wait(self._under_way)
         self._raise_failure()
 
     async def _hand_over(self, lines: list[bytes], labels: Labels) -> MessageTooLargeError | None:
-        """The producer takes all of a list, or refuses all of it: then its reason."""
+        """Hand over a list. The producer takes all of it, or refuses all of it; in that case, return the reason."""
         self._raise_failure()
         self._handed_over += len(lines)
         size = sum(map(len, lines))
-        task = await self._start(self._send_many(lines, size, labels), size, len(lines))
-        await asyncio.sleep(0)  # its first turn, in which the producer takes them or refuses them
+        task = await self._start(self._send_many(lines, labels), size, len(lines))
+        await asyncio.sleep(0)  # in the first turn of the task, the producer takes or refuses the list
         refusal = task.result() if task.done() else None
         if refusal is not None:
             self._handed_over -= len(lines)
@@ -148,34 +155,39 @@ class LineSender:
         task.add_done_callback(lambda done: self._under_way.pop(done))
         return task
 
-    async def _send_many(self, lines: list[bytes], size: int, labels: Labels) -> MessageTooLargeError | None:
+    async def _send_many(self, lines: list[bytes], labels: Labels) -> MessageTooLargeError | None:
+        call = ProducerCall("send-many", self._topic, lines, labels.key, labels.tag, labels.queue)
         try:
-            await self._producer.send_many(self._topic, lines, key=labels.key, tag=labels.tag, queue=labels.queue)
+            await make_call(self._producer, call, self)
         except MessageTooLargeError as refusal:
             return refusal
-        except LedgerError as error:
-            self._fail(error, len(lines))
-            return None
-        self._acknowledge(len(lines), size)
         return None
 
-    async def _settle_each(self, sent: list[tuple[asyncio.Future[RecordMetadata], int]]) -> None:
-        for future, size in sent:
+    async def _settle_each(self, sent: list[tuple[ProducerCall, asyncio.Future[RecordMetadata]]]) -> None:
+        for call, future in sent:
             try:
-                await future
+                receipt = await future
             except LedgerError as error:
                 self._fail(error, 1)
             else:
-                self._acknowledge(1, size)
+                self.record_acknowledged(call, receipt)
 
-    def _acknowledge(self, count: int, size: int) -> None:
-        self.acknowledged += count
-        self.acknowledged_bytes += size
+    # -- the record of results: LineSender implements CallRecorder
+
+    def record_acknowledged(self, call: ProducerCall, receipt: Receipt) -> None:
+        self.acknowledged += len(call.values)
+        self.acknowledged_bytes += sum(map(len, call.values))
         self._on_acknowledged()
+
+    def record_failed(self, call: ProducerCall, error: LedgerError) -> None:
+        """Keep the first failure. Raises MessageTooLargeError again: the producer took nothing of the call."""
+        if isinstance(error, MessageTooLargeError):
+            raise error
+        self._fail(error, len(call.values))
 
     def _fail(self, error: LedgerError, count: int) -> None:
         self._failure = self._failure or error
-        if isinstance(error, _REFUSED) or (isinstance(error, DeliveryTimeoutError) and not error.maybe_committed):
+        if isinstance(error, _REFUSED) or (isinstance(error, DeliveryTimeoutError) and not is_unknown(error)):
             self._not_sent += count
 
     def _leave_out(self, line: str, reason: str) -> None:
@@ -187,7 +199,7 @@ class LineSender:
 
 
 def _lists(lines: list[bytes], labels: Labels) -> Iterator[tuple[int, int]]:
-    """(start, stop) of consecutive parts that are within the bounds of a list, or are one line."""
+    """Yield (start, stop) of consecutive parts, each within the limit of a list or a single line."""
     each = _LINE_OVERHEAD_BYTES + len(labels.key or b"") + len((labels.tag or "").encode())
     start = size = 0
     for at, line in enumerate(lines):

@@ -1,7 +1,7 @@
-"""Cuts a stream of bytes into lines, whatever the pieces that it comes in.
+"""Cuts a stream of bytes into lines. The pieces of the stream may have any size.
 
-Memory is bounded by the longest line that could ever be sent. Of a longer one only the beginning is kept, just enough
-for the producer to refuse it; the rest is passed over.
+Memory is bounded by the longest line that a producer could send. Of a longer line, only enough is kept for the producer
+to refuse it; the rest is skipped.
 """
 
 from __future__ import annotations
@@ -11,19 +11,21 @@ LONGEST_LINE_BYTES = (48 << 20) + 1
 
 
 class LineSplitter:
-    """Feed it bytes, take the lines that they complete. Lines come without the separator, otherwise as they were."""
+    """Takes bytes and returns the lines that they complete. Lines are unchanged except that the separator is
+    removed.
+    """
 
     def __init__(self, separator: bytes = b"\n", *, longest_bytes: int = LONGEST_LINE_BYTES) -> None:
         assert separator
         self._separator = separator
         self._longest_bytes = longest_bytes
-        # What came behind the last separator, and contains none. Of a line that is too long: only the last bytes of it,
-        # which may be the beginning of a separator, while `_head` holds all of the line that is kept.
+        # The bytes after the last separator. If the line is too long, `_rest` has only its last bytes, which may be the
+        # beginning of a separator, and `_head` has the part of the line that is kept.
         self._rest = bytearray()
         self._head = b""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that end in `data`."""
+        """Return the lines that end in `data`."""
         searched = max(0, len(self._rest) - len(self._separator) + 1)
         self._rest += data
         if self._rest.find(self._separator, searched) < 0:
@@ -38,7 +40,7 @@ class LineSplitter:
         return lines if longest <= self._longest_bytes else [line[: self._longest_bytes] for line in lines]
 
     def finish(self) -> list[bytes]:
-        """The last line, where the stream does not end with a separator."""
+        """Return the last line if the stream does not end with a separator."""
         last = self._head or bytes(self._rest[: self._longest_bytes])
         self._rest, self._head = bytearray(), b""
         return [last] if last else []

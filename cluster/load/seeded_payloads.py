@@ -1,14 +1,29 @@
-"""Payloads: random bytes, no two alike, of 1 byte to the largest; most are small, as messages are."""
+"""Random payloads that follow from a seed: of mixed sizes, or all of one size. Nothing compresses them.
+
+This module needs nothing but the standard library: the load processes of bench/peers import it in an environment that
+has only the clients of other systems.
+"""
 
 from __future__ import annotations
 
 from random import Random
 
+# Share of the messages, and their largest size. Most messages are small.
 _SIZES = ((0.90, 512), (0.09, 8 << 10), (0.009, 128 << 10), (0.001, 1 << 20))
-"""Share of the messages, and their largest size."""
+_BLOCK_BYTES = 1 << 20
 
 
-def payload(random: Random, largest_bytes: int) -> bytes:
-    """The next one. (Of 1 byte there are only 256: they are told apart by their numbers.)"""
+def mixed_payload(random: Random, largest_bytes: int) -> bytes:
+    """Return the next payload, of 1 to `largest_bytes` bytes. Payloads of a few bytes may be equal."""
     (most,) = random.choices([size for _, size in _SIZES], [share for share, _ in _SIZES])
     return random.randbytes(random.randint(1, min(most, largest_bytes)))
+
+
+def same_size_payloads(random: Random, count: int, size: int) -> list[bytes]:
+    """Return `count` different payloads of `size` bytes each."""
+    found: list[bytes] = []
+    block = max(1, _BLOCK_BYTES // size)
+    while len(found) < count:
+        data = random.randbytes(size * min(block, count - len(found)))
+        found += [data[at : at + size] for at in range(0, len(data), size)]
+    return found

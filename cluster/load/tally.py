@@ -1,8 +1,8 @@
-"""What is known of the lines of each file: how many, and a digest of all of them in order.
+"""Counts the lines of each file, and computes a digest of all lines in order.
 
-Two tallies agree exactly when the same lines came in the same order, none lost, none twice (but for a collision of
-BLAKE2b); and that takes a few hundred bytes a file, whatever its size. Lines hold no newline, so joining them with
-newlines is unambiguous.
+Two tallies are equal exactly if the same lines came in the same order, none lost and none repeated (except for a
+collision of BLAKE2b). A tally needs a few hundred bytes for each file of any size. Lines contain no newline, so joining
+them with newlines is unambiguous.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from operator import itemgetter
 
 
 class Tally:
-    """Files by their key."""
+    """The tallies of several files, by the key of the file."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -22,7 +22,7 @@ class Tally:
         self._digests: dict[bytes, blake2b] = {}
 
     def add(self, key: bytes, lines: Sequence[bytes]) -> None:
-        """`lines` come next in the file `key`."""
+        """Add the next lines of the file `key`."""
         if not lines:
             return
         if key not in self._digests:
@@ -32,12 +32,12 @@ class Tally:
         self.lines += len(lines)
 
     def add_messages(self, keys: Iterable[bytes | None], values: Iterable[bytes]) -> None:
-        """Messages in the order of their queue."""
+        """Add messages in the order of their queue."""
         for key, run in groupby(zip(keys, values, strict=True), key=itemgetter(0)):
             self.add(key or b"", [value for _, value in run])
 
     def differences(self, found: Tally) -> list[str]:
-        """A sentence for each file that is not the same in `found`, by name."""
+        """Return a sentence for each file that differs in `found`, ordered by name."""
         keys = sorted(self._counts.keys() | found._counts.keys())
         return [sentence for key in keys if (sentence := self._difference(found, key))]
 

@@ -1,4 +1,4 @@
-"""`ledgermq bench` as a person uses it: on a cluster of processes, and with wrong input."""
+"""`ledgermq bench` from the command line: on a cluster of processes, and with wrong input."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ledgermq import Admin
 
 pytestmark = pytest.mark.real
 
+# Runs `ledgermq bench` with these words against the cluster. Returns its standard output and error.
 Run = Callable[..., tuple[str, str]]
-"""Runs `ledgermq bench` with these words against the cluster; its standard output and error."""
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_idle_reads_processes_and_metrics_alike(three_nodes: DevCluster, run: Ru
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("consume", "--topic", "nowhere"), "topic nowhere is not there: fill it first, `ledgermq bench produce"),
+        (("consume", "--topic", "nowhere"), "topic nowhere does not exist: fill it first, `ledgermq bench produce"),
         (("produce", "--topic", "too-large", "--size", "5M"), "5242880"),
         (("produce", "--topic", "no such", "--count", "1"), "no such"),
         (("idle", "--pid", "4194303", "--seconds", "1"), "no process 4194303"),
@@ -158,7 +158,7 @@ def test_wrong_usage_is_status_2(words: tuple[str, ...], capsys: pytest.CaptureF
 
 
 def test_the_light_install_and_the_extra_are_enough() -> None:
-    """Nothing that only a node needs is imported; uvloop is used where it is there."""
+    """The command imports nothing that only a node needs, and uses uvloop only if it is installed."""
     script = "\n".join(
         [
             "import sys",

@@ -1,4 +1,4 @@
-"""The closing line is Kafka's, its arithmetic is right, and JSON and CSV say the same."""
+"""The closing line has Kafka's format, its arithmetic is right, and JSON and CSV contain the same figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Latencies: what is summed up is what was added, to three digits, however it came and wherever it was gathered."""
+"""Latencies: the summary equals the added values to three digits, however the values were added."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from cluster.bench import latencies
-from cluster.bench.failure import BenchError
 from cluster.bench.latencies import PERCENTILES, Latencies
+from cluster.load.failure import LoadError
 
 MS = 1_000_000
 
@@ -59,7 +59,7 @@ def test_what_other_processes_gathered_adds_up() -> None:
 
 
 def test_what_was_gathered_is_counted_often() -> None:
-    """A pause for some millions would be one of the load's own."""
+    """Counting some millions of latencies at once would be a pause of the load."""
     gathered = Latencies()
     for number in range(1, 40_001):
         gathered.add(number * MS)
@@ -92,5 +92,5 @@ def test_what_is_out_of_range_counts_as_the_nearest() -> None:
 
 def test_without_hdrhistogram_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hdrh.histogram", None)
-    with pytest.raises(BenchError, match=r"pip install 'ledgermq\[bench\]'"):
+    with pytest.raises(LoadError, match=r"pip install 'ledgermq\[bench\]'"):
         Latencies()

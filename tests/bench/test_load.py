@@ -1,4 +1,4 @@
-"""The load itself, on a producer that is slow on purpose: what is in flight, when things are due, what fails."""
+"""The measured load, with a producer that is slow on purpose: calls in flight, due times, and failures."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ import pytest
 from cluster.bench import producing
 from cluster.bench.failover import Changes
 from cluster.bench.latencies import Summary
-from cluster.bench.producing import Load, Producing, Sent, Way
+from cluster.bench.producing import ProducerFigures, ProducerLoad, Producing
+from cluster.load.calls import Way
 from cluster.load.pace import Pace
+from cluster.load.processes import open_gate
 from ledger.errors import DeliveryTimeoutError, LedgerError, MessageTooLargeError
 
 STALL_S = 0.3
 
 
 class SlowProducer:
-    """Acknowledges at once, but the first send only after a stall. One for all tests: they look at the class."""
+    """Acknowledges at once, except that the first send stalls. The state is in the class, because the load creates the
+    producer.
+    """
 
     stall_s = 0.0
     error: LedgerError | None = None
@@ -34,10 +38,10 @@ class SlowProducer:
 
     async def stop(self) -> None: ...
 
-    async def send(self, topic: str, value: bytes, *, key: bytes | None = None) -> None:
+    async def send(self, topic: str, value: bytes, *, key: bytes | None = None, **where: Any) -> None:
         await self.send_many(topic, [value], key=key)
 
-    async def send_many(self, topic: str, values: list[bytes], *, key: bytes | None = None) -> None:
+    async def send_many(self, topic: str, values: list[bytes], *, key: bytes | None = None, **where: Any) -> None:
         kind = SlowProducer
         kind.sends += 1
         kind.in_flight += 1
@@ -59,17 +63,15 @@ def slow_producer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producing, "AsyncProducer", kind)
 
 
-def load(**given: Any) -> Load:
-    return Load(**{"bootstrap": "h:1", "topic": "t", "size": 32, "way": "send", "warm_up_s": 0, **given})
+def load(**given: Any) -> ProducerLoad:
+    return ProducerLoad(**{"bootstrap": "h:1", "topic": "t", "size": 32, "way": "send", "warm_up_s": 0, **given})
 
 
-async def run(given: Load) -> Sent:
-    async def gate() -> None: ...
-
-    return await Producing(given, gate).run()
+async def run(given: ProducerLoad) -> ProducerFigures:
+    return await Producing(given).run(open_gate)
 
 
-async def summary(given: Load) -> Summary:
+async def summary(given: ProducerLoad) -> Summary:
     SlowProducer.stall_s = STALL_S
     found = (await run(given)).latencies.summary()
     assert found is not None
@@ -78,7 +80,7 @@ async def summary(given: Load) -> Summary:
 
 @pytest.mark.parametrize("way", ["send", "send-many"])
 async def test_an_open_loop_shows_all_that_a_stall_kept_waiting(way: Way) -> None:
-    """Coordinated omission: one of 500 messages stalls, but those that were due meanwhile waited as well."""
+    """Coordinated omission: one of 500 messages stalls, and the messages that were due meanwhile also waited."""
     found = await summary(load(way=way, rate=1000, count=500, in_flight=1))
     assert found.count == 500
     assert found.max_ms >= STALL_S * 1000

@@ -1,4 +1,4 @@
-"""bench/run_peers.py: what cannot be had is skipped with the reason, and the page says so."""
+"""bench/run_peers.py: a peer that is not available is skipped with the reason, and the page shows the reason."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from rich.console import Console
 
 from bench.peers.every import Peer
 from bench.peers.installed import Installed, needed
-from bench.peers.page import Told, markdown
-from bench.peers.peer import Description, PeerError, UnavailableError
+from bench.peers.page import PeerResults, markdown
+from bench.peers.peer import Description, PeerError, PeerUnavailableError
 from bench.peers.processes import Processes, free_ports
-from bench.peers.rounds import Scale
+from bench.peers.rounds import ContestScale
 from bench.run_peers import Contest
 
 REASON = "there is no such broker on this machine"
 
 
 class MissingServers:
-    """Cannot be had, and must not be started then."""
+    """Servers that are not available and so must not be started."""
 
     def install(self) -> None:
-        raise UnavailableError(REASON)
+        raise PeerUnavailableError(REASON)
 
     def start(self, directory: Path, ports: Sequence[int]) -> str:
         raise AssertionError("it was started")
@@ -39,17 +39,17 @@ class MissingServers:
 
 
 def test_a_peer_that_cannot_be_had_is_skipped_and_the_page_says_why(tmp_path: Path) -> None:
-    contest = Contest(tmp_path, Scale(), Console(stderr=True))
+    contest = Contest(tmp_path, ContestScale(), Console(stderr=True))
     contest.measure(Peer("missing", "Missing MQ", lambda _: MissingServers(), {}))
     assert contest.skipped == {"Missing MQ": REASON}
-    assert f"- Missing MQ: {REASON}" in markdown(Told("now", {}, Scale(), contest.found, contest.skipped))
+    assert f"- Missing MQ: {REASON}" in markdown(PeerResults("now", {}, ContestScale(), contest.found, contest.skipped))
 
 
 def test_a_program_that_no_package_has_is_named(tmp_path: Path) -> None:
     installed = Installed(tmp_path, say=lambda _: None)
     (tmp_path / "debian" / "broker").mkdir(parents=True)
     (tmp_path / "debian" / "broker.complete").touch()
-    with pytest.raises(UnavailableError, match="broker has no program no-such-program"):
+    with pytest.raises(PeerUnavailableError, match="broker has no program no-such-program"):
         installed.program("broker", "no-such-program")
 
 

@@ -1,19 +1,24 @@
-"""The arithmetic of bench/run_peers.py: medians, ratios, how many messages a run has, and what was consumed."""
+"""The arithmetic of bench/run_peers.py: medians, ratios, the number of messages in a run, and the comparison of
+payloads.
+"""
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
-from bench.peers.load import Compared, Sent, compare, payloads
+from bench.peers.load import Compared, compare
 from bench.peers.peer import Description, How
-from bench.peers.rates import Against, Case, Measured, Rates, Run, next_count
+from bench.peers.rates import Against, Case, ClientRates, Measured, PeerRun, next_count
+from cluster.load.seeded_payloads import same_size_payloads
 
 CASE = Case("each", 128)
 HOW = How("one by one", "many", "from the first")
 
 
 def measured(name: str, client: str, *per_s: float) -> Measured:
-    rates = Rates(client, HOW, [Run(CASE, round(rate), 1.0) for rate in per_s])
+    rates = ClientRates(client, HOW, [PeerRun(CASE, round(rate), 1.0) for rate in per_s])
     return Measured(name, Description("1", "a majority", "nothing", False), [rates], 0.0, [])
 
 
@@ -42,11 +47,11 @@ def test_a_warm_up_goes_on_until_a_run_takes_long_enough_or_has_the_most_message
 
 
 def test_payloads_follow_from_their_seed_and_are_all_different() -> None:
-    values = payloads(Sent("topic-1", 20_000), 128)
-    assert values == payloads(Sent("topic-1", 20_000), 128)
+    values = same_size_payloads(Random("topic-1"), 20_000, 128)
+    assert values == same_size_payloads(Random("topic-1"), 20_000, 128)
     assert len(set(values)) == 20_000
     assert {len(value) for value in values} == {128}
-    assert not set(values) & set(payloads(Sent("topic-2", 1_000), 128))
+    assert not set(values) & set(same_size_payloads(Random("topic-2"), 1_000, 128))
 
 
 def test_what_was_consumed_is_compared_whatever_its_order() -> None:

@@ -1,4 +1,6 @@
-"""The page of `make bench`: every row with its verdict, every run with its command, and the same as JSON."""
+"""The page of `make bench` has every row with its result and every run with its command; the JSON has the same
+figures.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +10,24 @@ from pathlib import Path
 import pytest
 
 from bench.suite.machine import machine
-from bench.suite.page import Told, write
-from bench.suite.rows import Pair, Part, Row, Run, verdict
+from bench.suite.page import SuiteResults, write
+from bench.suite.rows import Pair, SuiteChapter, SuiteRun, TargetRow, verdict
 from bench.suite.stage import cpu_us_per_record
 
 ROWS = [
-    Row("send_many <128 B>", "≥ 0.5", "0.61", True),
-    Row("one in flight", "≤ 1.6 ×", "4.2 ×", False, "a note"),
-    Row("told", "-", "7", None),
+    TargetRow("send_many <128 B>", "≥ 0.5", "0.61", True),
+    TargetRow("one in flight", "≤ 1.6 ×", "4.2 ×", False, "a note"),
+    TargetRow("told", "-", "7", None),
 ]
 PAIRS = [Pair("64 KiB", 60.0, 120.0, 0.5, least=0.4), Pair("100 consumers", 9e5, 1e6, 0.9, unit="records/s")]
 
 
 @pytest.fixture
-def told() -> Told:
-    runs = [Run("send_many", "ledgermq bench produce --json", {"records_per_s": 12345.6, "latency_p99_ms": 7.25})]
-    return Told("2026-11-21", "quick", 90.0, machine(), [Part("Produce", ROWS, PAIRS)], runs, ["e2e: it <failed>"])
+def told() -> SuiteResults:
+    runs = [SuiteRun("send_many", "ledgermq bench produce --json", {"records_per_s": 12345.6, "latency_p99_ms": 7.25})]
+    return SuiteResults(
+        "2026-11-21", "quick", 90.0, machine(), [SuiteChapter("Produce", ROWS, PAIRS)], runs, ["e2e: it <failed>"]
+    )
 
 
 def test_only_what_was_promised_is_judged() -> None:
@@ -31,7 +35,7 @@ def test_only_what_was_promised_is_judged() -> None:
 
 
 @pytest.mark.real
-def test_the_page_has_every_row_run_and_failure(told: Told, tmp_path: Path) -> None:
+def test_the_page_has_every_row_run_and_failure(told: SuiteResults, tmp_path: Path) -> None:
     page = write(told, tmp_path / "out").read_text()
     assert "1 of 2 targets met" in page
     assert "send_many &lt;128 B&gt;" in page
@@ -46,7 +50,7 @@ def test_the_page_has_every_row_run_and_failure(told: Told, tmp_path: Path) -> N
 
 
 @pytest.mark.real
-def test_the_figures_are_there_as_json(told: Told, tmp_path: Path) -> None:
+def test_the_figures_are_there_as_json(told: SuiteResults, tmp_path: Path) -> None:
     write(told, tmp_path)
     found = json.loads((tmp_path / "results.json").read_text())
     assert [row["met"] for row in found["parts"][0]["rows"]] == [True, False, None]

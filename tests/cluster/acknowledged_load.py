@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
+from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from itertools import count
 from types import TracebackType
 
+from cluster.load.calls import ProducerCall, Receipt, make_calls
+from cluster.load.reading import read_to_the_ends
 from cluster.local.processes import DevCluster
+from ledger.errors import LedgerError
 from ledgermq import AsyncConsumer, AsyncProducer, RecordMetadata
 from tests.cluster.waiter import eventually, until
 
@@ -22,31 +24,33 @@ _IN_FLIGHT = 15
 
 
 class Load:
-    """Runs in an `async with` block: a few writers, each with a key of its own. At its end all that was sent is
-    settled; a send that failed fails the test."""
+    """A few writers, each with a key of its own, which send while an `async with` block runs. When the block ends,
+    every send has a result. A send that failed, a repeated offset, or messages out of order fail the test.
+    """
 
     def __init__(
         self, bootstrap: str, topic: str, rng: random.Random, writers: int = 4, *, delivery_timeout_ms: int = 30_000
     ) -> None:
+        # By queue and offset.
         self.acknowledged: dict[tuple[int, int], bytes] = {}
-        """By queue and offset."""
-        self._topic = topic
-        self._rng = rng
+        self.stopping = False
         self._producer = AsyncProducer(bootstrap, delivery_timeout_ms=delivery_timeout_ms)
-        self._names = [f"writer-{number}" for number in range(writers)]
-        self._stopping = False
+        self._writers = [_Writer(self, topic, f"writer-{number}", rng) for number in range(writers)]
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Load:
         await self._producer.start()
-        self._tasks = [asyncio.create_task(self._write(name)) for name in self._names]
+        self._tasks = [
+            asyncio.create_task(make_calls([self._producer], writer.next, writer, _IN_FLIGHT))
+            for writer in self._writers
+        ]
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stopping = True
-        if error is not None:  # what is under way may never be settled then
+        self.stopping = True
+        if error is not None:  # sends under way may never get a result
             for task in self._tasks:
                 task.cancel()
         async with AsyncExitStack() as stack:
@@ -54,28 +58,45 @@ class Load:
             await asyncio.gather(*self._tasks, return_exceptions=error is not None)
 
     async def more(self, messages: int) -> None:
-        """Waits until so many more are acknowledged."""
+        """Wait until so many more messages are acknowledged."""
         goal = len(self.acknowledged) + messages
         await until(lambda: len(self.acknowledged) >= goal or self._died(), f"{messages} more are acknowledged")
 
-    async def _write(self, name: str) -> None:
-        in_flight: deque[tuple[bytes, asyncio.Future[RecordMetadata]]] = deque()
-        last = -1
-        for number in count():
-            if len(in_flight) == _IN_FLIGHT or self._stopping:
-                if not in_flight:
-                    return
-                value, future = in_flight.popleft()
-                sent = await future
-                assert self.acknowledged.setdefault((sent.queue, sent.offset), value) is value, "one offset given twice"
-                assert sent.offset > last, "messages of one key out of order"
-                last = sent.offset
-            if not self._stopping:
-                value = b"%s %d " % (name.encode(), number) + self._rng.randbytes(self._rng.randrange(1200))
-                in_flight.append((value, self._producer.send_nowait(self._topic, value, key=name)))
-
     def _died(self) -> bool:
         return any(task.done() for task in self._tasks)
+
+
+class _Writer:
+    """The messages of one key: the source of their calls, and the record of their offsets."""
+
+    def __init__(self, load: Load, topic: str, name: str, rng: random.Random) -> None:
+        self._load, self._topic, self._name, self._rng = load, topic, name.encode(), rng
+        self._sent = 0
+        # The numbers of acknowledged messages in rising order, and their offsets.
+        self._numbers: list[int] = []
+        self._offsets: list[int] = []
+
+    async def next(self) -> ProducerCall | None:
+        """Implements `cluster.load.calls.CallSource`."""
+        if self._load.stopping:
+            return None
+        number, self._sent = self._sent, self._sent + 1
+        value = b"%s %d " % (self._name, number) + self._rng.randbytes(self._rng.randrange(1200))
+        return ProducerCall("send-nowait", self._topic, [value], self._name, number=number)
+
+    def record_acknowledged(self, call: ProducerCall, receipt: Receipt) -> None:
+        assert isinstance(receipt, RecordMetadata)
+        value = call.values[0]
+        known = self._load.acknowledged.setdefault((receipt.queue, receipt.offset), value)
+        assert known is value, "one offset given twice"
+        at = bisect_left(self._numbers, call.number)
+        self._numbers.insert(at, call.number)
+        self._offsets.insert(at, receipt.offset)
+        near = self._offsets[max(at - 1, 0) : at + 2]
+        assert near == sorted(set(near)), "messages of one key out of order"
+
+    def record_failed(self, call: ProducerCall, error: LedgerError) -> None:
+        raise error
 
 
 async def level(cluster: DevCluster) -> None:
@@ -105,10 +126,14 @@ async def read_to_the_end(bootstrap: str, topic: str, node: int) -> dict[int, li
     async with AsyncConsumer(topic, bootstrap_servers=bootstrap, node=node) as consumer:
         ends = await consumer.end_offsets()
         found: dict[int, list[bytes]] = {queue: [] for _, queue in ends}
-        while any(len(found[queue]) < end for (_, queue), end in ends.items()):
+
+        async def poll() -> int:
             messages = await consumer.getmany(10_000, timeout_ms=10_000)
-            assert messages, f"node {node} gives nothing more before its end"
             for message in messages:
                 assert message.offset == len(found[message.queue])
                 found[message.queue].append(message.value)
+            return len(messages)
+
+        await read_to_the_ends(consumer, ends, poll, silence_s=0)
+        assert all(len(found[queue]) >= end for (_, queue), end in ends.items())
     return found

@@ -1,10 +1,10 @@
-"""Runs the planted faults of the deployed system, and says which of them `chaos run` finds.
+"""Runs the planted faults of the deployed system, and reports which of them `chaos run` finds.
 
     python -m tests.gates.open_gates [--only NAME] [--tries 5] [--seed 1] [--control]        or: make gates
 
-Needs root, as `chaos run --env local` does. Each gate is run with one seed after the other until it is caught. With
-`--control` the code as it is gets the same options and seed, and must be valid: otherwise the catch proves nothing. The
-exit status is 0 when all were caught, and all controls valid.
+Needs root, as `chaos run --env local` does. Each gate runs with one seed after another until the fault is caught. With
+`--control`, the unchanged code runs with the same options and seed and must be valid; otherwise the catch proves
+nothing. The exit status is 0 if all faults were caught and all controls were valid.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LIBRARIES = {"libeatmydata.so": "libeatmydata1"}
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What `chaos run` said. `anomalies`: kinds and how many; `trouble`: why there is no verdict."""
+    """The verdict of `chaos run`. `anomalies` maps kinds to counts; `trouble` says why there is no verdict."""
 
     valid: bool | None
     anomalies: dict[str, int]
@@ -45,7 +45,9 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """How a gate ended: the last run, which number it had, and the same run without the planted fault."""
+    """The result of a gate: the verdict of the last run, the number of runs, and the verdict of the same run without
+    the planted fault.
+    """
 
     gate: str
     judged: Judged
@@ -58,7 +60,7 @@ class Opened:
 
 
 def chaos_run(gate: Gate, seed: int, node_env: tuple[str, ...]) -> Judged:
-    """One run, in a directory that is gone afterwards."""
+    """Make one run in a temporary directory."""
     with tempfile.TemporaryDirectory(prefix="gate-") as out:
         command = [sys.executable, "-m", "chaos", "run", *gate.options, "--seed", str(seed), "--json"]
         command += ["--out", f"{out}/run", *(word for one in node_env for word in ("--node-env", one))]
@@ -75,7 +77,7 @@ def chaos_run(gate: Gate, seed: int, node_env: tuple[str, ...]) -> Judged:
 
 
 def open_gate(gate: Gate, tries: int, *, first_seed: int = 1, control: bool = False) -> Opened:
-    """One seed after the other until it is caught."""
+    """Run the gate with one seed after another until the fault is caught."""
     with tempfile.TemporaryDirectory(prefix="planted-") as name:
         node_env = planted(gate, Path(name))
         for seed in range(first_seed, first_seed + tries):
@@ -87,17 +89,17 @@ def open_gate(gate: Gate, tries: int, *, first_seed: int = 1, control: bool = Fa
 
 
 def missing_libraries(wanted: list[Gate]) -> list[str]:
-    """Debian packages that must be installed for these gates."""
+    """Return the Debian packages that these gates need and that are not installed."""
     told = " ".join(variable for gate in wanted for variable in gate.node_env)
     stems = {library: library.removeprefix("lib").removesuffix(".so") for library in LIBRARIES if library in told}
     return [LIBRARIES[library] for library, stem in stems.items() if find_library(stem) is None]
 
 
 @click.command()
-@click.option("--only", multiple=True, help="Gates whose name contains this.")
+@click.option("--only", multiple=True, help="Run only gates whose name contains this.")
 @click.option("--tries", type=click.IntRange(1), default=5, show_default=True, help="Seeds that a gate may need.")
-@click.option("--seed", default=1, show_default=True, help="The first one.")
-@click.option("--control", is_flag=True, help="Run the code as it is with the same options too.")
+@click.option("--seed", default=1, show_default=True, help="The first seed.")
+@click.option("--control", is_flag=True, help="Also run the unchanged code with the same options.")
 def main(only: tuple[str, ...], tries: int, seed: int, control: bool) -> None:
     """Run the planted faults of the deployed system, and show which `chaos run` finds."""
     console = Console()

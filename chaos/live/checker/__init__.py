@@ -1,1 +1,3 @@
-"""Judges what clients were told: histories in, anomalies out. Pure, and linear in the history but for its sorts."""
+"""Judges a chaos run: histories of clients in, anomalies out. The checker is pure, and its time is linear in the
+history except for sorting.
+"""

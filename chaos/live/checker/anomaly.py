@@ -1,7 +1,7 @@
-"""What can be wrong, and how it is told.
+"""The kinds of anomalies, and how findings are reported.
 
-Each kind of anomaly has one definition, here in a sentence, and one function that finds it; of what it finds, all is
-counted and the first few are shown, with the lines of the history that prove them.
+Each kind of anomaly has a one-sentence definition here and one function that finds it. The report counts all anomalies
+of a kind and shows the first few, with the lines of the history that prove them.
 """
 
 from __future__ import annotations
@@ -13,39 +13,38 @@ import numpy as np
 
 from chaos.live.checker.columns import Flags, Numbers
 
+# The largest number of anomalies that a report shows for each kind.
 SHOWN = 20
-"""Of each kind, in a report."""
 
+# Anomalies in the histories of clients.
 KINDS = {
-    "lost": "acknowledged, or read by somebody, and not in its queue at the end",
-    "duplicate": "one message at two offsets",
-    "phantom": "read, and never sent",
-    "aborted read": "read, though its producer was told that it surely is not there",
-    "payload mixed up": "read with other bytes than it was sent with",
-    "inconsistent offset": "two messages, or two payloads, at one offset",
-    "reordered": "in its queue before what its producer had sent to that queue earlier",
-    "internal poll skip": "one poll passed over offsets",
+    "lost": "a message was acknowledged or read, and is not in its queue at the end",
+    "duplicate": "one message has two offsets",
+    "phantom": "a message was read that no producer sent",
+    "aborted read": "a message was read whose producer got the answer that it was not appended",
+    "payload mixed up": "a message was read with other bytes than it was sent with",
+    "inconsistent offset": "one offset has two messages, or two payloads",
+    "reordered": "a message is in its queue before an earlier message of the same producer",
+    "internal poll skip": "one poll skipped offsets",
     "internal non-monotonic poll": "one poll went back, or repeated an offset",
-    "external poll skip": "a consumer passed over offsets between two polls, though nobody told it to",
-    "external non-monotonic poll": "a consumer went back between two polls, though nobody told it to",
-    "non-monotonic send": "a producer's later message for a queue of its choice got a lower offset than an earlier one",
-    "real-time order": "sent after a higher offset of its queue was known to somebody",
-    "divergence": "at the end, two nodes do not hold the same queue",
-    "offset regression": "the progress of a consumer group fell",
+    "external poll skip": "a consumer skipped offsets between two polls without a seek",
+    "external non-monotonic poll": "a consumer went back between two polls without a seek",
+    "non-monotonic send": "a producer chose the queue, and a later message got a lower offset than an earlier message",
+    "real-time order": "a message got a lower offset than one that a client knew before the send began",
+    "divergence": "at the end, two nodes do not have the same queue",
+    "offset regression": "the offset of a consumer group decreased",
 }
 
-"""In what clients were told."""
-
+# Anomalies in the reports of the nodes.
 CLUSTER_KINDS = {
-    "two leaders": "two nodes said that they led one shard in one term",
-    "no recovery": "all was healed, and the nodes did not come to the same log",
+    "two leaders": "two nodes reported that they led the same shard in the same term",
+    "no recovery": "the nodes did not reach the same log after all faults were healed",
 }
-"""In what nodes said of themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """One of them: a sentence on what was seen where, and the numbers of the operations that show it."""
+    """One anomaly: a sentence that says what was seen where, and the numbers of the operations that prove it."""
 
     kind: str
     sentence: str
@@ -54,7 +53,7 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """All of a kind: how many, and the first of them."""
+    """All anomalies of one kind: their number, and the first of them."""
 
     kind: str
     count: int
@@ -62,7 +61,9 @@ class Finding:
 
 
 def finding(kind: str, rows: Numbers, tell: Callable[[int], tuple[str, Iterable[int]]]) -> Finding:
-    """`rows` are those that are wrong; `tell(row)` says what is, and which operations show it."""
+    """Make a finding. `rows` are the wrong rows; `tell(row)` returns the sentence for a row and the operations that
+    prove it.
+    """
     assert kind in KINDS
     shown = []
     for row in rows[:SHOWN].tolist():
@@ -72,12 +73,12 @@ def finding(kind: str, rows: Numbers, tell: Callable[[int], tuple[str, Iterable[
 
 
 def where(flags: Flags) -> Numbers:
-    """The rows whose flag is set."""
+    """Return the rows whose flag is set."""
     return np.flatnonzero(flags).astype(np.int64)
 
 
 def same_as_before(*columns: Numbers) -> Flags:
-    """For each row but the first, whether it has the same values in all columns as the row before."""
+    """Return, for each row except the first, whether all columns have the same values as in the row before."""
     same = np.ones(max(len(columns[0]) - 1, 0), np.bool_)
     for column in columns:
         same &= column[1:] == column[:-1]
@@ -85,5 +86,5 @@ def same_as_before(*columns: Numbers) -> Flags:
 
 
 def is_in(values: Numbers, among: Numbers) -> Flags:
-    """For each value, whether it is among the others."""
+    """Return, for each value, whether `among` contains it."""
     return np.isin(values, among)

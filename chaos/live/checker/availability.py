@@ -1,7 +1,7 @@
-"""How long nobody could write: gaps between acknowledgements, around each fault.
+"""How long no write was acknowledged around each fault.
 
-What a user feels of a failover is the longest time in which no write was acknowledged; so that is measured, and not
-how fast somebody was elected. Pure.
+A user notices a failover as the longest time in which no write is acknowledged. This module measures that time, not the
+time of an election. It is pure.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaos.live.checker.columns import OK, Columns, Numbers
+from chaos.live.checker.columns import OK, HistoryColumns, Numbers
 
+# A gap that begins within this time after the end of a fault still belongs to the fault.
 AFTERMATH_NS = 5_000_000_000
-"""What comes so soon after a fault was healed belongs to it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """From one acknowledgement to the next, in ns of the histories' clock."""
+class WriteGap:
+    """The time from one acknowledgement to the next, in ns of the histories' clock."""
 
     start: int
     end: int
@@ -28,14 +28,16 @@ class Gap:
         return (self.end - self.start) / 1e9
 
 
-def acknowledged_at(columns: Columns) -> Numbers:
-    """The instants of all acknowledgements, rising."""
+def acknowledged_at(columns: HistoryColumns) -> Numbers:
+    """Return the times of all acknowledgements in increasing order."""
     sends = columns.sends
     return np.unique(sends.end[sends.outcome == OK])
 
 
-def longest_gap(times: Numbers, start: int, end: int) -> Gap:
-    """Of those that touch [start, end]. Where nothing is acknowledged any more, it lasts to the end."""
+def longest_gap(times: Numbers, start: int, end: int) -> WriteGap:
+    """Return the longest gap that touches [start, end]. If nothing is acknowledged after `start`, the gap lasts to
+    `end`.
+    """
     first = int(np.searchsorted(times, start, side="right")) - 1
     last = int(np.searchsorted(times, end, side="left"))
     begin = start if first < 0 else int(times[first])
@@ -43,4 +45,4 @@ def longest_gap(times: Numbers, start: int, end: int) -> Gap:
     inside.append(int(times[last]) if last < len(times) else end)
     lengths = np.diff(inside)
     at = int(lengths.argmax())
-    return Gap(int(inside[at]), int(inside[at + 1]))
+    return WriteGap(int(inside[at]), int(inside[at + 1]))

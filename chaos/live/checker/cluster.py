@@ -1,7 +1,7 @@
-"""What nodes said of themselves, against what must hold of a cluster whatever its clients see.
+"""Checks what the nodes reported of themselves.
 
-A promise may be broken long before a client is harmed; and a cluster that never comes to itself again harms nobody's
-messages, and is of no use. Pure.
+A cluster may break a guarantee before any client sees a wrong answer, and a cluster that never recovers loses no
+message but is useless. Both are anomalies. This module is pure.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from chaos.live.checker.anomaly import SHOWN, Anomaly, Finding
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """A node said that it led that shard in that term."""
+class LeaderClaim:
+    """A node reported that it led the shard in the term."""
 
     shard: int
     term: int
     node: int
 
 
-def two_leaders(claims: Iterable[Claim]) -> Finding:
-    """Election Safety (section 5.2 of the Raft paper): a term has one leader at most, ever."""
+def two_leaders(claims: Iterable[LeaderClaim]) -> Finding:
+    """Check Election Safety (section 5.2 of the Raft paper): a term has at most one leader."""
     leaders: dict[tuple[int, int], set[int]] = defaultdict(set)
     for claim in claims:
         leaders[claim.shard, claim.term].add(claim.node)
@@ -36,7 +36,7 @@ def two_leaders(claims: Iterable[Claim]) -> Finding:
 
 
 def no_recovery(why: str) -> Finding:
-    """`why` is empty where the cluster recovered."""
+    """Make the finding from the reason; `why` is empty if the cluster recovered."""
     return _finding("no recovery", [why] if why else [])
 
 

@@ -1,8 +1,8 @@
-"""A history as columns: one row for each message that was sent, one for each that was read.
+"""A history as columns: one row for each message that was sent, and one row for each message that was read.
 
-Ten million operations are judged by numpy, not by Python; so names become numbers once, here, and each check is a few
-sorts and comparisons of columns. A message is known by its *identity*, a number that stands for queue, producer,
-epoch and sequence: the same number wherever the same message is met.
+numpy can judge ten million operations; a Python loop cannot. So this module replaces names by numbers, and each check
+is a few sorts and comparisons of columns. The *identity* of a message is a number that stands for its queue, producer,
+epoch and sequence. The same message has the same identity everywhere.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ Flags = NDArray[np.bool_]
 
 OK, FAIL, UNKNOWN = 0, 1, 2
 _OUTCOMES = {OperationOutcome.OK: OK, OperationOutcome.FAIL: FAIL, OperationOutcome.UNKNOWN: UNKNOWN}
+# The value of a cell without a value.
 NONE = -1
-"""In a column: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sends:
-    """Messages that were sent, in the order they were told of. All columns have the same length."""
+class SendColumns:
+    """Messages that were sent, in the order of the history. All columns have the same length."""
 
+    # The number of the line in the history, counted from 0 over all files.
     operation: Numbers
-    """The line that tells of it, counted from 0 over all that was read."""
     process: Numbers
+    # A number for topic and queue; `HistoryColumns.queues` has the names.
     queue: Numbers
-    """A number for topic and queue: `Columns.queues` names it."""
+    # NONE if the message never left its process.
     identity: Numbers
-    """NONE where it never left its process."""
     producer: Numbers
     epoch: Numbers
     sequence: Numbers
+    # NONE unless the outcome is OK.
     offset: Numbers
-    """NONE unless it is ok."""
+    # Whether the producer chose the queue, so that the order in the queue is promised.
     bound: Flags
-    """It belonged in that queue, where its place is promised."""
     outcome: Numbers
     crc: Numbers
     start: Numbers
@@ -63,8 +63,8 @@ class Sends:
 
 
 @dataclass(frozen=True, slots=True)
-class Reads:
-    """Messages that were read, in the order they were told of."""
+class ReadColumns:
+    """Messages that were read, in the order of the history."""
 
     operation: Numbers
     process: Numbers
@@ -75,38 +75,40 @@ class Reads:
     sequence: Numbers
     offset: Numbers
     crc: Numbers
+    # The node that the consumer reads from; 0 if the consumer follows the leader.
     node: Numbers
-    """Whom the consumer is bound to; 0: nobody."""
     final: Flags
     start: Numbers
     end: Numbers
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class HistoryColumns:
     """A whole history."""
 
-    sends: Sends
-    reads: Reads
+    sends: SendColumns
+    reads: ReadColumns
+    # Topic and queue, by the number of the queue.
     queues: Sequence[tuple[str, int]]
-    """By number: topic and queue."""
     producers: Sequence[str]
+    # Producers whose start is in the history.
     known: frozenset[int]
-    """Producers that the history says began."""
+    # Producers that recorded the outcome of every message. A killed producer did not.
     orderly: frozenset[int]
-    """Producers that told the outcome of all that they were given: those that were killed did not."""
+    # Queue and node of each reading at the end, also of a reading that found nothing.
     read_to_end: frozenset[tuple[int, int]]
-    """Queue and node of each last reading, also of one that found nothing."""
+    # Processes of the reading at the end, and the node that each process read.
     readers: Mapping[int, int]
-    """Processes of the last reading, and the node that each read."""
+    # With the number of the line in the history.
     assigns: Sequence[tuple[int, Assign]]
-    """With the number of the line."""
     progress: Sequence[tuple[int, ProgressReport]]
     admin: Sequence[AdminRequest]
     operations: int
 
     def beginnings(self) -> dict[tuple[int, int], int]:
-        """By queue and node: where the last reading of it began, since what lies before was kept no longer."""
+        """Return, by queue and node, the offset where the reading at the end began. Retention has removed the messages
+        before it.
+        """
         numbers = {queue: number for number, queue in enumerate(self.queues)}
         return {
             (numbers[assign.topic, assign.queue], self.readers[assign.process]): assign.offset
@@ -115,17 +117,17 @@ class Columns:
         }
 
     def place(self, queue: int, offset: int) -> str:
-        """`topic:queue:offset`."""
+        """Return `topic:queue:offset`."""
         topic, number = self.queues[queue]
         return f"{topic}:{number}:{offset}"
 
     def name(self, producer: int, epoch: int, sequence: int) -> str:
-        """Of a message, as reports call it."""
+        """Return the name of a message, as reports print it."""
         return f"{self.producers[producer]}/{epoch}/{sequence}"
 
 
 class _Numbering:
-    """Numbers for things, in the order they are first met."""
+    """Gives numbers to things, in the order in which they first appear."""
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
@@ -138,7 +140,9 @@ class _Numbering:
 
 
 class _Growing:
-    """Columns that still grow: `shared` by all messages of an operation, or their `own`."""
+    """Columns that still grow. All messages of an operation have the same values in the `shared` columns, and each
+    message has its own values in the `own` columns.
+    """
 
     def __init__(self, shared: int, own: int) -> None:
         self._counts = array("q")
@@ -153,7 +157,7 @@ class _Growing:
             column.extend(values)
 
     def columns(self) -> list[Numbers]:
-        """The shared ones, then the own ones, each with a row for every message."""
+        """Return the shared columns and then the own columns, each with one row for every message."""
         counts = _numbers(self._counts)
         return [*(np.repeat(_numbers(one), counts) for one in self._shared), *map(_numbers, self._own)]
 
@@ -162,8 +166,8 @@ def _numbers(column: array[int]) -> Numbers:
     return np.frombuffer(column, np.int64) if column else np.empty(0, np.int64)
 
 
-def columns_of(history: Iterable[Operation]) -> Columns:
-    """Reads it all into memory: some 100 bytes for each message that was sent, and for each time that one was read."""
+def columns_of(history: Iterable[Operation]) -> HistoryColumns:
+    """Read the whole history into memory: about 100 bytes for each message sent and for each message read."""
     return _Reader().read(history)
 
 
@@ -180,12 +184,12 @@ class _Reader:
         self._progress: list[tuple[int, ProgressReport]] = []
         self._admin: list[AdminRequest] = []
 
-    def read(self, history: Iterable[Operation]) -> Columns:
+    def read(self, history: Iterable[Operation]) -> HistoryColumns:
         number = -1
         for number, operation in enumerate(history):
             self._take(number, operation)
         sends, reads = self._columns()
-        return Columns(
+        return HistoryColumns(
             sends=sends,
             reads=reads,
             queues=self._queues.things(),
@@ -243,7 +247,7 @@ class _Reader:
         producers = map(self._producers.of, poll.producers)
         self._reads.add(len(poll.offsets), shared, poll.offsets, producers, poll.epochs, poll.sequences, poll.crcs)
 
-    def _columns(self) -> tuple[Sends, Reads]:
+    def _columns(self) -> tuple[SendColumns, ReadColumns]:
         operation, process, queue, producer, epoch, outcome, bound, start, end, *own = self._sends.columns()
         sequence, offset, crc = own
         read, reader, of, node, final, begun, over, at, by, era, number, sum_ = self._reads.columns()
@@ -251,17 +255,20 @@ class _Reader:
         numbers = _most(sequence, number) + 1
         kinds = len(self._queues.things()) * len(self._producers.things()) * eras
         if kinds * numbers >= 1 << 63:
-            raise HistoryError(f"{kinds} producers, queues and epochs of {numbers} messages: too many to be numbered")
+            raise HistoryError(
+                f"the history has {kinds} combinations of producer, queue and epoch of up to {numbers} messages; "
+                "64 bits cannot number them all: judge a shorter run"
+            )
 
         def identity(queue: Numbers, producer: Numbers, epoch: Numbers, sequence: Numbers) -> Numbers:
             return ((queue * len(self._producers.things()) + producer) * eras + epoch) * numbers + sequence
 
         sent = np.where(sequence == NONE, NONE, identity(queue, producer, epoch, sequence))
-        sends = Sends(
+        sends = SendColumns(
             operation, process, queue, sent, producer, epoch, sequence, offset, bound == 1, outcome, crc, start, end
         )
         met = identity(of, by, era, number)
-        return sends, Reads(read, reader, of, met, by, era, number, at, sum_, node, final == 1, begun, over)
+        return sends, ReadColumns(read, reader, of, met, by, era, number, at, sum_, node, final == 1, begun, over)
 
 
 def _run(first: int | None, count: int) -> Iterable[int]:

@@ -1,7 +1,8 @@
-"""What is there: messages that were sent against messages that were read.
+"""Compares the messages that were sent with the messages that were read.
 
-What a producer was told decides what may be read. `ok`: it must be there at the end; `fail`: it must never be seen;
-`unknown`: either, but once seen it must stay. Who was killed may have sent what it did not live to tell.
+The outcome of a send decides what may be read. `ok`: the message must be there at the end. `fail`: no consumer may ever
+see it. `unknown`: the message may or may not be there, but once it was read it must stay. A producer that was killed
+may have sent messages that its history does not contain.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 import numpy as np
 
 from chaos.live.checker.anomaly import Finding, finding, is_in, where
-from chaos.live.checker.columns import FAIL, NONE, Columns, Flags, Numbers
+from chaos.live.checker.columns import FAIL, NONE, Flags, HistoryColumns, Numbers
 from chaos.live.checker.places import Sightings
 
 _CRCS = 1 << 32
 
 
-def lost(columns: Columns, seen: Sightings) -> Finding:
-    """Of queues that were read to their end. What lies before the place where that reading began was let go by
-    retention, and is not lost."""
+def lost(columns: HistoryColumns, seen: Sightings) -> Finding:
+    """Find lost messages in the queues that were read to their end. Messages before the offset where that reading began
+    were removed by retention and are not lost.
+    """
     reads = columns.reads
     last = is_in(seen.identity, np.unique(reads.identity[reads.final]))
     kept = seen.offset >= _beginnings(columns)[seen.queue]
@@ -34,15 +36,17 @@ def lost(columns: Columns, seen: Sightings) -> Finding:
     return finding("lost", rows, tell)
 
 
-def _beginnings(columns: Columns) -> Numbers:
-    """Of each queue: what lies before is kept by no node any more, or not by all."""
+def _beginnings(columns: HistoryColumns) -> Numbers:
+    """Return, for each queue, the largest offset at which the final reading began on any node. Some node may have
+    removed what lies before it.
+    """
     beginnings = np.zeros(len(columns.queues), np.int64)
     for (queue, _), offset in columns.beginnings().items():
         beginnings[queue] = max(beginnings[queue], offset)
     return beginnings
 
 
-def phantoms(columns: Columns) -> Finding:
+def phantoms(columns: HistoryColumns) -> Finding:
     reads = columns.reads
     silent = np.array(sorted(columns.known - columns.orderly), np.int64)
     unsent = ~is_in(reads.identity, np.unique(columns.sends.identity)) & ~is_in(reads.producer, silent)
@@ -55,14 +59,16 @@ def phantoms(columns: Columns) -> Finding:
     return finding("phantom", where(unsent), tell)
 
 
-def _sent_elsewhere(columns: Columns, row: int) -> list[str]:
+def _sent_elsewhere(columns: HistoryColumns, row: int) -> list[str]:
     sends, reads = columns.sends, columns.reads
     same = (sends.crc == reads.crc[row]) & (sends.producer == reads.producer[row])
     return [f"queue {columns.queues[number]}" for number in np.unique(sends.queue[same]).tolist()]
 
 
-def aborted_reads(columns: Columns) -> Finding:
-    """A number that was refused may be given again, to another message: so payloads are compared too."""
+def aborted_reads(columns: HistoryColumns) -> Finding:
+    """Find messages that were read although their send failed. A producer may give the sequence number of a refused
+    message to another message, so payloads are compared too.
+    """
     sends, reads = columns.sends, columns.reads
     refused = sends.outcome == FAIL
     wrong = _was_sent(columns, refused) & ~_was_sent(columns, ~refused)
@@ -77,7 +83,7 @@ def aborted_reads(columns: Columns) -> Finding:
     return finding("aborted read", where(wrong), tell)
 
 
-def mixed_payloads(columns: Columns) -> Finding:
+def mixed_payloads(columns: HistoryColumns) -> Finding:
     sends, reads = columns.sends, columns.reads
     wrong = is_in(reads.identity, np.unique(sends.identity)) & ~_was_sent(columns, sends.identity != NONE)
 
@@ -91,15 +97,17 @@ def mixed_payloads(columns: Columns) -> Finding:
     return finding("payload mixed up", where(wrong), tell)
 
 
-def _was_sent(columns: Columns, rows: Flags) -> Flags:
-    """For each message that was read, whether one of these sends had its name and its payload."""
+def _was_sent(columns: HistoryColumns, rows: Flags) -> Flags:
+    """Return, for each message that was read, whether one of the sends in `rows` had the same identity and the same
+    payload.
+    """
     sends, reads = columns.sends, columns.reads
     identities = np.unique(np.concatenate((sends.identity, reads.identity)))
     sent, met = (np.searchsorted(identities, rows.identity) * _CRCS + rows.crc for rows in (sends, reads))
     return is_in(met, np.unique(sent[rows]))
 
 
-def _read(columns: Columns, row: int) -> str:
+def _read(columns: HistoryColumns, row: int) -> str:
     reads = columns.reads
     name = columns.name(int(reads.producer[row]), int(reads.epoch[row]), int(reads.sequence[row]))
     return f"{name}, read at {columns.place(int(reads.queue[row]), int(reads.offset[row]))},"

@@ -1,7 +1,8 @@
-"""Sends in time: what was known before a send began lies before what it sent.
+"""Checks the order of sends in real time: a message has a higher offset than every offset that was known before its
+send began.
 
-This is what "linearizable" means for a log, and it is linear to check: whoever begins to send when offset M of the
-queue is known to anybody gets more than M. Where a message of unknown outcome lies, reads tell.
+For a log this is linearizability, and it can be checked in linear time. If any client knows offset M of a queue when a
+send begins, the send must get an offset larger than M. For a send with unknown outcome, later reads show its offset.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.live.checker.anomaly import Finding, finding, same_as_before, where
-from chaos.live.checker.columns import NONE, OK, UNKNOWN, Columns, Numbers
+from chaos.live.checker.columns import NONE, OK, UNKNOWN, HistoryColumns, Numbers
 
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """Sends whose place is known: row of the send, and offset."""
+    """Sends whose offset is known: the row of the send, and the offset."""
 
     row: Numbers
     offset: Numbers
 
 
-def _placed(columns: Columns) -> _Placed:
+def _placed(columns: HistoryColumns) -> _Placed:
     sends, reads = columns.sends, columns.reads
     identities, first = np.unique(reads.identity, return_index=True)
     found = np.searchsorted(identities, sends.identity)
@@ -36,13 +37,15 @@ def _placed(columns: Columns) -> _Placed:
     return _Placed(rows, offset[rows])
 
 
-def send_findings(columns: Columns) -> list[Finding]:
+def send_findings(columns: HistoryColumns) -> list[Finding]:
     placed = _placed(columns)
     return [_non_monotonic(columns, placed), _late(columns, placed)]
 
 
-def _non_monotonic(columns: Columns, placed: _Placed) -> Finding:
-    """Of one producer and queue, in the order it was given them. Messages that go round have no promised order."""
+def _non_monotonic(columns: HistoryColumns, placed: _Placed) -> Finding:
+    """Check the sends of each producer to each queue, in the order in which the producer was given them. Messages
+    without a chosen queue have no promised order.
+    """
     sends = columns.sends
     bound = sends.bound[placed.row]
     of, offset = placed.row[bound], placed.offset[bound]
@@ -62,7 +65,7 @@ def _non_monotonic(columns: Columns, placed: _Placed) -> Finding:
     return finding("non-monotonic send", where(wrong), tell)
 
 
-def _late(columns: Columns, placed: _Placed) -> Finding:
+def _late(columns: HistoryColumns, placed: _Placed) -> Finding:
     sends, reads = columns.sends, columns.reads
     known, rows = np.full(len(sends.queue), NONE, np.int64), placed.row
     offsets = np.full(len(sends.queue), NONE, np.int64)
@@ -85,8 +88,8 @@ def _late(columns: Columns, placed: _Placed) -> Finding:
     return finding("real-time order", wrong, tell)
 
 
-def _knowledge(columns: Columns) -> Iterator[tuple[int, Numbers, Numbers]]:
-    """For each queue: instants, rising, and the highest offset that somebody had been told of by then."""
+def _knowledge(columns: HistoryColumns) -> Iterator[tuple[int, Numbers, Numbers]]:
+    """For each queue, yield increasing times, and the highest offset that any client knew at each time."""
     sends, reads = columns.sends, columns.reads
     acknowledged = sends.outcome == OK
     queues = np.concatenate((sends.queue[acknowledged], reads.queue))

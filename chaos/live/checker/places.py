@@ -1,7 +1,7 @@
-"""What lies where: every sighting of a message at an offset, by whoever was told of it.
+"""Checks where each message lies, from all sightings of messages at offsets.
 
-An acknowledgement and a read are both sightings, and all sightings together must describe one log: one message at an
-offset, one offset for a message, and each producer's messages in its order.
+An acknowledgement and a read are both sightings. All sightings together must describe one log: one message at each
+offset, one offset for each message, and the messages of each producer in order.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.live.checker.anomaly import Finding, finding, same_as_before, where
-from chaos.live.checker.columns import OK, Columns, Numbers
+from chaos.live.checker.columns import OK, HistoryColumns, Numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Sightings:
-    """A row for each time that somebody was told where a message lies."""
+    """One row for each time that a client learned the offset of a message."""
 
     operation: Numbers
     queue: Numbers
@@ -31,8 +31,8 @@ class Sightings:
         return Sightings(*(getattr(self, name)[rows] for name in self.__slots__))
 
 
-def sightings(columns: Columns) -> Sightings:
-    """Those of all reads, and of all acknowledgements."""
+def sightings(columns: HistoryColumns) -> Sightings:
+    """Return the sightings of all acknowledgements and all reads."""
     sends, reads = columns.sends, columns.reads
     acknowledged = where(sends.outcome == OK)
     return Sightings(
@@ -40,7 +40,7 @@ def sightings(columns: Columns) -> Sightings:
     )
 
 
-def inconsistent_offsets(columns: Columns, seen: Sightings) -> Finding:
+def inconsistent_offsets(columns: HistoryColumns, seen: Sightings) -> Finding:
     rows = seen.take(np.lexsort((seen.crc, seen.identity, seen.offset, seen.queue)))
     at_one = same_as_before(rows.queue, rows.offset)
     differs = at_one & ~same_as_before(rows.identity, rows.crc)
@@ -54,7 +54,7 @@ def inconsistent_offsets(columns: Columns, seen: Sightings) -> Finding:
     return finding("inconsistent offset", where(differs), tell)
 
 
-def duplicates(columns: Columns, seen: Sightings) -> Finding:
+def duplicates(columns: HistoryColumns, seen: Sightings) -> Finding:
     rows = seen.take(np.lexsort((seen.offset, seen.identity)))
     differs = same_as_before(rows.identity) & ~same_as_before(rows.offset)
 
@@ -67,7 +67,7 @@ def duplicates(columns: Columns, seen: Sightings) -> Finding:
     return finding("duplicate", where(differs), tell)
 
 
-def reordered(columns: Columns, seen: Sightings) -> Finding:
+def reordered(columns: HistoryColumns, seen: Sightings) -> Finding:
     rows = seen.take(np.lexsort((seen.sequence, seen.epoch, seen.offset, seen.producer, seen.queue)))
     falls = (rows.epoch[1:] < rows.epoch[:-1]) | (
         (rows.epoch[1:] == rows.epoch[:-1]) & (rows.sequence[1:] < rows.sequence[:-1])

@@ -1,7 +1,7 @@
-"""What consumers were handed, in the order that they were handed it.
+"""Checks the order in which consumers received messages.
 
-Offsets are dense, so within what a consumer reads of a queue each offset follows the one before, until it is told to
-go elsewhere: an `assign` in the history.
+Offsets are dense. Within one queue, each offset that a consumer reads must follow the offset before, until the consumer
+seeks; a seek is an `assign` in the history.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from chaos.live.checker.anomaly import Finding, finding, same_as_before, where
-from chaos.live.checker.columns import Columns, Numbers
+from chaos.live.checker.columns import HistoryColumns, Numbers
 
 
-def poll_findings(columns: Columns) -> list[Finding]:
+def poll_findings(columns: HistoryColumns) -> list[Finding]:
     reads = columns.reads
     order = np.lexsort((reads.operation, reads.queue, reads.process))  # stable: within a poll as it was handed out
     operation, offset = reads.operation[order], reads.offset[order]
@@ -36,8 +36,8 @@ def poll_findings(columns: Columns) -> list[Finding]:
     ]
 
 
-def _assigns_before(columns: Columns) -> Numbers:
-    """For each message that was read: how often its consumer had been told by then where to go on in that queue."""
+def _assigns_before(columns: HistoryColumns) -> Numbers:
+    """Return, for each message that was read, how many times its consumer had sought in that queue before."""
     reads, numbers = columns.reads, {queue: number for number, queue in enumerate(columns.queues)}
     times: dict[tuple[int, int], list[int]] = {}
     for operation, assign in columns.assigns:

@@ -1,18 +1,18 @@
-"""Consumer groups: how far the cluster said that each has come never falls."""
+"""Checks that the offset of a consumer group never decreases."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
 from chaos.live.checker.anomaly import SHOWN, Anomaly, Finding
-from chaos.live.checker.columns import Columns
+from chaos.live.checker.columns import HistoryColumns
 from ledger.history import ProgressReport
 
 KIND = "offset regression"
 
 
-def regressions(columns: Columns) -> Finding:
-    """An answer is compared with the highest one that was complete before the question was asked."""
+def regressions(columns: HistoryColumns) -> Finding:
+    """Compare each answer with the highest answer that was complete before its question was asked."""
     told = defaultdict(list)
     for operation, progress in columns.progress:
         told[progress.group, progress.topic, progress.queue].append((operation, progress))

@@ -1,7 +1,7 @@
-"""The nodes against one another: what each of them gave when it was read to its end.
+"""Compares the nodes with each other: what each node returned when it was read to its end.
 
-A table with a column for each place of a queue, and a row for each node: whatever is not the same in all rows is a
-difference.
+The comparison is a table with a column for each offset of a queue and a row for each node. A column whose rows differ
+is a divergence.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaos.live.checker.anomaly import Finding, finding, where
-from chaos.live.checker.columns import NONE, Columns, Numbers
+from chaos.live.checker.columns import NONE, HistoryColumns, Numbers
 
 
-def divergence(columns: Columns) -> Finding:
-    """Of the last reading only: every node must give every message of every queue, with the same payload, at the same
-    offset. What one node has let go by retention, at the beginning of a queue, another may still have."""
+def divergence(columns: HistoryColumns) -> Finding:
+    """Compare the final readings. Every node must return every message of every queue, with the same payload, at the
+    same offset. At the beginning of a queue, one node may still have messages that retention has removed from another
+    node.
+    """
     reads = columns.reads
     rows = where(reads.final & (reads.node > 0))
     nodes = np.array(sorted({node for _, node in columns.read_to_end if node > 0}), np.int64)
@@ -36,20 +38,20 @@ def divergence(columns: Columns) -> Finding:
             lack = nodes[missing[:, place]].tolist()
             sentence = f"{name} is on {_list(sorted(set(reads.node[here].tolist())))} and not on {_list(lack)}"
         else:
-            sentence = f"{name} is another message, or has another payload, on different nodes"
+            sentence = f"the nodes have different messages, or different payloads, at {name}"
         return sentence, tuple(reads.operation[here].tolist())
 
     return finding("divergence", where(wrong), tell)
 
 
 def _contents(identity: Numbers, crc: Numbers) -> Numbers:
-    """A number for each message and payload: equal where both are."""
+    """Return a number for each pair of message and payload; equal pairs have equal numbers."""
     _, one = np.unique(identity, return_inverse=True)
     return one * (1 << 32) + crc
 
 
-def _beginnings(columns: Columns, nodes: Numbers) -> NDArray[np.int64]:
-    """For each node and queue: where the reading of it began."""
+def _beginnings(columns: HistoryColumns, nodes: Numbers) -> NDArray[np.int64]:
+    """Return, for each node and queue, the offset where its final reading began."""
     begins = np.zeros((len(nodes), len(columns.queues)), np.int64)
     rows = {node: row for row, node in enumerate(nodes.tolist())}
     for (queue, node), offset in columns.beginnings().items():

@@ -1,7 +1,7 @@
-"""The judgement on a whole history: valid, not valid, or not to be judged.
+"""The verdict on a whole history: valid, not valid, or void.
 
-A run that proved nothing does not pass. Where nothing was acknowledged, or nobody read to the end, there is no
-verdict, however clean the rest looks.
+A run that proved nothing does not pass. If too little was acknowledged, or a queue was not read to its end, the verdict
+is void, even if no anomaly was found.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from chaos.live.checker.anomaly import Finding
-from chaos.live.checker.columns import FAIL, OK, UNKNOWN, Columns
+from chaos.live.checker.columns import FAIL, OK, UNKNOWN, HistoryColumns
 from chaos.live.checker.contents import aborted_reads, lost, mixed_payloads, phantoms
 from chaos.live.checker.order import send_findings
 from chaos.live.checker.places import duplicates, inconsistent_offsets, reordered, sightings
@@ -22,8 +22,8 @@ from chaos.live.checker.replicas import divergence
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """`valid` is None where the history proves nothing: `void` says why, a sentence each."""
+class HistoryVerdict:
+    """`valid` is None if the history proves nothing; `void` then has the reasons, one sentence each."""
 
     valid: bool | None
     findings: tuple[Finding, ...]
@@ -34,13 +34,13 @@ class Verdict:
     def anomalies(self) -> int:
         return sum(finding.count for finding in self.findings)
 
-    def joined(self, *findings: Finding) -> Verdict:
-        """With what was found elsewhere than in the history."""
+    def joined(self, *findings: Finding) -> HistoryVerdict:
+        """Return this verdict with findings that do not come from the history."""
         wrong = any(finding.count for finding in findings)
         return replace(self, findings=(*self.findings, *findings), valid=False if wrong else self.valid)
 
     def as_json(self) -> dict[str, Any]:
-        """For programs: kinds with their counts and first examples."""
+        """Return the verdict as plain values: each kind with its count and its first examples."""
         return {
             "valid": self.valid,
             "void": list(self.void),
@@ -57,8 +57,8 @@ class Verdict:
         }
 
 
-def judge(columns: Columns, *, least_acknowledged: int = 1) -> Verdict:
-    """All checks. With less than `least_acknowledged` messages acknowledged, the run is void."""
+def judge(columns: HistoryColumns, *, least_acknowledged: int = 1) -> HistoryVerdict:
+    """Run all checks. The run is void if fewer than `least_acknowledged` messages were acknowledged."""
     seen = sightings(columns)
     findings = (
         lost(columns, seen),
@@ -76,10 +76,10 @@ def judge(columns: Columns, *, least_acknowledged: int = 1) -> Verdict:
     figures = _figures(columns)
     void = tuple(_void(columns, figures, least_acknowledged))
     wrong = any(finding.count for finding in findings)
-    return Verdict(False if wrong else None if void else True, findings, void, figures)
+    return HistoryVerdict(False if wrong else None if void else True, findings, void, figures)
 
 
-def _figures(columns: Columns) -> dict[str, int]:
+def _figures(columns: HistoryColumns) -> dict[str, int]:
     sends, reads = columns.sends, columns.reads
     return {
         "operations": columns.operations,
@@ -94,18 +94,18 @@ def _figures(columns: Columns) -> dict[str, int]:
     }
 
 
-def _void(columns: Columns, figures: dict[str, int], least_acknowledged: int) -> list[str]:
+def _void(columns: HistoryColumns, figures: dict[str, int], least_acknowledged: int) -> list[str]:
     void = []
     if figures["acknowledged"] < least_acknowledged:
-        void.append(f"{figures['acknowledged']} messages were acknowledged, of {least_acknowledged} that there must be")
+        void.append(f"{figures['acknowledged']} messages were acknowledged; at least {least_acknowledged} are needed")
     unread = sorted(set(_queues_sent(columns)) - {queue for queue, _ in columns.read_to_end})
     if unread:
         names = ", ".join(f"{topic}:{queue}" for topic, queue in (columns.queues[number] for number in unread[:10]))
-        void.append(f"nobody read to the end: {names}")
+        void.append(f"these queues were not read to their end: {names}")
     return void
 
 
-def _queues_sent(columns: Columns) -> list[int]:
+def _queues_sent(columns: HistoryColumns) -> list[int]:
     sends = columns.sends
     queues: list[int] = np.unique(sends.queue[sends.outcome == OK]).tolist()
     return queues

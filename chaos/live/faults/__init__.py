@@ -1,1 +1,1 @@
-"""What is done to a cluster under load: the catalogue of faults, and the plan that a seed makes of them."""
+"""The faults that a chaos run can strike, and the plan that a seed gives."""

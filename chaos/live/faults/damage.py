@@ -1,7 +1,7 @@
-"""Damage to the files of a node that is killed first: bits, pieces, old copies, files that are gone.
+"""Faults that damage the files of a node: flipped bits, truncated files, old copies, deleted files.
 
-What a node finds when it starts is not what it wrote, and it must notice: repair it from the others, or refuse; never
-serve it, never count it.
+The node is killed first. When it starts again, its files are not what it wrote. The node must notice the damage, and
+then repair it from the other replicas or refuse to start. It must never serve damaged data or count it for a majority.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
-from chaos.live.faults.fault import Fault, NoEvidenceError, Site
+from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
 
+# The flipped bit lies behind this position, in the bytes that were written and not in the blank rest of the segment.
 _FLIPPED_AFTER = 4096
-"""A bit in the middle of what was written, rather than in the blank behind it."""
 
 _INDEXES = ("queues", "keys", "positions")
 
@@ -22,13 +22,13 @@ Hurt = Callable[[Path, Random], str]
 
 
 class Damaged(Fault):
-    """The targets are killed, `hurt(data directory, random)` does something to their files, and they start again."""
+    """The targets are killed, `hurt(data directory, random)` damages their files, and they start again."""
 
     def __init__(self, hurt: Hurt) -> None:
         self._hurt = hurt
         self._down: list[int] = []
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         evidence = []
         for node in targets:
             self._down.append(node)
@@ -36,17 +36,17 @@ class Damaged(Fault):
             evidence.append(f"node {node}: {self._hurt(site.environment.data(node), site.random)}")
         return "; ".join(evidence)
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         return "; ".join(site.environment.start(node) for node in self._down if not site.is_up(node))
 
 
 class OldCopy(Fault):
-    """A file is copied while the node runs, and the copy put in its place later, while it is down."""
+    """A file is copied while the node runs. Later, while the node is down, the copy replaces the file."""
 
     def __init__(self) -> None:
         self._down: list[int] = []
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         evidence = []
         copies = {node: _kept_copy(site, node) for node in targets}
         site.wait(1.0)
@@ -59,7 +59,7 @@ class OldCopy(Fault):
             evidence.append(f"node {node}: {path.name} as it was a second before")
         return "; ".join(evidence)
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         return "; ".join(site.environment.start(node) for node in self._down if not site.is_up(node))
 
 
@@ -68,7 +68,7 @@ def flip_bit(data: Path, random: Random) -> str:
     content = bytearray(path.read_bytes())
     written = len(bytes(content).rstrip(b"\0"))
     if written <= _FLIPPED_AFTER:
-        raise NoEvidenceError(f"{path.name} has too little in it")
+        raise NoEvidenceError(f"{path.name} has only {written} bytes: too few to damage")
     at, bit = random.randrange(_FLIPPED_AFTER, written), 1 << random.randrange(8)
     with path.open("r+b") as file:
         file.seek(at)
@@ -86,10 +86,10 @@ def cut_file(data: Path, random: Random) -> str:
 
 
 def lose_indexes(data: Path, random: Random) -> str:
-    """All files of one kind of index: they can be built from the log."""
+    """Delete all files of one kind of index. A node can rebuild them from its log."""
     found = [kind for kind in _INDEXES if [*data.glob(f"shard-*/{kind}")]]
     if not found:
-        raise NoEvidenceError("there are no indexes yet")
+        raise NoEvidenceError("the node has no index files yet")
     kind = random.choice(found)
     gone = [*data.glob(f"shard-*/{kind}")]
     for path in gone:
@@ -102,7 +102,7 @@ def _segments(data: Path) -> list[Path]:
     return [path for path in found if path.name.isdigit() and path.read_bytes().rstrip(b"\0")]
 
 
-def _kept_copy(site: Site, node: int) -> tuple[Path, Path]:
+def _kept_copy(site: FaultSite, node: int) -> tuple[Path, Path]:
     path = _segments(site.environment.data(node))[-1]
     copy = site.environment.setup.directory / f"copy-of-node-{node}"
     shutil.copy(path, copy)

@@ -1,42 +1,43 @@
-"""Faults of disks: full, failing, slow."""
+"""Faults of disks: a full disk, a failing disk, a slow disk."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from chaos.live.faults.fault import Fault, NoEvidenceError, Site
+from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
 from chaos.live.hosts.injection import Injection, Injector
 
 SYNCS = ("fsync", "fdatasync")
 
 
 class DiskFull(Fault):
-    """Not one byte is free."""
+    """The disk has no free byte."""
 
     def __init__(self) -> None:
         self._full: list[int] = []
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         self._full = list(targets)
         return "; ".join(f"node {node}: {site.environment.disk(node).fill()}" for node in targets)
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         for node in self._full:
             site.environment.disk(node).empty()
         return "; ".join(_started(site, self._full))
 
 
 class Injected(Fault):
-    """System calls of the targets are tampered with. `restart`: a node that met a failing disk takes no more writes,
-    and an operator starts it again when the disk is well."""
+    """System calls of the targets fail or take long. With `restart`, each node is killed and started again when the
+    disk works again, because a node accepts no writes after a disk error until it is restarted.
+    """
 
     def __init__(self, injection: Injection, *, restart: bool) -> None:
         self._injection = injection
         self._restart = restart
         self._injectors: dict[int, Injector] = {}
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         attached = []
         for node in targets:
             pid = site.environment.pid(node)
@@ -48,20 +49,20 @@ class Injected(Fault):
             attached.append(f"node {node}: pid {pid}")
         return f"{self._injection.what}: {'; '.join(attached)}"
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         calls = {node: injector.detach() for node, injector in self._injectors.items()}
         if self._restart:
             for node in filter(site.is_up, calls):
                 site.environment.kill(node)
         restarted = _started(site, list(calls))
         if not any(calls.values()):
-            raise NoEvidenceError("no system call was tampered with")
+            raise NoEvidenceError("strace changed no system call")
         hit = [f"node {node}: {count} calls" for node, count in calls.items()]
         return "; ".join([*hit, *restarted])
 
 
 def failing_sync() -> Injected:
-    """A sync fails once: afterwards the kernel says that all is well, which it is not."""
+    """One sync fails. Afterwards the kernel reports success although pages may be lost."""
     return Injected(Injection(SYNCS, "error=EIO:when=1"), restart=True)
 
 
@@ -74,11 +75,11 @@ def slow_sync() -> Injected:
     return Injected(Injection(SYNCS, "delay_enter=200000"), restart=False)
 
 
-def _output(site: Site, node: int, pid: int) -> Path:
+def _output(site: FaultSite, node: int, pid: int) -> Path:
     number = len(list(site.environment.setup.directory.glob("strace-*.out")))
     return site.environment.setup.directory / f"strace-{number}-node-{node}-{pid}.out"
 
 
-def _started(site: Site, nodes: Sequence[int]) -> list[str]:
-    """Those that are down run again."""
+def _started(site: FaultSite, nodes: Sequence[int]) -> list[str]:
+    """Start the nodes that are down, and return the evidence."""
     return [f"node {node}: {site.environment.start(node)}" for node in nodes if not site.is_up(node)]

@@ -1,7 +1,7 @@
-"""What a fault is: something that is done to nodes, seen to have happened, and undone.
+"""The interface of a fault: something that is done to nodes, proven by evidence, and undone.
 
-A fault answers with evidence, in words, of what really happened: a pid that died by SIGKILL, packets that were
-dropped, calls that failed. One that has none raises NoEvidenceError, and the run that relied on it is void.
+A fault returns evidence in words: a pid that SIGKILL ended, packets that were dropped, calls that failed. A fault
+without evidence raises NoEvidenceError, and the run is then void.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from enum import Flag, StrEnum, auto
 from random import Random
 from typing import Protocol
 
-from chaos.live.hosts.environment import Environment
+from chaos.live.hosts.environment import NodeEnvironment
 
 
 class NoEvidenceError(Exception):
-    """The fault was to happen, and nothing shows that it did."""
+    """The fault should have happened, and nothing shows that it did."""
 
 
-class Target(StrEnum):
-    """Whom it hits; who that is, is decided when it strikes."""
+class FaultTarget(StrEnum):
+    """Which nodes a fault hits. The nodes are chosen when the fault strikes."""
 
     ONE = "one"
     LEADER = "leader"
@@ -29,9 +29,10 @@ class Target(StrEnum):
     ALL = "all"
 
 
-class Needs(Flag):
-    """What a run must have been made with. Under `async` flush a cluster promises nothing of a power cut that hits a
-    majority: there is no fault in what is lost then."""
+class FaultNeeds(Flag):
+    """What the environment of a run must support. With `async` flush, a cluster may lose data if a majority loses power
+    at once, so such a loss is no anomaly; faults of that kind need `SYNC_FLUSH`.
+    """
 
     NOTHING = 0
     DISKS = auto()
@@ -40,75 +41,80 @@ class Needs(Flag):
     SYNC_FLUSH = auto()
 
 
-class Members(Protocol):
-    """The cluster as its members see it, and what an operator can ask of it."""
+class ClusterControl(Protocol):
+    """The cluster as its members see it, and the requests that an operator can make."""
 
     def leader(self) -> int:
-        """The node that leads (shard 0); 0 while none does."""
+        """Return the node that leads shard 0; 0 if no node leads."""
 
     def transfer(self, node: int) -> bool:
-        """Whether leadership was handed over to that node."""
+        """Transfer leadership to the node and wait. Returns whether the transfer succeeded."""
 
     def begin_transfer(self, node: int) -> bool:
-        """Whether that node was asked to take over; it may not lead yet."""
+        """Request that the node take over leadership. Returns whether the request was accepted; the node may not lead
+        yet.
+        """
 
     def add(self, node: int, address: str) -> None:
-        """Returns when it votes."""
+        """Add the node as a voter. Returns when it votes."""
 
-    def remove(self, node: int) -> None: ...
+    def remove(self, node: int) -> None:
+        """Remove the node from the cluster."""
 
     def wall_clock_ms(self, node: int) -> int | None:
-        """What the node itself takes for the time; None where it does not answer."""
+        """Return the time of the node's own clock, in ms; None if the node does not answer."""
 
     def caught_up(self, within_s: float) -> None:
-        """Returns when all nodes that run have the leader's log; raises ChaosError where that takes longer."""
+        """Wait until all running nodes have applied what was committed. Raises ChaosError if that takes longer than
+        `within_s`.
+        """
 
 
-class Clients(Protocol):
-    """The processes that load the cluster."""
+class LoadClients(Protocol):
+    """The client processes that load the cluster."""
 
     def kill_one(self, random: Random) -> str:
-        """Ends one by SIGKILL, and starts another in its place; evidence."""
+        """Kill one client with SIGKILL and start a new one. Returns evidence."""
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """Where faults happen."""
+class FaultSite:
+    """What a fault can use when it strikes and heals."""
 
-    environment: Environment
-    members: Members
-    clients: Clients
+    environment: NodeEnvironment
+    members: ClusterControl
+    clients: LoadClients
     random: Random
+    # Waits so many seconds. Raises an error if the run must end.
     wait: Callable[[float], None]
-    """For so many seconds; raises when the run is to end."""
 
     def is_up(self, node: int) -> bool:
         return self.environment.pid(node) is not None
 
 
 class Fault(Protocol):
-    """One occurrence."""
+    """One occurrence of a fault."""
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
-        """Evidence. Faults that are over in a moment are undone here too."""
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
+        """Do the fault and return evidence. A fault that is over in a moment is also undone here."""
 
-    def heal(self, site: Site) -> str:
-        """Undone, as far as it was done, also when `strike` failed half-way. Evidence; "" where there is no more."""
+    def heal(self, site: FaultSite) -> str:
+        """Undo the fault as far as it was done, also if `strike` failed half-way. Returns more evidence, or ""."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of fault. `seconds`: how long it lasts, at least and at most."""
+class LiveFaultKind:
+    """A kind of fault. `seconds` is how long an occurrence lasts, at least and at most."""
 
     name: str
     summary: str
-    targets: tuple[Target, ...]
+    targets: tuple[FaultTarget, ...]
     make: Callable[[], Fault]
     seconds: tuple[float, float] = (3.0, 6.0)
-    needs: Needs = Needs.NOTHING
+    needs: FaultNeeds = FaultNeeds.NOTHING
     least_nodes: int = 1
+    # The fault removes or damages data of a node. Until the other nodes have restored the data, no other node may lose
+    # any.
     takes_data: bool = False
-    """What a node had is gone or spoiled until the others have given it back; before that, no other node may lose
-    anything."""
+    # False if the fault breaks an assumption of every cluster, so that a run with it must be NOT VALID (tests/gates).
     survived: bool = True
-    """False: it breaks what a cluster relies on, so that a run with it must be NOT VALID (tests/gates)."""

@@ -1,46 +1,48 @@
-"""Faults of the network between nodes: cuts, and what is lost, late, out of order or slow on the way."""
+"""Faults of the network between nodes: partitions, and packets that are lost, late, reordered or slowed down."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from chaos.live.faults.fault import Fault, NoEvidenceError, Site
-from chaos.live.hosts.link_rules import Link, Loss, partition
-from chaos.live.hosts.link_shaper import Shape
+from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
+from chaos.live.hosts.link_rules import LinkLoss, NodeLink, partition
+from chaos.live.hosts.link_shaper import LinkShape
 
-Sides = Callable[[Site, Sequence[int]], Iterable[Iterable[int]]]
+Sides = Callable[[FaultSite, Sequence[int]], Iterable[Iterable[int]]]
 
 
 class Partition(Fault):
-    """`sides(site, targets)`: who can still reach one another."""
+    """Nodes reach each other only if they are on the same side. `sides(site, targets)` returns the sides."""
 
     def __init__(self, sides: Sides) -> None:
         self._sides = sides
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         sides = [sorted(side) for side in self._sides(site, targets)]
         site.environment.links.set(partition(site.environment.nodes, sides))
         return " | ".join(", ".join(map(str, side)) for side in sides)
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         return _dropped(site)
 
 
-def halves(site: Site, _: Sequence[int]) -> list[list[int]]:
-    """A majority and the others, by chance."""
+def halves(site: FaultSite, _: Sequence[int]) -> list[list[int]]:
+    """Return a random majority and the remaining nodes."""
     nodes = list(site.environment.nodes)
     site.random.shuffle(nodes)
     half = len(nodes) // 2 + 1
     return [nodes[:half], nodes[half:]]
 
 
-def alone(site: Site, targets: Sequence[int]) -> list[list[int]]:
-    """Each target by itself."""
+def alone(site: FaultSite, targets: Sequence[int]) -> list[list[int]]:
+    """Return each target by itself, and the remaining nodes together."""
     return [*([node] for node in targets), [node for node in site.environment.nodes if node not in targets]]
 
 
-def ring(site: Site, _: Sequence[int]) -> list[list[int]]:
-    """Every node sees a majority, no two the same: with three nodes a chain, with five a ring of majorities."""
+def ring(site: FaultSite, _: Sequence[int]) -> list[list[int]]:
+    """Return sides so that every node reaches a majority, and no two nodes the same majority. With three nodes, this is
+    a chain.
+    """
     if len(site.environment.nodes) <= 3:
         return bridge(site, ())
     nodes = list(site.environment.nodes)
@@ -48,9 +50,10 @@ def ring(site: Site, _: Sequence[int]) -> list[list[int]]:
     return [[nodes[at], nodes[(at + 1) % len(nodes)]] for at in range(len(nodes))]
 
 
-def bridge(site: Site, _: Sequence[int]) -> list[list[int]]:
-    """Two halves that only see one another through one node. It is not the leader: followers have nothing to say to one
-    another, so nobody would notice."""
+def bridge(site: FaultSite, _: Sequence[int]) -> list[list[int]]:
+    """Return two halves that reach each other only through one node. That node is not the leader: followers send each
+    other nothing, so the partition would have no effect.
+    """
     nodes = list(site.environment.nodes)
     site.random.shuffle(nodes)
     if nodes[0] == site.members.leader():
@@ -61,66 +64,66 @@ def bridge(site: Site, _: Sequence[int]) -> list[list[int]]:
 
 
 class OneWay(Fault):
-    """What goes to a target arrives, what comes from it does not; or the other way round."""
+    """All packets from the targets are lost, or all packets to them."""
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         out = site.random.random() < 0.5
         others = [node for node in site.environment.nodes if node not in targets]
-        links = [Link(node, other) if out else Link(other, node) for node in targets for other in others]
-        site.environment.links.set(Loss(link, 1.0) for link in links)
+        links = [NodeLink(node, other) if out else NodeLink(other, node) for node in targets for other in others]
+        site.environment.links.set(LinkLoss(link, 1.0) for link in links)
         return f"nothing {'from' if out else 'to'} {', '.join(map(str, targets))}"
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         return _dropped(site)
 
 
 class Lossy(Fault):
-    """Some of the packets between all nodes are lost."""
+    """A share of the packets between all nodes is lost."""
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         share = site.random.choice((0.05, 0.15, 0.3))
-        site.environment.links.set(Loss(link, share) for link in _all_links(site))
+        site.environment.links.set(LinkLoss(link, share) for link in _all_links(site))
         return f"{share:.0%} of all packets"
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         return _dropped(site)
 
 
 class Shaped(Fault):
-    """Links of the targets are delayed, reordered or slow: `shape(site)` says how."""
+    """The links of the targets are delayed, reordered or slow, as `shape(site)` says."""
 
-    def __init__(self, shape: Callable[[Site], Shape]) -> None:
+    def __init__(self, shape: Callable[[FaultSite], LinkShape]) -> None:
         self._shape = shape
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         shape = self._shape(site)
         links = [link for link in _all_links(site) if link.source in targets or link.target in targets]
         site.environment.shaper.set(links, shape)
         return str(shape)
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         return site.environment.shaper.heal()
 
 
-def late(site: Site) -> Shape:
-    return Shape(delay_ms=site.random.choice((20.0, 80.0, 250.0)), jitter_ms=10.0)
+def late(site: FaultSite) -> LinkShape:
+    return LinkShape(delay_ms=site.random.choice((20.0, 80.0, 250.0)), jitter_ms=10.0)
 
 
-def out_of_order(site: Site) -> Shape:
-    return Shape(delay_ms=5.0, reorder=site.random.choice((0.1, 0.3)), duplicate=0.05)
+def out_of_order(site: FaultSite) -> LinkShape:
+    return LinkShape(delay_ms=5.0, reorder=site.random.choice((0.1, 0.3)), duplicate=0.05)
 
 
-def slow(site: Site) -> Shape:
-    return Shape(bytes_per_s=site.random.choice((50_000, 300_000)))
+def slow(site: FaultSite) -> LinkShape:
+    return LinkShape(bytes_per_s=site.random.choice((50_000, 300_000)))
 
 
-def _all_links(site: Site) -> list[Link]:
+def _all_links(site: FaultSite) -> list[NodeLink]:
     nodes = site.environment.nodes
-    return [Link(one, other) for one in nodes for other in nodes if one != other]
+    return [NodeLink(one, other) for one in nodes for other in nodes if one != other]
 
 
-def _dropped(site: Site) -> str:
+def _dropped(site: FaultSite) -> str:
     dropped = site.environment.links.heal()
     if not dropped:
-        raise NoEvidenceError("no packet met the rules")
+        raise NoEvidenceError("the rules dropped no packet")
     return f"{dropped} packets dropped"

@@ -1,41 +1,44 @@
-"""What operators do to a cluster under load: leadership handed about, nodes added, removed, replaced, clocks set."""
+"""Operations on a cluster under load: leadership transfers, nodes added, removed and replaced, and clocks that
+are set.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 
-from chaos.live.faults.fault import Fault, NoEvidenceError, Site
+from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
 
 _TRANSFERS = 8
 _TRANSFER_GAP_S = 0.5
 _STROBES = 4
 _SEEN_WITHIN_S = 5.0
+# The allowed difference between the wanted and the observed clock: a node reports whole seconds, and its answer takes
+# time.
 _CLOCK_STEP_S = 2.0
-"""What a node tells of its time is in whole seconds, and takes time to be asked."""
 
 
 class TransferStorm(Fault):
-    """Leadership is handed to one node after the other."""
+    """Leadership is transferred to one node after another."""
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         done = 0
         for _ in range(_TRANSFERS):
             others = [node for node in site.environment.nodes if site.is_up(node) and node != site.members.leader()]
             done += site.members.transfer(site.random.choice(others))
             site.wait(_TRANSFER_GAP_S)
         if not done:
-            raise NoEvidenceError("leadership was never handed over")
-        return f"{done} of {_TRANSFERS} transfers done"
+            raise NoEvidenceError("no transfer of leadership succeeded")
+        return f"{done} of {_TRANSFERS} transfers succeeded"
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         return ""
 
 
 class AddAndRemove(Fault):
-    """A node is added; when it votes, a target is removed for good."""
+    """A node is added. When it votes, a target is removed for good."""
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         added = site.environment.add()
         site.members.add(added, site.environment.address(added))
         for node in targets:
@@ -43,24 +46,24 @@ class AddAndRemove(Fault):
             site.environment.put_away(node)
         return f"node {added} was added, {', '.join(map(str, targets))} removed"
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         return ""
 
 
 class Wipe(Fault):
-    """A node loses its disk. It comes back empty, is removed, and added again."""
+    """A node loses its disk. It is then removed from the cluster, started with an empty disk, and added again."""
 
     def __init__(self) -> None:
         self._down: list[int] = []
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         for node in targets:
             self._down.append(node)
             site.environment.kill(node)
             site.environment.wipe(node)
         return f"the disk of {', '.join(map(str, targets))} is empty"
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         for node in self._down:
             site.members.remove(node)
             site.environment.start_to_join(node)
@@ -69,31 +72,31 @@ class Wipe(Fault):
 
 
 class ClockJump(Fault):
-    """The wall clock of the targets is minutes or days wrong."""
+    """The wall clock of the targets is wrong by seconds, minutes or days."""
 
     def __init__(self) -> None:
         self._wrong: list[int] = []
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         offset_s = site.random.choice((-1, 1)) * site.random.choice((3.0, 60.0, 3_600.0, 200_000.0))
         self._wrong = list(targets)
         for node in targets:
             site.environment.set_clock(node, offset_s)
         return "; ".join(_seen(site, node, offset_s) for node in targets)
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         for node in self._wrong:
             site.environment.set_clock(node, 0)
         return ""
 
 
 class ClockStrobe(Fault):
-    """The wall clock jumps to and fro."""
+    """The wall clock of the targets jumps forward and back."""
 
     def __init__(self) -> None:
         self._wrong: list[int] = []
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         self._wrong = list(targets)
         evidence = []
         for _ in range(_STROBES):
@@ -103,14 +106,14 @@ class ClockStrobe(Fault):
                 evidence.append(_seen(site, node, offset_s))
         return f"{len(evidence)} jumps; {evidence[-1]}"
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         for node in self._wrong:
             site.environment.set_clock(node, 0)
         return ""
 
 
-def _seen(site: Site, node: int, offset_s: float) -> str:
-    """By how much the node itself takes the time for another, once it has noticed."""
+def _seen(site: FaultSite, node: int, offset_s: float) -> str:
+    """Wait until the node's own clock shows the offset, and return the evidence."""
     until = time.monotonic() + _SEEN_WITHIN_S
     while True:
         now_ms = site.members.wall_clock_ms(node)
@@ -119,6 +122,6 @@ def _seen(site: Site, node: int, offset_s: float) -> str:
             return f"node {node}: {seen_s:+.1f} s"
         if time.monotonic() > until:
             raise NoEvidenceError(
-                f"the clock of node {node} should be {offset_s:+.1f} s wrong, and is {seen_s} s wrong"
+                f"the clock of node {node} should be wrong by {offset_s:+.1f} s, and is wrong by {seen_s} s"
             )
         site.wait(0.2)

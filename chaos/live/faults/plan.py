@@ -1,8 +1,9 @@
-"""The plan of a run: which fault begins when, aims at whom, and lasts how long. Pure: a seed gives the same plan again.
+"""The plan of a run: when each fault begins, which target it has, and how long it lasts. The plan depends only on the
+seed.
 
-Who leads when the time has come is not known now, so a plan names a target (`leader`), and a number that stands for
-chance; the nemesis makes nodes of them. The last fault is over long before the end, so that a run can show that the
-cluster recovers.
+The leader at the time of a fault is not known in advance. So a plan has a target such as `leader`, and a seed for
+random choices; the nemesis chooses the nodes when the fault strikes. The last fault ends some seconds before the end,
+so that a run can show that the cluster recovers.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from random import Random
 
-from chaos.live.faults.fault import Kind, Target
+from chaos.live.faults.fault import FaultTarget, LiveFaultKind
 
 QUIET_AT_FIRST_S = 2.0
 QUIET_AT_LAST_S = 5.0
@@ -21,18 +22,24 @@ _GAP_S = (1.0, 3.0)
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """`at_s`: since the load began. `seed`: of whatever else is drawn when it strikes."""
+    """One planned fault. `at_s` counts from the beginning of the load. `seed` determines the random choices when the
+    fault strikes.
+    """
 
     at_s: float
-    kind: Kind
-    target: Target
+    kind: LiveFaultKind
+    target: FaultTarget
     for_s: float
     seed: int
 
 
-def plan(seed: int, kinds: Sequence[Kind], seconds: float, targets: Sequence[Target] = ()) -> tuple[Planned, ...]:
-    """One fault after the other, each kind as often as the others (give or take one), in an order by chance; `targets`:
-    only at these, where a kind allows one of them. A run that is too short for a single fault has an empty plan."""
+def plan(
+    seed: int, kinds: Sequence[LiveFaultKind], seconds: float, targets: Sequence[FaultTarget] = ()
+) -> tuple[Planned, ...]:
+    """Plan one fault after another. All kinds occur equally often (give or take one), in random order. `targets`, if
+    given, limits the targets of each kind that allows one of them. The plan is empty if `seconds` are too short for a
+    single fault.
+    """
     assert kinds
     random = Random(f"plan {seed}")
     faults: list[Planned] = []
@@ -47,17 +54,17 @@ def plan(seed: int, kinds: Sequence[Kind], seconds: float, targets: Sequence[Tar
     return tuple(faults)
 
 
-def aimed(target: Target, nodes: Sequence[int], leader: int, random: Random) -> list[int]:
-    """The nodes that a target means at this moment. Without a leader, any node stands for it."""
+def aimed(target: FaultTarget, nodes: Sequence[int], leader: int, random: Random) -> list[int]:
+    """Return the nodes that a target means now. If there is no leader, a random node replaces it."""
     minority = (len(nodes) - 1) // 2
     match target:
-        case Target.LEADER:
+        case FaultTarget.LEADER:
             return [leader if leader in nodes else random.choice(list(nodes))]
-        case Target.ONE:
+        case FaultTarget.ONE:
             return [random.choice(list(nodes))]
-        case Target.MINORITY:
+        case FaultTarget.MINORITY:
             return random.sample(list(nodes), max(1, minority))
-        case Target.MAJORITY:
+        case FaultTarget.MAJORITY:
             return random.sample(list(nodes), len(nodes) - minority)
-        case Target.ALL:
+        case FaultTarget.ALL:
             return list(nodes)

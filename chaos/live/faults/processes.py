@@ -1,61 +1,61 @@
-"""Faults of processes: killed, stopped in order, paused."""
+"""Faults of processes: nodes that are killed, stopped or paused, nodes that lose power, and clients that are killed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chaos.live.faults.fault import Fault, NoEvidenceError, Site
+from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
 
 
 class Kill(Fault):
-    """kill -9; started again when it is over."""
+    """The targets are killed with SIGKILL, and started again later."""
 
     def __init__(self) -> None:
         self._down: list[int] = []
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         return "; ".join(self._end(site, node) for node in targets)
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         return "; ".join(site.environment.start(node) for node in self._down if not site.is_up(node))
 
-    def _end(self, site: Site, node: int) -> str:
+    def _end(self, site: FaultSite, node: int) -> str:
         self._down.append(node)
         return site.environment.kill(node)
 
 
 class Stop(Kill):
-    """SIGTERM: a leader hands over before it goes."""
+    """The targets are stopped with SIGTERM; a leader transfers leadership first."""
 
-    def _end(self, site: Site, node: int) -> str:
+    def _end(self, site: FaultSite, node: int) -> str:
         self._down.append(node)
         return site.environment.stop(node)
 
 
-class Power(Kill):
-    """The power of the node is cut: what it did not sync is gone, as far as a machine has it."""
+class PowerCut(Kill):
+    """The power of the targets is cut: they lose what they had not synced."""
 
-    def _end(self, site: Site, node: int) -> str:
+    def _end(self, site: FaultSite, node: int) -> str:
         self._down.append(node)
         return _cut(site, node)
 
 
-class PowerOfAll(Fault):
-    """The power of all nodes is cut at the same moment; they start again together."""
+class PowerCutOfAll(Fault):
+    """The power of all nodes is cut at the same moment. They start again together."""
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         for node in targets:
             site.environment.pause(node)
         return "; ".join(_cut(site, node) for node in targets)
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         return "; ".join(site.environment.start(node) for node in site.environment.nodes if not site.is_up(node))
 
 
 class Rolling(Fault):
-    """Every node, one after the other: stopped in order, and started; the next one when it has caught up."""
+    """The nodes are stopped and started one after another. Each node must catch up before the next one stops."""
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         evidence = []
         for node in targets:
             evidence.append(site.environment.stop(node))
@@ -63,36 +63,36 @@ class Rolling(Fault):
             site.members.caught_up(30.0)
         return "; ".join(evidence)
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         down = [node for node in site.environment.nodes if not site.is_up(node)]
         return "; ".join(site.environment.start(node) for node in down)
 
 
 class Pause(Fault):
-    """SIGSTOP, and SIGCONT when it is over: a node that does not know that it was away."""
+    """The targets are paused with SIGSTOP and continue later (SIGCONT). They do not know that they were paused."""
 
     def __init__(self) -> None:
         self._paused: list[int] = []
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         self._paused = list(targets)
         return "; ".join(site.environment.pause(node) for node in targets)
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         return "; ".join(site.environment.resume(node) for node in self._paused if site.is_up(node))
 
 
 class ClientKill(Fault):
-    """A client is killed in the middle of its work; another one begins in its place."""
+    """A client is killed in the middle of its work, and a new client starts."""
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         return site.clients.kill_one(site.random)
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         return ""
 
 
-def _cut(site: Site, node: int) -> str:
+def _cut(site: FaultSite, node: int) -> str:
     lost = site.environment.cut_power(node)
     if not lost:
         raise NoEvidenceError(f"the power cut of node {node} lost nothing")

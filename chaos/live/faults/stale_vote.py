@@ -1,13 +1,13 @@
-"""Nodes that start again with a vote file of an earlier moment: what no cluster survives, and what a run must notice.
+"""Nodes restart with an older vote file. No cluster survives this, and a chaos run must report it.
 
-A vote that is forgotten does harm only where the log has not taken its place, since an entry of the new term tells a
-node of that term too. So the newly elected one is heard late: leadership is handed to it, both others vote for it,
-and die before its first entry reaches them. Their votes are put back; they start without it, and elect another in the
-same term.
+A lost vote is harmful only if the log does not show the new term as well, because an entry of the new term also tells a
+node its term. So the fault delays the messages of the newly elected leader: leadership is transferred to node W, both
+other nodes vote for W, and they are killed before W's first entry reaches them. The fault then restores their older
+votes. They start again without W, and elect another leader in the same term.
 
-    leader of term 7 ── handed to ──> W       votes of the others: 7
-    W leads term 8, heard 200 ms late         votes of the others: 8, their logs: 7
-    killed, put back, W cut off               votes of the others: 7, so they elect a leader of term 8 once more
+    leader of term 7 ── transfer ──> W        votes of the other nodes: 7
+    W leads term 8, its messages 200 ms late  votes of the other nodes: 8, their logs: 7
+    killed, votes restored, W cut off         votes of the other nodes: 7, so they elect a second leader of term 8
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from chaos.live.faults.fault import Fault, NoEvidenceError, Site
-from chaos.live.hosts.link_rules import Link, partition
-from chaos.live.hosts.link_shaper import Shape
+from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
+from chaos.live.hosts.link_rules import NodeLink, partition
+from chaos.live.hosts.link_shaper import LinkShape
 from store.directory.vote_file import examined
 from store.disk.disk import PosixReadOnlyDisk
 
-_LATE = Shape(delay_ms=200.0)
-"""Much less than an election takes, or nobody is elected."""
+# Much shorter than an election timeout, so that W is elected.
+_LATE = LinkShape(delay_ms=200.0)
 _ELECTED_WITHIN_S = 3.0
 _AGAIN_WITHIN_S = 30.0
+# So long the second leader keeps leading, so that the watch records it.
 _SEEN_S = 1.0
-"""For so long the one that was elected again leads, so that everybody sees it."""
 _ASK_EVERY_S = 0.01
 
 Votes = Mapping[Path, bytes]
 
 
 class StaleVote(Fault):
-    """Of all nodes but one."""
+    """Restores older votes of all nodes but one."""
 
     def __init__(self) -> None:
         self._down: list[int] = []
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         environment = site.environment
         elected = site.random.choice([node for node in environment.nodes if node not in targets])
         voters = [node for node in environment.nodes if node != elected]
         kept = {node: _votes(environment.data(node)) for node in voters}
-        environment.shaper.set([Link(elected, voter) for voter in voters], _LATE)
+        environment.shaper.set([NodeLink(elected, voter) for voter in voters], _LATE)
         _hand_over(site, elected)
         self._down = voters
         for node in voters:
@@ -58,7 +58,7 @@ class StaleVote(Fault):
             environment.start(node)
         return f"node {elected} was elected; {forgotten}; then node {_elected_again(site, elected)} was"
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         site.environment.shaper.heal()
         dropped = site.environment.links.heal()
         for node in self._down:
@@ -67,10 +67,10 @@ class StaleVote(Fault):
         return f"{dropped} packets dropped"
 
 
-def _hand_over(site: Site, node: int) -> None:
-    """Returns as soon as it leads."""
+def _hand_over(site: FaultSite, node: int) -> None:
+    """Transfer leadership to the node. Returns as soon as it leads."""
     if not site.members.begin_transfer(node):
-        raise NoEvidenceError(f"leadership was not handed to node {node}")
+        raise NoEvidenceError(f"leadership was not transferred to node {node}")
     deadline = time.monotonic() + _ELECTED_WITHIN_S
     while site.members.leader() != node:
         if time.monotonic() > deadline:
@@ -78,12 +78,12 @@ def _hand_over(site: Site, node: int) -> None:
         time.sleep(_ASK_EVERY_S)
 
 
-def _elected_again(site: Site, but: int) -> int:
-    """Who leads the others, once somebody does."""
+def _elected_again(site: FaultSite, but: int) -> int:
+    """Wait until a node other than `but` leads, and return that node."""
     deadline = time.monotonic() + _AGAIN_WITHIN_S
     while (leader := site.members.leader()) in (0, but):
         if time.monotonic() > deadline:
-            raise NoEvidenceError(f"without node {but} nobody was elected")
+            raise NoEvidenceError(f"no node was elected without node {but}")
         site.wait(_ASK_EVERY_S)
     site.wait(_SEEN_S)
     return leader
@@ -94,13 +94,13 @@ def _votes(data: Path) -> Votes:
 
 
 def _put_back(votes: Votes) -> str:
-    """Which terms are forgotten. Raises NoEvidenceError where there is nothing to forget."""
+    """Restore the votes. Returns which terms were forgotten. Raises NoEvidenceError if no vote had changed."""
     terms = []
     for path, content in votes.items():
         newer = _term(path)
         path.write_bytes(content)
         if (older := _term(path)) < newer:
-            terms.append(f"{path.parent.name} was in term {newer}, and is in term {older} again")
+            terms.append(f"the vote of {path.parent.name} went back from term {newer} to term {older}")
     if not terms:
         raise NoEvidenceError("no vote had changed")
     return ", ".join(terms)

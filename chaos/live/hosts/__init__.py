@@ -1,1 +1,3 @@
-"""Where the nodes of a chaos run live: processes in network namespaces, or containers, behind one interface."""
+"""The places where the nodes of a chaos run live, behind one interface: processes in network namespaces, or
+containers.
+"""

@@ -1,7 +1,9 @@
-"""The wall clock of one node process: libfaketime, preloaded, shifts it by what stands in a file.
+"""The wall clock of one node process. The library libfaketime, preloaded into the process, shifts the clock by the
+offset in a file.
 
-The file is read once a second: to read it each time would slow the process down. The monotonic clock, files' times and
-everything else stay as they are: what is to be shown is that nothing depends on the wall clock that must not.
+libfaketime reads the file once a second, because reading it at each call would slow the process down. Only the wall
+clock is shifted. The monotonic clock and the times of files stay right, so that a run shows which parts depend on the
+wall clock.
 """
 
 from __future__ import annotations
@@ -16,18 +18,21 @@ _LIBRARIES = "/usr/lib/*/faketime/libfaketime.so.1"
 
 
 class Clock:
-    """`file` says by how many seconds the clock is wrong."""
+    """The offset of one node's wall clock, in `file`."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def set(self, offset_s: float) -> None:
+        """Write the offset, in seconds."""
         partial = self._file.with_suffix(".partial")
         partial.write_text(f"{offset_s:+.3f}s\n")
         os.replace(partial, self._file)
 
     def variables(self, as_seen: Path | None = None) -> dict[str, str]:
-        """Of the process whose clock it is, which sees the file there; the clock is right at first."""
+        """Set the offset to 0 and return the environment variables for the node's process. `as_seen` is the path of the
+        file as that process sees it.
+        """
         self.set(0)
         return {
             "LD_PRELOAD": library(),
@@ -40,7 +45,7 @@ class Clock:
 
 
 def library() -> str:
-    """Where libfaketime is; raises ChaosError where it is not installed."""
+    """Return the path of libfaketime. Raises ChaosError if it is not installed."""
     found = glob(_LIBRARIES)
     if not found:
         raise ChaosError("libfaketime is not installed; on Debian: apt-get install libfaketime")

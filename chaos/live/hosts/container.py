@@ -1,4 +1,4 @@
-"""A node as a container of this machine's engine."""
+"""One node as a container of this machine's engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _POLL_S = 0.01
 
 
 class Container:
-    """Called `name`, with `labels`, at `address` of `network`. Nothing is made before `make`."""
+    """A container called `name`, with `labels`, at `address` in `network`. The container does not exist before
+    `make`.
+    """
 
     def __init__(self, client: DockerClient, name: str, labels: dict[str, str], network: str, address: str) -> None:
         self._client = client
@@ -33,7 +35,7 @@ class Container:
         self._address = address
 
     def make(self, image: str, **settings: Any) -> None:
-        """It does not run yet. `settings` as the engine's SDK has them. Raises ChaosError."""
+        """Create the container without starting it. `settings` go to the engine's SDK. Raises ChaosError."""
         endpoint = self._client.api.create_endpoint_config(ipv4_address=self._address)
         try:
             self._client.containers.create(
@@ -46,10 +48,10 @@ class Container:
                 **settings,
             )
         except APIError as error:
-            raise ChaosError(f"cannot make container {self._name}: {error.explanation}") from error
+            raise ChaosError(f"cannot create container {self._name}: {error.explanation}") from error
 
     def remove(self) -> None:
-        """However it is. Nothing happens where it is not there."""
+        """Remove the container in whatever state it is. Does nothing if it does not exist."""
         try:
             self._client.containers.get(self._name).remove(force=True, v=True)
         except NotFound:
@@ -57,14 +59,17 @@ class Container:
 
     @property
     def pid(self) -> int | None:
-        """Of the node, as this machine's kernel counts: the child of the container's init. None while it does not
-        run."""
+        """The pid of the node on this machine: the child of the container's init process. None while the node does not
+        run.
+        """
         init = self._state()["Pid"]
         children = _children(init) if init else []
         return children[0] if children else None
 
     def start(self) -> str:
-        """Returns when its process is there."""
+        """Start the container. Returns when the node's process exists. Raises ChaosError if the process ends or does
+        not appear.
+        """
         self._do(lambda container: container.start())
         deadline = time.monotonic() + _BEGIN_TIMEOUT_S
         while (pid := self.pid) is None:
@@ -73,31 +78,34 @@ class Container:
                 raise ChaosError(f"{self._name} ended while starting, with exit status {state['ExitCode']}")
             if time.monotonic() > deadline:
                 raise ChaosError(
-                    f"the process of {self._name} is not to be seen here: the engine must be this machine's own"
+                    f"the process of {self._name} is not visible on this machine: use the engine of this machine"
                 )
             time.sleep(_POLL_S)
         return f"{self._name}: pid {pid}"
 
     def stop(self) -> str:
-        """In order. Raises ChaosError where it does not end."""
+        """Stop the node with SIGTERM. Raises ChaosError if it does not end with status 0."""
         begun = time.monotonic()
         self._do(lambda container: container.stop(timeout=STOP_TIMEOUT_S))
         return self._ended(begun, "SIGTERM", status=0)
 
     def kill(self) -> str:
+        """Kill the node with SIGKILL. Raises ChaosError if it does not end."""
         begun = time.monotonic()
         self._do(lambda container: container.kill("SIGKILL"))
         self._do(lambda container: container.wait(timeout=_KILL_TIMEOUT_S))
         return self._ended(begun, "SIGKILL", status=_SIGKILLED)
 
     def pause(self) -> str:
+        """Stop the node's process with SIGSTOP."""
         return self._signal(SIGSTOP)
 
     def resume(self) -> str:
+        """Continue the node's process with SIGCONT."""
         return self._signal(SIGCONT)
 
     def _signal(self, number: Signals) -> str:
-        """The process itself: to freeze a container's control shard may fail on a machine under load."""
+        """Signal the process itself. Freezing the container's control group can fail on a machine under load."""
         pid = self.pid
         if pid is None:
             raise ChaosError(f"{self._name} does not run")
@@ -106,7 +114,7 @@ class Container:
     def _ended(self, begun: float, by: str, *, status: int) -> str:
         state = self._state()
         if state["Running"] or state["ExitCode"] != status:
-            raise ChaosError(f"{self._name} should have ended by {by} with exit status {status}, and is {state}")
+            raise ChaosError(f"{self._name} should have ended by {by} with exit status {status}; its state is {state}")
         return f"{self._name} ended by {by}, exit status {status}, after {time.monotonic() - begun:.3f} s"
 
     def _state(self) -> dict[str, Any]:

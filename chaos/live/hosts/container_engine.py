@@ -1,7 +1,8 @@
-"""The engine's side of a run in containers: its network, the names and labels of what it makes, and what others left.
+"""The container engine of a run: the run's network, the names and labels of its containers, and the cleanup after other
+runs.
 
-A label says which process made a thing, by pid and time of birth; what is labelled and has no such process any more
-is of a run that was killed, and goes.
+A label says which process created a container or network, by pid and time of birth. If that process no longer exists,
+its run was killed, and the next run removes what the label marks.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _OURS = 254
 
 
 class ContainerEngine:
-    """Of one run, which leaves its files in `directory`. Raises ChaosError where no engine answers."""
+    """The engine of one run, whose files are in `directory`. Raises ChaosError if no engine answers."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -35,18 +36,19 @@ class ContainerEngine:
         try:
             self._client = connect()
         except EngineError as error:
-            raise ChaosError(f"{error}; --env local needs none") from error
+            raise ChaosError(f"{error}; or use --env local, which needs no engine") from error
 
     def need_image(self, image: str) -> None:
-        """Raises ChaosError where it is not there."""
+        """Raises ChaosError if the engine does not have the image."""
         try:
             need_image(self._client, image)
         except EngineError as error:
             raise ChaosError(str(error)) from error
 
     def make_network(self) -> None:
-        """One of our address ranges that nobody uses; not the last run's, whose clients may still speak to it where
-        that was killed."""
+        """Create a network with one of our address ranges that is free. The search begins at a range that depends on
+        the pid, because clients of a run that was killed may still send to the range of that run.
+        """
         first = os.getpid() % len(_NETWORKS)
         for prefix in (*_NETWORKS[first:], *_NETWORKS[:first]):
             pool = IPAMPool(subnet=f"{prefix}.0/24", gateway=f"{prefix}.{_OURS}")
@@ -56,28 +58,30 @@ class ContainerEngine:
                 )
             except APIError as error:
                 if "overlap" not in str(error).lower():
-                    raise ChaosError(f"cannot make a network: {error.explanation}") from error
+                    raise ChaosError(f"cannot create a network: {error.explanation}") from error
             else:
                 self._prefix = prefix
                 return
-        raise ChaosError(f"no address range is free from {_NETWORKS[0]}.0/24 to {_NETWORKS[-1]}.0/24")
+        raise ChaosError(
+            f"every address range from {_NETWORKS[0]}.0/24 to {_NETWORKS[-1]}.0/24 is in use: remove unused networks"
+        )
 
     def address(self, node: int) -> str:
-        """On the run's network, which this machine reaches."""
+        """Return the node's address in the run's network. This machine can reach it."""
         return f"{self._prefix}.{node}"
 
     def container(self, node: int) -> Container:
-        """Not made yet."""
+        """Return the container of a node. It is not created yet."""
         return Container(self._client, f"{self._name}-{node}", self._labels(), self._name, self.address(node))
 
     def close(self) -> None:
-        """The network goes; nothing happens where there is none."""
+        """Remove the network if it exists."""
         with suppress(NotFound):
             self._client.networks.get(self._name).remove()
         self._client.close()
 
     def remove_stale(self) -> None:
-        """What runs that were killed left behind: containers, networks, mounted disks."""
+        """Remove the containers, networks and mounted disks of runs that were killed."""
         filters = {"label": RUN_LABEL}
         for container in self._client.containers.list(all=True, filters=filters):
             if not _lives(container.labels[RUN_LABEL]):
@@ -92,7 +96,7 @@ class ContainerEngine:
 
 
 def _born(pid: int) -> str:
-    """A process, so that it is not taken for a later one with its pid; "" where there is none."""
+    """Return a name of the process that no later process with the same pid has; "" if there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,20 +1,21 @@
-"""Nodes as containers of the image that is deployed, on a network of their own, with a disk of its own where asked.
+"""Nodes as containers of the deployed image, in a network of their own, and each with a disk of its own if the run
+needs one.
 
     DIRECTORY/
       node-1/         /node in the container
-        node.toml     what `ledgermq server run` is given
-        log           all that it wrote
-        boot_id       changes when its power is cut
-        clock         by how much its wall clock is wrong, where clocks can be set
-        disk.img      its file system, mounted at disk/, where there are disks
-        disk/data     its data
+        node.toml     the settings for `ledgermq server run`
+        log           the output of the node
+        boot_id       changes when the node's power is cut
+        clock         the offset of the node's wall clock, if clocks can be set
+        disk.img      the node's file system, mounted at disk/, if there are disks
+        disk/data     the node's data
 
-Everything of a container that a fault touches lies on this machine, so the faults are the same ones that processes
-get: its files are a directory here, its network namespace is that of its process, its pid is a pid of ours. So the
-engine must be this machine's own, and this program root.
+Faults work on containers and on processes in the same way, because everything that a fault touches is on this machine:
+the node's files are in a directory here, its network namespace belongs to its process, and its pid is a pid of this
+machine. So the engine must run on this machine, and this program must run as root.
 
-A namespace ends with its container; rules and shaped links are applied again to the next one. What is made carries the
-label of the run that made it, by which the next run removes what a run that was killed left behind.
+A namespace ends with its container. After a restart, the link rules and the shaped links are applied again. Every
+container and network has the label of its run, so that the next run can remove what a killed run left.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from chaos.live.hosts import disk_image, link_rules
 from chaos.live.hosts.clock import library
 from chaos.live.hosts.container import Container
 from chaos.live.hosts.container_engine import ContainerEngine
-from chaos.live.hosts.environment import Setup
+from chaos.live.hosts.environment import EnvironmentSetup
 from chaos.live.hosts.link_rules import LinkRules
 from chaos.live.hosts.link_shaper import LinkShaper
 from chaos.live.hosts.namespace import Namespace
@@ -42,8 +43,8 @@ from chaos.live.hosts.nodes_of_files import HTTP_PORT, PORT, ROOM, NodesOfFiles
 from chaos.live.hosts.shell import need_programs, need_root
 from cluster.local.engine import IMAGE
 
+# The user id of the image. The node's files on this machine belong to this user.
 USER = 10001
-"""The image's own: files on this machine are given to it."""
 _HOME = Path("/node")
 _COMMAND = f"exec ledgermq server run --config {_HOME}/node.toml >>{_HOME}/log 2>&1"
 _OPEN_FILES = 16_384
@@ -51,10 +52,10 @@ _MEMORY = "1g"
 
 
 class ContainerEnvironment(NodesOfFiles):
-    """Implements `chaos.live.hosts.environment.Environment`."""
+    """Implements `chaos.live.hosts.environment.NodeEnvironment`."""
 
-    def __init__(self, setup: Setup, image: str = IMAGE) -> None:
-        """Raises ChaosError where no engine answers, or it has no such image."""
+    def __init__(self, setup: EnvironmentSetup, image: str = IMAGE) -> None:
+        """Raises ChaosError if no engine answers."""
         super().__init__(setup)
         self._image = image
         self._engine = ContainerEngine(setup.directory)
@@ -124,7 +125,7 @@ class ContainerEnvironment(NodesOfFiles):
         return None if pid is None else Namespace(Path(f"/proc/{pid}/ns/net"))
 
     def _make(self, node: int, *, join: bool) -> None:
-        """Each step is undone by `down`, in the opposite order; the undoing is arranged before the step is taken."""
+        """Prepare a node. `down` undoes the steps in the opposite order; each undo is registered before its step."""
         directory = self._directory(node)
         directory.mkdir(parents=True)
         directory.chmod(0o755)
@@ -147,12 +148,14 @@ class ContainerEnvironment(NodesOfFiles):
             cap_drop=["ALL"],
             mem_limit=_MEMORY,
             ulimits=[Ulimit(name="nofile", soft=_OPEN_FILES, hard=_OPEN_FILES)],
-            healthcheck={"test": ["NONE"]},  # asked all the time, by the run itself
+            healthcheck={"test": ["NONE"]},  # the run itself asks the nodes all the time
         )
         self._containers[node] = container
 
     def _give_to_user(self, node: int) -> None:
-        """What the node writes; synced, so that a cut of its power does not take it back."""
+        """Give the files that the node writes to the image's user. The change is synced, so that a power cut does not
+        undo it.
+        """
         disk = self._directory(node) / "disk"
         disk.mkdir(exist_ok=True)
         self.log(node).touch()

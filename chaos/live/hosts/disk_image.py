@@ -1,9 +1,9 @@
-"""A node's disk: a file system of its own in a file, so that it can lose power and fill up.
+"""The disk of one node: a file system of its own in a file. It can lose power, and it can fill up.
 
-A process that is killed loses nothing that it wrote, since the kernel still has it. So the kernel must be made to
-forget: the file system is shut down in the middle of its work (EXT4_IOC_SHUTDOWN, what file systems' own crash tests
-use), which drops all that was not synced, data and names, and keeps what was; then it is mounted again and recovers
-from its journal, as after a power cut.
+A killed process loses nothing that it wrote, because the kernel still has the pages. To lose unsynced data, the file
+system is shut down in the middle of its work (EXT4_IOC_SHUTDOWN, which file systems' own crash tests use). That drops
+all data and names that were not synced, and keeps the others. Then the file system is mounted again and recovers from
+its journal, as after a power cut.
 
     disk.img (ext4) ── loop device ── disk/ ── the node's data
 """
@@ -32,7 +32,7 @@ PROGRAMS = {"mkfs.ext4": "e2fsprogs", "mount": "mount", "umount": "mount", "lose
 
 
 class DiskImage:
-    """`size_bytes` of disk at `mountpoint`, kept in `image`. Neither may exist."""
+    """A disk of `size_bytes` at `mountpoint`, stored in the file `image`. Neither path may exist before `make`."""
 
     def __init__(self, image: Path, mountpoint: Path, size_bytes: int) -> None:
         self.image = image
@@ -40,7 +40,7 @@ class DiskImage:
         self.size_bytes = size_bytes
 
     def make(self) -> None:
-        """A new, empty file system, mounted."""
+        """Create a new, empty file system and mount it."""
         self.mountpoint.mkdir(parents=True)
         with self.image.open("wb") as file:
             file.truncate(self.size_bytes)
@@ -48,15 +48,17 @@ class DiskImage:
         self._mount()
 
     def remove(self) -> None:
-        """Unmounted, and gone. Nothing happens where it is not there."""
+        """Unmount the disk and delete its file. Does nothing if it does not exist."""
         with suppress(ChaosError):
             self._unmount()
         self.image.unlink(missing_ok=True)
 
     def cut_power(self) -> str:
-        """What was not synced is gone. No process may have a file open there. Says what was lost: a file of this
-        process, written for that, and what the node had not synced (under `flush = sync` that may be nothing); ""
-        where not even the former."""
+        """Lose all data that was not synced. No process may have a file open on the disk.
+
+        Returns what was lost: an unsynced file that this method wrote as a probe, and files of the node (under `flush =
+        sync`, perhaps none). Returns "" if even the probe survived.
+        """
         probe = self.mountpoint / _PROBE
         probe.write_bytes(b"not synced")
         before = self._contents()
@@ -73,10 +75,12 @@ class DiskImage:
             return ""
         gone = len(before.keys() - after.keys()) - 1
         other = sum(after[path] != content for path, content in before.items() if path in after)
-        return f"what was not synced is gone: {gone} of the node's {len(before) - 1} files; {other} have other contents"
+        return (
+            f"unsynced data is lost: {gone} of the node's {len(before) - 1} files are gone, {other} have other contents"
+        )
 
     def fill(self) -> str:
-        """Not one byte is free any more. Says how many were taken."""
+        """Allocate every free byte. Returns how many bytes were allocated."""
         free = self.free_bytes
         with self._ballast.open("ab") as file, suppress(OSError):
             for step in (_PIECE, 4096):
@@ -88,7 +92,7 @@ class DiskImage:
         return f"{free - self.free_bytes:,} bytes taken, {self.free_bytes:,} free"
 
     def empty(self) -> None:
-        """What `fill` took is free again."""
+        """Free the bytes that `fill` allocated."""
         self._ballast.unlink(missing_ok=True)
 
     @property
@@ -104,8 +108,12 @@ class DiskImage:
         run("mount", "-o", "loop", str(self.image), str(self.mountpoint))
 
     def _unmount(self) -> None:
-        """A process that was just killed may hold it for a moment; and so may a container that is being started, which
-        begins with all mounts that there are: what was mounted then would be the same disk, still without power."""
+        """Unmount the disk and wait until its loop device is gone.
+
+        A process that was just killed may hold the disk for a moment. So may a container that is starting, because it
+        begins with all mounts of the machine. If the disk were mounted again too early, it would be the same disk,
+        still without power.
+        """
         deadline = time.monotonic() + _UNMOUNT_TIMEOUT_S
         while True:
             try:
@@ -117,11 +125,11 @@ class DiskImage:
                 time.sleep(0.05)
         while self._is_attached():
             if time.monotonic() > deadline:
-                raise ChaosError(f"{self.image} is unmounted, and still in use after {_UNMOUNT_TIMEOUT_S:.0f} s")
+                raise ChaosError(f"{self.image} is unmounted but still in use after {_UNMOUNT_TIMEOUT_S:.0f} s")
             time.sleep(0.01)
 
     def _is_attached(self) -> bool:
-        """Whether there still is a loop device of it."""
+        """Return whether the disk still has a loop device."""
         return bool(run("losetup", "--associated", str(self.image)).strip())
 
     def _contents(self) -> dict[str, int]:

@@ -1,8 +1,8 @@
-"""What a chaos run needs of the place where its nodes live.
+"""The interface of the place where the nodes of a chaos run live.
 
-Faults and the run itself speak to this interface only, so that the same run goes against processes in network
-namespaces (local.py) and against containers (containers.py). What is done to a node answers with what was seen of it,
-since a fault that left no evidence did not happen.
+Faults and the run use only this interface. So the same run works with processes in network namespaces (local.py) and
+with containers (containers.py). Each action on a node returns evidence of its effect, because a fault without evidence
+does not count.
 """
 
 from __future__ import annotations
@@ -18,87 +18,93 @@ from chaos.live.hosts.link_shaper import LinkShaper
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
-    """What the environment is to make."""
+class EnvironmentSetup:
+    """What the environment must provide."""
 
+    # For the logs, and for the data until `down`.
     directory: Path
-    """For everything that it leaves: logs, and data until it is taken down."""
     nodes: int
     seed: int = 0
+    # Settings of every node, in addition to its addresses and paths.
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Of every node, beside its own address and place."""
+    # Every node gets a file system of its own, which can lose power and fill up.
     disks: bool = False
-    """Every node has a file system of its own, which can lose power and fill up."""
+    # The wall clock of every node can be set.
     clocks: bool = False
-    """The wall clock of every node can be set."""
+    # Environment variables of the node processes. A test uses them to plant a fault.
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables of the node processes: how a test breaks what it wants to see caught."""
 
 
-class Environment(Protocol):
-    """Nodes are numbered from 1. Whatever takes long takes seconds; nothing here is asynchronous.
+class NodeEnvironment(Protocol):
+    """The nodes of a run, numbered from 1. All methods are synchronous, and an action that needs time returns when it
+    is done.
 
-    Methods raise ChaosError where the place cannot do what they say."""
+    Methods raise ChaosError if the place cannot do the action.
+    """
 
-    setup: Setup
+    setup: EnvironmentSetup
     links: LinkRules
     shaper: LinkShaper
 
     @property
     def nodes(self) -> Sequence[int]:
-        """Those that there are, running or not."""
+        """All nodes of the environment, running or not."""
 
     def up(self) -> None:
-        """Makes all of it, and starts the nodes. What was made is gone after `down`, also where this fails half-way."""
+        """Create everything and start the nodes. `down` removes what was created, also if `up` fails half-way."""
 
     def down(self) -> None:
-        """Ends every process and removes everything but the logs. May be called at any time, and twice."""
+        """End every process and remove everything except the logs. May be called at any time, and more than once."""
 
     def address(self, node: int) -> str:
-        """host:port for clients of the run."""
+        """Return host:port for the clients of the run."""
 
-    def start(self, node: int) -> str: ...
+    def start(self, node: int) -> str:
+        """Start the node. Returns evidence."""
 
     def stop(self, node: int) -> str:
-        """SIGTERM, and waits for the end; evidence: how long it took."""
+        """Stop the node with SIGTERM and wait for its end. Returns evidence: how long it took."""
 
     def kill(self, node: int) -> str:
-        """SIGKILL; evidence: that it died by it."""
+        """Kill the node with SIGKILL. Returns evidence: how the process ended."""
 
-    def pause(self, node: int) -> str: ...
+    def pause(self, node: int) -> str:
+        """Stop the node's process with SIGSTOP. Returns evidence."""
 
-    def resume(self, node: int) -> str: ...
+    def resume(self, node: int) -> str:
+        """Continue the node's process with SIGCONT. Returns evidence."""
 
     def pid(self, node: int) -> int | None:
-        """Of its process, as this program sees it; None while it does not run."""
+        """Return the pid of the node on this machine; None while the node does not run."""
 
     def data(self, node: int) -> Path:
-        """Its data directory, as this program sees it."""
+        """Return the node's data directory, as this program sees it."""
 
     def disk(self, node: int) -> DiskImage:
-        """Only where the setup has disks."""
+        """Return the node's disk. The setup must have `disks`."""
 
     def cut_power(self, node: int) -> str:
-        """Kills it, and lets its disk and its machine forget what was not synced; only where the setup has disks.
-        Evidence: what was lost; "" where nothing was."""
+        """Kill the node, and lose everything that its disk had not synced. The setup must have `disks`. Returns what
+        was lost, or "" if nothing was lost.
+        """
 
     def wipe(self, node: int) -> None:
-        """Empties the data directory of a node that does not run."""
+        """Empty the data directory of a node that does not run."""
 
     def http(self, node: int) -> str:
-        """host:port of its HTTP port, as this program reaches it."""
+        """Return host:port of the node's HTTP port, as this program reaches it."""
 
     def add(self) -> int:
-        """One more node, which waits to be added to the cluster."""
+        """Create and start one more node, which waits to be added to the cluster. Returns its number."""
 
     def start_to_join(self, node: int) -> str:
-        """A node whose disk was wiped, and which waits to be added again."""
+        """Start a node with an empty disk, which waits to be added to the cluster again."""
 
     def put_away(self, node: int) -> None:
-        """Ends a node that was removed: it is none of `nodes` any more."""
+        """End a node that was removed from the cluster. Afterwards `nodes` does not contain it."""
 
     def set_clock(self, node: int, offset_s: float) -> None:
-        """Only where the setup has clocks."""
+        """Set the node's wall clock wrong by `offset_s`. The setup must have `clocks`."""
 
     def log(self, node: int) -> Path:
-        """All that it wrote."""
+        """Return the file with the node's output."""

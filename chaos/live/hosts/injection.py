@@ -1,7 +1,7 @@
-"""System calls of a running process that fail or take long: strace, attached to it.
+"""Makes system calls of a running process fail or take long, by attaching strace.
 
-The kernel itself answers with the error, so nothing of the program under test is touched; what strace prints of each
-call that it tampered with is the evidence. Only calls on the files of the node's disk are hit.
+The kernel itself returns the error, so the program under test is unchanged. strace prints each call that it changes;
+these lines are the evidence. strace selects calls by their name.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ _DETACH_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """`calls`: names of system calls. `what`: as strace has it, such as `error=EIO` or `delay_enter=200000` (in us)."""
+    """What to inject. `calls` are names of system calls. `what` is in strace's syntax, such as `error=EIO` or
+    `delay_enter=200000` (in µs).
+    """
 
     calls: tuple[str, ...]
     what: str
 
 
 class Injector:
-    """Of one process. It can be attached once."""
+    """Attaches to one process, once."""
 
     def __init__(self, pid: int, output: Path) -> None:
         self._pid = pid
@@ -37,7 +39,7 @@ class Injector:
         self._strace: subprocess.Popen[bytes] | None = None
 
     def attach(self, injection: Injection) -> None:
-        """Returns when it is in force. Raises ChaosError where strace may not do that."""
+        """Attach strace. Returns when the injection is in force. Raises ChaosError if strace cannot attach."""
         calls = ",".join(injection.calls)
         command = ["strace", "-f", "-p", str(self._pid), "-o", str(self._output), "-e", f"trace={calls}"]
         command += ["-e", f"inject={calls}:{injection.what}"]
@@ -51,7 +53,7 @@ class Injector:
             time.sleep(0.01)
 
     def detach(self) -> int:
-        """Calls are as they were. Says how many were tampered with."""
+        """Detach strace. Returns how many calls it changed."""
         if self._strace is not None and self._strace.poll() is None:
             self._strace.send_signal(signal.SIGINT)
             try:
@@ -65,7 +67,7 @@ class Injector:
             return sum(line.rstrip().endswith(("(INJECTED)", "(DELAYED)")) for line in lines)
 
     def _traced(self) -> bool:
-        """Whether all of its threads are."""
+        """Return whether strace traces all threads of the process."""
         try:
             threads = os.listdir(f"/proc/{self._pid}/task")
             states = [Path(f"/proc/{self._pid}/task/{thread}/status").read_text() for thread in threads]

@@ -1,7 +1,7 @@
-"""Cuts between nodes, and loss: iptables rules in the network namespaces of the nodes.
+"""Cuts links between nodes and drops packets, by iptables rules in the network namespaces of the nodes.
 
-A packet from one node to another is dropped where it arrives, so each direction is a rule of its own; the counters of
-the rules are the evidence that something was really dropped. Clients are never cut off.
+The receiving node's namespace drops the packets, so each direction has a rule of its own. The counters of the rules are
+the evidence that packets were dropped. Clients are never cut off.
 """
 
 from __future__ import annotations
@@ -17,23 +17,25 @@ _CHAIN = "LEDGERMQ-CHAOS"
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """What goes from one node to another."""
+class NodeLink:
+    """The direction from one node to another."""
 
     source: int
     target: int
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
-    """On a link: this share of packets is dropped (1.0: all)."""
+class LinkLoss:
+    """A share of the packets on a link is dropped (1.0: all packets)."""
 
-    link: Link
+    link: NodeLink
     share: float
 
 
 class LinkRules:
-    """`namespace(node)`: None while the node has none. `address(node)`: its IP address."""
+    """The rules between the nodes of a run. `namespace(node)` returns None while the node has no namespace.
+    `address(node)` returns the node's IP address.
+    """
 
     def __init__(
         self, nodes: Sequence[int], namespace: Callable[[int], Namespace | None], address: Callable[[int], str]
@@ -41,24 +43,24 @@ class LinkRules:
         self._nodes = nodes
         self._namespace = namespace
         self._address = address
-        self._losses: tuple[Loss, ...] = ()
+        self._losses: tuple[LinkLoss, ...] = ()
         self._dropped = 0
 
-    def set(self, losses: Iterable[Loss]) -> None:
-        """These, and no others, from now on."""
+    def set(self, losses: Iterable[LinkLoss]) -> None:
+        """Replace all rules by these."""
         self._dropped += self._counted()
         self._losses = tuple(losses)
         for node in self._nodes:
             self.apply(node)
 
     def heal(self) -> int:
-        """No rules any more. Says how many packets they dropped."""
+        """Remove all rules. Returns how many packets they dropped."""
         self.set(())
         dropped, self._dropped = self._dropped, 0
         return dropped
 
     def apply(self, node: int) -> None:
-        """The rules of this node as they should be: also after its namespace was made anew."""
+        """Apply the rules of this node, for example after its namespace was created again."""
         namespace = self._namespace(node)
         if namespace is None:
             return
@@ -76,7 +78,7 @@ class LinkRules:
             self._iptables(namespace, "-I", "INPUT", "-j", _CHAIN)
 
     def _counted(self) -> int:
-        """Packets that the rules in force have dropped."""
+        """Return how many packets the current rules have dropped."""
         return sum(self._counted_by(node) for node in self._nodes)
 
     def _counted_by(self, node: int) -> int:
@@ -85,7 +87,7 @@ class LinkRules:
             return 0
         try:
             listed = self._iptables(namespace, "-nvxL", _CHAIN)
-        except ChaosError:  # made anew meanwhile, and so without counters
+        except ChaosError:  # the namespace is new, so it has no counters
             return 0
         rows = (line.split() for line in listed.splitlines()[2:])
         return sum(int(row[0]) for row in rows if row and row[2] == "DROP")
@@ -99,9 +101,12 @@ def _some(share: float) -> tuple[str, ...]:
     return ("-m", "statistic", "--mode", "random", "--probability", f"{share:.4f}")
 
 
-def partition(nodes: Sequence[int], sides: Iterable[Iterable[int]]) -> list[Loss]:
-    """Whoever is not on a side together is cut off from one another."""
+def partition(nodes: Sequence[int], sides: Iterable[Iterable[int]]) -> list[LinkLoss]:
+    """Return losses that cut all links between nodes that are on no common side."""
     together = {(one, other) for side in map(tuple, sides) for one in side for other in side}
     return [
-        Loss(Link(one, other), 1.0) for one in nodes for other in nodes if one != other and (one, other) not in together
+        LinkLoss(NodeLink(one, other), 1.0)
+        for one in nodes
+        for other in nodes
+        if one != other and (one, other) not in together
     ]

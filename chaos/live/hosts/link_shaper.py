@@ -1,14 +1,14 @@
-"""Links that are late, out of order, doubled or slow: packets between nodes, led through this process.
+"""Makes links between nodes late, reordered, duplicated or slow: their packets go through this process.
 
-The kernel here has no netem, so this is a router of our own. While a link is shaped, the sending node's route to the
-other one goes into a TUN device; its other end is a file that this process reads packets from, and it writes them, when
-their time has come, into the TUN device of the receiving node. TCP sees what it sees of a bad line: late packets, gaps
-that are filled later, repeats, queues that grow and overflow.
+The kernel here has no netem, so this module is a router. While a link is shaped, the sending node routes packets for
+the other node into a TUN device. This process reads the packets from the device, and writes each one into the TUN
+device of the receiving node when its time has come. TCP then behaves as on a bad line: packets arrive late, gaps are
+filled later, packets repeat, and queues overflow.
 
     node 1 ── route to node 2 ──> shape0 ══ [ heap by due time ] ══ shape0 ──> node 2
       (its namespace)                        (this process)           (its namespace)
 
-Nothing is in the way of links that are not shaped. What happened to packets is counted: the evidence.
+Other links are not changed. The router counts what it did to packets, as evidence.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from dataclasses import dataclass, field
 from random import Random
 
 from chaos.errors import ChaosError
-from chaos.live.hosts.link_rules import Link
+from chaos.live.hosts.link_rules import NodeLink
 from chaos.live.hosts.namespace import Namespace
 
 _DEVICE = "shape0"
 _TUNSETIFF = 0x400454CA
 _TUN, _NO_INFO = 0x0001, 0x1000  # IP packets, with nothing in front of them
 _MOST_BYTES = 1 << 16
+# The largest number of waiting packets for each node. Further packets are dropped, as in any router.
 _MOST_WAITING = 2_000
-"""Packets of a link; more are dropped, as by any router."""
+# The extra delay of a packet that other packets should overtake.
 _LATER_S = 0.02
-"""By how much a packet is late that others are to overtake."""
 _IDLE_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """What becomes of packets. Shares are of 1; `bytes_per_s` 0: as fast as they come."""
+class LinkShape:
+    """What happens to the packets of a link. Shares are between 0 and 1; `bytes_per_s` 0 means no limit."""
 
     delay_ms: float = 0.0
     jitter_ms: float = 0.0
@@ -72,7 +72,9 @@ class _Packet:
 
 
 class LinkShaper:
-    """`namespace(node)`: None while the node has none. `address(node)`: its IP address."""
+    """The shaped links of a run. `namespace(node)` returns None while the node has no namespace. `address(node)`
+    returns the node's IP address.
+    """
 
     def __init__(
         self, namespace: Callable[[int], Namespace | None], address: Callable[[int], str], random: Random
@@ -80,13 +82,13 @@ class LinkShaper:
         self._namespace = namespace
         self._address = address
         self._random = random
-        self._links: tuple[Link, ...] = ()
-        self._shape = Shape()
+        self._links: tuple[NodeLink, ...] = ()
+        self._shape = LinkShape()
         self._devices: dict[int, int] = {}
         self._router: _Router | None = None
 
-    def set(self, links: Iterable[Link], shape: Shape) -> None:
-        """These links, and no others, from now on."""
+    def set(self, links: Iterable[NodeLink], shape: LinkShape) -> None:
+        """Shape these links, and no other links."""
         self.heal()
         self._links, self._shape = tuple(links), shape
         nodes = sorted({node for link in self._links for node in (link.source, link.target)})
@@ -99,7 +101,7 @@ class LinkShaper:
             self._route(link)
 
     def heal(self) -> str:
-        """All links as they are by themselves. Says what had happened; "" where nothing was shaped."""
+        """Stop shaping. Returns what happened to packets, or "" if no link was shaped."""
         self._links = ()
         for node in list(self._devices):  # its routes go with it
             self._close(node)
@@ -107,7 +109,7 @@ class LinkShaper:
         return router.stop() if router is not None else ""
 
     def apply(self, node: int) -> None:
-        """Again, for a node whose namespace was made anew."""
+        """Shape the links of this node again, after its namespace was created again."""
         if node in self._devices:
             self._close(node)
             self._open(node)
@@ -121,13 +123,13 @@ class LinkShaper:
             return
         self._devices[node] = namespace.call(_open_tun)
         namespace.run("ip", "link", "set", _DEVICE, "mtu", "1500", "up")
-        for device in ("all", _DEVICE):  # what comes in there has its way back elsewhere
+        for device in ("all", _DEVICE):  # the way back of a packet goes through another device
             namespace.run("sysctl", "-qw", f"net.ipv4.conf.{device}.rp_filter=0")
 
     def _close(self, node: int) -> None:
         os.close(self._devices.pop(node))
 
-    def _route(self, link: Link) -> None:
+    def _route(self, link: NodeLink) -> None:
         namespace = self._namespace(link.source)
         if namespace is None:
             return
@@ -143,16 +145,16 @@ def _open_tun() -> int:
 
 
 class _Router:
-    """Takes packets of all devices, and gives each to the device of the node that it is for, when it is due."""
+    """Reads packets from all devices and writes each one to the device of its target when it is due."""
 
-    def __init__(self, devices: dict[int, int], addresses: dict[bytes, int], shape: Shape, random: Random) -> None:
+    def __init__(self, devices: dict[int, int], addresses: dict[bytes, int], shape: LinkShape, random: Random) -> None:
         self._devices = devices  # which may change while it runs
         self._addresses = addresses
         self._shape = shape
         self._random = random
         self._waiting: list[_Packet] = []
+        # By link: when the line is free for the next packet.
         self._free_at: dict[tuple[int, int], float] = {}
-        """By link: when the line is free for the next packet."""
         self._count = Counter[str]()
         self._numbers = 0
         self._stopping = False
@@ -182,7 +184,7 @@ class _Router:
             selector.select(max(0.0, min(due, _IDLE_S)))
 
     def _take(self, source: int, device: int) -> None:
-        """All that it has."""
+        """Read all packets that the device has."""
         with suppress(OSError):  # BlockingIOError when there is no more; closed meanwhile
             while True:
                 data = os.read(device, _MOST_BYTES)

@@ -1,15 +1,16 @@
-"""Nodes as processes of this machine, each in a network namespace of its own, and with a disk of its own where asked.
+"""Nodes as processes of this machine, each in a network namespace of its own, and with a disk of its own if the run
+needs one.
 
     DIRECTORY/
       node-1/
-        node.toml   what `ledgermq server run` is given
-        log         all that it wrote
-        boot_id     changes when its power is cut
-        clock       by how much its wall clock is wrong, where clocks can be set
-        disk.img    its file system, mounted at disk/, where there are disks
-        disk/data   its data
+        node.toml   the settings for `ledgermq server run`
+        log         the output of the node
+        boot_id     changes when the node's power is cut
+        clock       the offset of the node's wall clock, if clocks can be set
+        disk.img    the node's file system, mounted at disk/, if there are disks
+        disk/data   the node's data
 
-It needs root, for namespaces and mounts, and nothing of Docker.
+This environment needs root, for namespaces and mounts. It does not need Docker.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from random import Random
 from typing import Any
 
 from chaos.live.hosts import disk_image, link_rules, namespaces
-from chaos.live.hosts.environment import Setup
+from chaos.live.hosts.environment import EnvironmentSetup
 from chaos.live.hosts.link_rules import LinkRules
 from chaos.live.hosts.link_shaper import LinkShaper
 from chaos.live.hosts.namespace import Namespace
@@ -35,9 +36,9 @@ from chaos.live.hosts.shell import need_programs, need_root
 
 
 class LocalEnvironment(NodesOfFiles):
-    """Implements `chaos.live.hosts.environment.Environment`."""
+    """Implements `chaos.live.hosts.environment.NodeEnvironment`."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: EnvironmentSetup) -> None:
         super().__init__(setup)
         self._namespaces = Namespaces(f"ledgermq-chaos-{os.getpid()}")
         self._processes: dict[int, NodeProcess] = {}
@@ -99,7 +100,7 @@ class LocalEnvironment(NodesOfFiles):
         return self._namespaces.of(node) if node in self._processes else None
 
     def _make(self, node: int, *, join: bool) -> None:
-        """Each step is undone by `down`, in the opposite order; the undoing is arranged before the step is taken."""
+        """Prepare a node. `down` undoes the steps in the opposite order; each undo is registered before its step."""
         directory = self._directory(node)
         directory.mkdir(parents=True)
         self._undo.callback(self._namespaces.remove, node)

@@ -1,4 +1,4 @@
-"""The network namespace of one node, by the file that stands for it."""
+"""The network namespace of one node, identified by the file that represents it."""
 
 from __future__ import annotations
 
@@ -21,22 +21,27 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """`file`: /run/netns/NAME, or /proc/PID/ns/net."""
+    """`file` is /run/netns/NAME or /proc/PID/ns/net."""
 
     file: Path
 
     def run(self, *command: str) -> str:
-        """A program, inside. (Not by `ip netns exec`: that makes a mount namespace too, in which disks stay mounted
-        that are unmounted elsewhere.)"""
+        """Run a program inside the namespace and return its output. Raises ChaosError if it fails.
+
+        `ip netns exec` is not used, because it also creates a mount namespace, in which disks stay mounted after they
+        are unmounted elsewhere.
+        """
         return run(*self.prefix, *command)
 
     @property
     def prefix(self) -> list[str]:
-        """In front of a command."""
+        """The words that go before a command to run it inside the namespace."""
         return ["nsenter", f"--net={self.file}"]
 
     def call(self, function: Callable[[], T]) -> T:
-        """What the function gives when it runs inside, in a thread of its own: what it opens there stays there."""
+        """Call the function inside the namespace and return its result. It runs in a thread of its own; what it opens
+        stays in the namespace.
+        """
         results: list[T] = []
         failures: list[BaseException] = []
 
@@ -55,7 +60,7 @@ class Namespace:
         return results[0]
 
     def _enter(self) -> None:
-        """This thread only."""
+        """Move this thread into the namespace."""
         namespace = os.open(self.file, os.O_RDONLY)
         try:
             if _LIBC.setns(namespace, NEW_NETWORK):
@@ -65,8 +70,8 @@ class Namespace:
 
 
 def leave_the_network() -> None:
-    """This process, which must have no other threads that speak over a network, gets one of its own: an empty one.
-
-    Raises ChaosError where it may not."""
+    """Move this process into a new, empty network namespace. No other thread may use the network yet. Raises ChaosError
+    if this process lacks the right.
+    """
     if _LIBC.unshare(NEW_NETWORK):
         raise ChaosError(f"no network namespace of its own: {os.strerror(ctypes.get_errno())}; run it as root")

@@ -1,11 +1,11 @@
-"""Network namespaces: a small network of their own, one host for each node, and this process in the middle.
+"""Network namespaces of a run: a small network with one host for each node, and this process in the middle.
 
     this process ── bridge 10.88.0.254 ─┬─ veth ─ namespace of node 1: 10.88.0.1
                                         ├─ veth ─ namespace of node 2: 10.88.0.2
                                         └─ ...
 
-This process leaves the network of the machine first, so nothing of the run can meet anything else, and the bridge is
-gone when the process is. It must do so before it has other threads that speak over a network.
+This process first leaves the network of the machine. So the run cannot reach anything else, and the kernel removes the
+bridge when the process ends. The process must do so before another of its threads uses the network.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _BRIDGE = "hub"
 
 
 class Namespaces:
-    """Those of one run, called `PREFIX-NODE`."""
+    """The namespaces of one run, called `PREFIX-NODE`."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
 
     def enter(self) -> None:
-        """This process gets a network of its own. Raises ChaosError where it may not."""
+        """Move this process into a network of its own. Raises ChaosError if it lacks the right."""
         leave_the_network()
         run("ip", "link", "set", "lo", "up")
         run("ip", "link", "add", _BRIDGE, "type", "bridge")
@@ -38,7 +38,7 @@ class Namespaces:
         run("ip", "link", "set", _BRIDGE, "up")
 
     def add(self, node: int) -> None:
-        """The host of a node."""
+        """Create the host of a node."""
         name = self._name(node)
         run("ip", "netns", "add", name)
         run("ip", "link", "add", f"veth{node}", "type", "veth", "peer", "name", "eth0", "netns", name)
@@ -47,7 +47,7 @@ class Namespaces:
             run("ip", "-n", name, *command.split())
 
     def remove(self, node: int) -> None:
-        """Nothing happens where it is not there."""
+        """Remove the host of a node. Does nothing if it does not exist."""
         with suppress(ChaosError):
             run("ip", "netns", "delete", self._name(node))
 

@@ -1,14 +1,14 @@
-"""What nodes have in common whose files lie on this machine, be they processes or containers.
+"""The part of an environment that concerns files. It is the same for processes and for containers.
 
     DIRECTORY/node-1/
-      node.toml     what `ledgermq server run` is given
-      log           all that it wrote
-      boot_id       changes when its power is cut
-      clock         by how much its wall clock is wrong, where clocks can be set
-      disk.img      its file system, mounted at disk/, where there are disks
-      disk/data     its data
+      node.toml     the settings for `ledgermq server run`
+      log           the output of the node
+      boot_id       changes when the node's power is cut
+      clock         the offset of the node's wall clock, if clocks can be set
+      disk.img      the node's file system, mounted at disk/, if there are disks
+      disk/data     the node's data
 
-What a fault does to files it does from here, whatever the node runs in.
+Faults change these files from this machine.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from uuid import uuid4
 from chaos.errors import ChaosError
 from chaos.live.hosts.clock import Clock
 from chaos.live.hosts.disk_image import DiskImage
-from chaos.live.hosts.environment import Setup
+from chaos.live.hosts.environment import EnvironmentSetup
 
 PORT = 9871
 HTTP_PORT = 9872
 DISK_BYTES = 2 << 30
+# How many nodes may be added to the first ones. Addresses are not used again, and they end at 254.
 ROOM = 200
-"""Nodes that may be added to those there are: addresses are not used again, and end at 254."""
 
 
 class NodesOfFiles(ABC):
-    """That part of `chaos.live.hosts.environment.Environment` which is about files."""
+    """The methods of `chaos.live.hosts.environment.NodeEnvironment` that concern files."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: EnvironmentSetup) -> None:
         self.setup = setup
         self._next = setup.nodes + 1
 
@@ -54,11 +54,11 @@ class NodesOfFiles(ABC):
 
     @abstractmethod
     def _make(self, node: int, *, join: bool) -> None:
-        """All that the node needs, but for its start."""
+        """Prepare the node without starting it."""
 
     @abstractmethod
     def _settings(self, node: int) -> Mapping[str, Any]:
-        """Of its place: where it listens, and where its files are as it sees them."""
+        """Return the settings that depend on the environment: the addresses, and the paths as the node sees them."""
 
     def data(self, node: int) -> Path:
         return self._directory(node) / "disk" / "data"
@@ -83,7 +83,7 @@ class NodesOfFiles(ABC):
         self._next += 1
         if node > self.setup.nodes + ROOM:
             raise ChaosError(
-                f"{ROOM} nodes were added already: the network has no more addresses, so run for less long"
+                f"{ROOM} nodes were added already, and the network has no more addresses: make the run shorter"
             )
         self._make(node, join=True)
         self.start(node)
@@ -112,7 +112,9 @@ class NodesOfFiles(ABC):
         return Clock(self._directory(node) / "clock")
 
     def _new_boot(self, node: int) -> None:
-        """What the kernel says that was started anew; a file per node, since power is cut for one of them."""
+        """Write a new boot id. A real kernel gives one id to the whole machine; here each node has a file of its own,
+        because the power of one node can be cut.
+        """
         self._boot_id(node).write_text(f"{uuid4()}\n")
 
     def _boot_id(self, node: int) -> Path:

@@ -1,4 +1,4 @@
-"""A node as a process that this program started."""
+"""One node as a process that this program started."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _POLL_S = 0.01
 
 
 class NodeProcess:
-    """`command` with `environment`; its output goes to the end of `log`."""
+    """Runs `command` with the variables of `environment` added to its own. The output is appended to `log`."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         self._command = command
@@ -38,16 +38,17 @@ class NodeProcess:
                     stdout=log,
                     stderr=log,
                     env={**os.environ, **self._environment},
-                    cwd=self._log.parent,  # what `python -m` finds there comes before everything else
+                    cwd=self._log.parent,  # `python -m` searches this directory first
                     start_new_session=True,
                 )
         return f"pid {self.pid}"
 
     def stop(self) -> str:
-        """In order. Raises ChaosError where it does not end."""
+        """Stop the process with SIGTERM. Raises ChaosError if it does not end."""
         return self._end(SIGTERM)
 
     def kill(self) -> str:
+        """Kill the process with SIGKILL. Raises ChaosError if it does not end."""
         return self._end(SIGKILL)
 
     def signal(self, number: Signals) -> str:
@@ -68,12 +69,12 @@ class NodeProcess:
     def _running(self) -> int:
         pid = self.pid
         if pid is None:
-            raise ChaosError(f"the node of {self._log} does not run")
+            raise ChaosError(f"the node with the log {self._log} does not run")
         return pid
 
 
 def halt_or_go_on(pid: int, number: Signals) -> str:
-    """SIGSTOP or SIGCONT: returns when it can be seen of the process that it has stopped, or goes on."""
+    """Send SIGSTOP or SIGCONT. Returns when /proc shows that the process has stopped or runs again."""
     os.kill(pid, number)
     stopped = number is SIGSTOP
     while (_state(pid) == "T") is not stopped:

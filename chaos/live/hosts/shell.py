@@ -1,4 +1,4 @@
-"""Programs of the system (ip, mount, iptables, ...), run to their end."""
+"""Runs programs of the system (ip, mount, iptables, ...) to their end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TIMEOUT_S = 60.0
 
 
 def run(*command: str, within_s: float = _TIMEOUT_S) -> str:
-    """What it printed. Raises ChaosError where it fails, with what it said."""
+    """Run the command and return its standard output. Raises ChaosError with the program's message if it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=within_s, check=False)
     except FileNotFoundError as error:
@@ -27,13 +27,13 @@ def run(*command: str, within_s: float = _TIMEOUT_S) -> str:
 
 
 def need_root(what: str) -> None:
-    """Raises ChaosError where this process is not root."""
+    """Raises ChaosError if this process is not root."""
     if os.geteuid() != 0:
         raise ChaosError(f"{what} must be run as root, for network namespaces and disks: use sudo")
 
 
 def need_programs(packages: dict[str, str]) -> None:
-    """Raises ChaosError that names what is not installed; `packages`: program -> Debian's package."""
+    """Raises ChaosError with the names of missing programs. `packages` maps each program to its Debian package."""
     if missing := [program for program in packages if shutil.which(program) is None]:
         names = " ".join(dict.fromkeys(packages[program] for program in missing))
-        raise ChaosError(f"{', '.join(missing)}: not installed; on Debian: apt-get install {names}")
+        raise ChaosError(f"these programs are not installed: {', '.join(missing)}; on Debian: apt-get install {names}")

@@ -1,1 +1,3 @@
-"""The load of a chaos run: client processes that send, read, and write down what they were told."""
+"""The clients of a chaos run: processes that load the cluster and write histories. The load itself comes from
+cluster/load.
+"""

@@ -1,6 +1,7 @@
 """A client process: `python -m chaos.live.load.client SPEC`.
 
-SIGTERM ends it in order; it may be killed at any time, and does not outlive the run that started it."""
+SIGTERM ends it in order, and it may be killed at any time. It ends when the run that started it no longer exists.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from pathlib import Path
 from chaos.live.load.consuming import consume, watch_progress
 from chaos.live.load.final_reading import read_to_the_end
 from chaos.live.load.producing import produce
-from chaos.live.load.spec import Spec
+from chaos.live.load.spec import ClientSpec
 
 GROUP = "chaos"
 
@@ -24,8 +25,9 @@ _LOOK_S = 1.0
 
 
 def end_with_the_run(run: int) -> None:
-    """A thread that looks whether the process `run` is there still, which started this one: it may be killed, too, and
-    before this one is so far that it could ask who that was."""
+    """Start a thread that ends this process when its parent is no longer the process `run`. The run may be killed at
+    any time, even before this process could ask for its parent.
+    """
 
     def look() -> None:
         while os.getppid() == run:
@@ -35,8 +37,8 @@ def end_with_the_run(run: int) -> None:
     threading.Thread(target=look, name="looks for the run", daemon=True).start()
 
 
-async def run(spec: Spec) -> None:
-    """What its role is, until it is over or this process is told to stop."""
+async def run(spec: ClientSpec) -> None:
+    """Do the work of the role until it is finished, or until SIGTERM."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     match spec.role:
@@ -49,7 +51,7 @@ async def run(spec: Spec) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends its clients itself
-    told = Spec.load(Path(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which then stops its clients
+    told = ClientSpec.load(Path(sys.argv[1]))
     end_with_the_run(told.run)
     asyncio.run(run(told))

@@ -1,7 +1,7 @@
-"""Consumers under load: they follow the leader or a node, start anew, and go where they like.
+"""Consumers of a chaos run: they read from the leader or from one node, restart, and seek.
 
-Each consumer is a process of the history that knows nothing of what others read; it writes down where it is told to
-go on, and whatever it is handed, with the names that producers wrote into their batches.
+Each consumer is a process of the history, independent of the others. It records where each reading begins, and every
+message that it receives, with the producer, epoch and sequence that the message's batch contains.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from random import Random
 
 import google_crc32c
 
-from chaos.live.load.spec import Spec
+from chaos.live.load.spec import ClientSpec
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.client.consumer.cursor import QueueBatch
@@ -23,14 +23,14 @@ from ledger.history import Assign, HistoryWriter, Poll, ProgressReport, now_ns
 
 _POLL_MS = 200
 _AGAIN_S = 0.3
+# A consumer is closed after so long, and a new one starts.
 _LIVES_S = (2.0, 15.0)
-"""After so long a consumer is closed, and another begins."""
+# The share of polls after which a consumer seeks.
 _SEEKS = 0.02
-"""Share of polls after which one goes elsewhere."""
 
 
-class Reader:
-    """One consumer of one topic: writes down what it is handed."""
+class HistoryReader:
+    """One consumer of one topic, which records what it receives."""
 
     def __init__(self, writer: HistoryWriter, process: int, topic: str, node: int, *, final: bool = False) -> None:
         self._writer = writer
@@ -38,22 +38,24 @@ class Reader:
         self._topic = topic
         self._node = node
         self._final = final
+        # By queue: messages before this offset were not requested. A consumer returns whole batches, so they may come.
         self._from: dict[int, int] = {}
-        """By queue: what lies before it was not asked for, though a batch is given whole."""
 
     def assigned(self, queue: int, offset: int) -> None:
+        """Record that the consumer reads this queue from `offset` on."""
         self._from[queue] = offset
         self._writer.write(Assign(self._process, self._topic, queue, offset, now_ns()))
 
-    def polled(self, batches: list[QueueBatch], start: int) -> int:
-        """Returns the number of messages."""
+    async def poll(self, consumer: AsyncConsumer, timeout_ms: float) -> int:
+        """Poll the consumer and record what it returns. Returns the number of messages."""
+        start = now_ns()
         by_queue: dict[int, list[QueueBatch]] = {}
-        for batch in batches:
+        for batch in await consumer.getbatches(timeout_ms):
             by_queue.setdefault(batch.queue, []).append(batch)
-        return sum(self._polled(queue, ones, start) for queue, ones in by_queue.items())
+        return sum(self._polled(queue, batches, start) for queue, batches in by_queue.items())
 
     def nothing(self, queue: int, start: int) -> None:
-        """It was read to its end, and has nothing."""
+        """Record that the queue was read to its end and has no messages."""
         self._write(queue, [], start)
 
     def _polled(self, queue: int, batches: list[QueueBatch], start: int) -> int:
@@ -89,8 +91,8 @@ class Reader:
         )
 
 
-async def consume(spec: Spec, stop: asyncio.Event) -> None:
-    """Until `stop`: one that follows the leader, and one for each node."""
+async def consume(spec: ClientSpec, stop: asyncio.Event) -> None:
+    """Run consumers until `stop`: one that follows the leader, and one for each node."""
     with HistoryWriter(Path(spec.history)) as writer:
         numbers = iter(range(spec.first_process, spec.first_process + 1_000_000))
         async with asyncio.TaskGroup() as tasks:
@@ -101,7 +103,7 @@ async def consume(spec: Spec, stop: asyncio.Event) -> None:
 
 
 async def _lives(
-    spec: Spec,
+    spec: ClientSpec,
     writer: HistoryWriter,
     numbers: Iterator[int],
     topic: str,
@@ -109,17 +111,19 @@ async def _lives(
     random: Random,
     stop: asyncio.Event,
 ) -> None:
-    """One consumer after the other."""
+    """Run one consumer after another."""
     while not stop.is_set():
-        reader = Reader(writer, next(numbers), topic, node)
+        reader = HistoryReader(writer, next(numbers), topic, node)
         try:
             await _life(spec, reader, topic, node, random, stop)
         except LedgerError:
             await asyncio.sleep(_AGAIN_S)
 
 
-async def _life(spec: Spec, reader: Reader, topic: str, node: int, random: Random, stop: asyncio.Event) -> None:
-    """From the beginning, or the end; now and then it goes elsewhere."""
+async def _life(
+    spec: ClientSpec, reader: HistoryReader, topic: str, node: int, random: Random, stop: asyncio.Event
+) -> None:
+    """Read from the beginning or from the end, and seek from time to time."""
     loop = asyncio.get_running_loop()
     over = loop.time() + random.uniform(*_LIVES_S)
     start = random.choice(("earliest", "latest"))
@@ -128,8 +132,7 @@ async def _life(spec: Spec, reader: Reader, topic: str, node: int, random: Rando
         for queue in range(spec.queues):
             reader.assigned(queue, consumer.position(topic, queue))
         while not stop.is_set() and loop.time() < over:
-            began = now_ns()
-            reader.polled(await consumer.getbatches(_POLL_MS), began)
+            await reader.poll(consumer, _POLL_MS)
             if random.random() < _SEEKS:
                 queue = random.randrange(spec.queues)
                 offset = random.randint(0, consumer.position(topic, queue))
@@ -137,15 +140,15 @@ async def _life(spec: Spec, reader: Reader, topic: str, node: int, random: Rando
                 reader.assigned(queue, offset)
 
 
-async def watch_progress(spec: Spec, group: str, stop: asyncio.Event) -> None:
-    """A member of a consumer group that reads all topics, and somebody who asks how far it has come."""
+async def watch_progress(spec: ClientSpec, group: str, stop: asyncio.Event) -> None:
+    """Run a member of a consumer group that reads all topics, and a client that asks for the offsets of the group."""
     with HistoryWriter(Path(spec.history)) as writer:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_member(spec, group, stop))
             tasks.create_task(_ask(spec, writer, group, stop))
 
 
-async def _member(spec: Spec, group: str, stop: asyncio.Event) -> None:
+async def _member(spec: ClientSpec, group: str, stop: asyncio.Event) -> None:
     while not stop.is_set():
         try:
             async with AsyncGroupConsumer(*spec.topics, group=group, bootstrap_servers=list(spec.bootstrap)) as member:
@@ -155,7 +158,7 @@ async def _member(spec: Spec, group: str, stop: asyncio.Event) -> None:
             await asyncio.sleep(_AGAIN_S)
 
 
-async def _ask(spec: Spec, writer: HistoryWriter, group: str, stop: asyncio.Event) -> None:
+async def _ask(spec: ClientSpec, writer: HistoryWriter, group: str, stop: asyncio.Event) -> None:
     while not stop.is_set():
         try:
             async with AsyncAdmin(list(spec.bootstrap)) as admin:

@@ -1,20 +1,23 @@
-"""The last reading: every queue, from every node, from its beginning to the end that the leader knows.
+"""The final reading: every queue is read from every node, from its beginning to the end that the leader reports.
 
-Only what can be read at the end was kept; so a node that does not get there in time makes the run void, and what it
-gives is compared with what the others give.
+The checker treats everything that the final reading does not find as lost. So if a node does not reach the end in time,
+the run fails, and the messages of the nodes are compared with each other.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
 
-from chaos.live.load.consuming import Reader
+from chaos.live.load.consuming import HistoryReader
 from chaos.live.load.running import running
-from chaos.live.load.spec import Spec
+from chaos.live.load.spec import ClientSpec
+from cluster.load.reading import read_to_the_ends
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.consumer.consumer import AsyncConsumer
+from ledger.client.records import TopicQueue
 from ledger.errors import LedgerError, UnknownTopicError
 from ledger.history import HistoryWriter, now_ns
 
@@ -22,8 +25,8 @@ _POLL_MS = 500
 _AGAIN_S = 0.5
 
 
-async def read_to_the_end(spec: Spec, stop: asyncio.Event) -> None:
-    """One consumer for each node and topic. Goes on until all is read, or `stop`."""
+async def read_to_the_end(spec: ClientSpec, stop: asyncio.Event) -> None:
+    """Run one consumer for each node and topic. Returns when all queues are read, or `stop` is set."""
     with HistoryWriter(Path(spec.history)) as writer:
         process = spec.first_process
         for topic in spec.topics:
@@ -34,13 +37,13 @@ async def read_to_the_end(spec: Spec, stop: asyncio.Event) -> None:
                 continue
             async with asyncio.TaskGroup() as tasks:
                 for node in spec.nodes:
-                    reader = Reader(writer, process, topic, node, final=True)
+                    reader = HistoryReader(writer, process, topic, node, final=True)
                     tasks.create_task(_read(spec, reader, topic, node, ends, stop))
                     process += 1
 
 
-async def _ends(spec: Spec, topic: str, stop: asyncio.Event) -> dict[int, int]:
-    """Of each queue, as the leader knows it."""
+async def _ends(spec: ClientSpec, topic: str, stop: asyncio.Event) -> dict[int, int]:
+    """Return the end offset of each queue, as the leader reports it."""
     while True:
         try:
             async with AsyncAdmin(list(spec.bootstrap)) as admin:
@@ -54,27 +57,35 @@ async def _ends(spec: Spec, topic: str, stop: asyncio.Event) -> dict[int, int]:
             await asyncio.sleep(_AGAIN_S)
 
 
-def _nothing_is_left(spec: Spec, writer: HistoryWriter, topic: str) -> None:
-    """The topic itself is gone: its queues were read to their end, and had nothing."""
+def _nothing_is_left(spec: ClientSpec, writer: HistoryWriter, topic: str) -> None:
+    """Record that the topic no longer exists, so its queues were read to their end and had no messages."""
     for node in spec.nodes:
-        reader = Reader(writer, spec.first_process, topic, node, final=True)
+        reader = HistoryReader(writer, spec.first_process, topic, node, final=True)
         for queue in range(spec.queues):
             reader.nothing(queue, now_ns())
 
 
-async def _read(spec: Spec, reader: Reader, topic: str, node: int, ends: dict[int, int], stop: asyncio.Event) -> None:
+async def _read(
+    spec: ClientSpec, reader: HistoryReader, topic: str, node: int, ends: dict[int, int], stop: asyncio.Event
+) -> None:
     def make() -> AsyncConsumer:
         rng = Random(f"{spec.seed} final {node}")
         return AsyncConsumer(topic, bootstrap_servers=list(spec.bootstrap), node=node, rng=rng)
+
+    def poll(consumer: AsyncConsumer) -> Callable[[], Awaitable[int]]:
+        async def once() -> int:
+            try:
+                return await reader.poll(consumer, _POLL_MS)
+            except LedgerError:
+                await asyncio.sleep(_AGAIN_S)
+                return 0
+
+        return once
 
     async with running(make, stop) as consumer:
         for queue in ends:
             reader.assigned(queue, consumer.position(topic, queue))
             if consumer.position(topic, queue) >= ends[queue]:
                 reader.nothing(queue, now_ns())
-        while any(consumer.position(topic, queue) < end for queue, end in ends.items()) and not stop.is_set():
-            began = now_ns()
-            try:
-                reader.polled(await consumer.getbatches(_POLL_MS), began)
-            except LedgerError:
-                await asyncio.sleep(_AGAIN_S)
+        places = {TopicQueue(topic, queue): end for queue, end in ends.items()}
+        await read_to_the_ends(consumer, places, poll(consumer), stop=stop)

@@ -1,7 +1,7 @@
-"""The client processes of a run: started, killed and replaced, ended in order.
+"""The client processes of a run: started, killed and replaced, and stopped in order.
 
-Every process writes a history of its own, in which its clients have numbers that no other has; so one that was killed
-leaves a file that ends somewhere, and the next one begins another.
+Every process writes a history of its own. Its clients have numbers that no other process uses. A killed process leaves
+a history that ends somewhere, and its successor begins a new one.
 """
 
 from __future__ import annotations
@@ -14,23 +14,25 @@ from pathlib import Path
 from random import Random
 
 from chaos.errors import ChaosError
-from chaos.live.load.spec import Role, Spec
+from chaos.live.load.spec import ClientSpec, Role
 
+# How many client numbers a process may use.
 _NUMBERS = 100_000
-"""Of a process, for its clients."""
 
 
 class ClientProcesses:
-    """Their files lie in `directory`. `spec` is what all have in common."""
+    """The client processes of a run, with their files in `directory`. `spec` has the values that all processes
+    share.
+    """
 
-    def __init__(self, directory: Path, spec: Spec) -> None:
+    def __init__(self, directory: Path, spec: ClientSpec) -> None:
         self._directory = directory
         self._spec = spec
         self._running: dict[int, tuple[Role, subprocess.Popen[bytes]]] = {}
         self._count = 0
 
     def start(self, role: Role) -> int:
-        """One more; its number."""
+        """Start one more process. Returns its number."""
         number = self._count = self._count + 1
         path = self._directory / f"client-{number}"
         history = path.with_suffix(".jsonl")
@@ -51,11 +53,13 @@ class ClientProcesses:
         return number
 
     def reach(self, nodes: Sequence[int], bootstrap: Sequence[str]) -> None:
-        """Those that are started from now on speak to these."""
+        """Give the processes that start from now on these nodes and addresses."""
         self._spec = replace(self._spec, nodes=tuple(nodes), bootstrap=tuple(bootstrap))
 
     def kill_one(self, random: Random) -> str:
-        """Implements `chaos.live.faults.fault.Clients`: a producer dies in the middle of its work."""
+        """Kill a producer process in the middle of its work, and start a new one. Returns evidence. Implements
+        `chaos.live.faults.fault.LoadClients`.
+        """
         number = random.choice([number for number, (role, _) in self._running.items() if role == "producers"])
         role, process = self._running.pop(number)
         process.kill()
@@ -63,24 +67,24 @@ class ClientProcesses:
         return f"client {number}, pid {process.pid}, ended by signal {-status}; client {self.start(role)} began"
 
     def check(self) -> None:
-        """Raises ChaosError where one has ended by itself."""
+        """Raises ChaosError if a process has ended by itself."""
         for number, (_, process) in self._running.items():
             if process.poll() is not None:
                 raise ChaosError(f"client {number} ended by itself: {self._last_words(number)}")
 
     def stop(self, role: Role, within_s: float) -> None:
-        """All of that role, in order. Raises ChaosError where one does not end."""
+        """Stop all processes of the role with SIGTERM. Raises ChaosError if a process does not end."""
         ours = {number: process for number, (role_of, process) in self._running.items() if role_of == role}
         for process in ours.values():
             process.terminate()
         self._wait(ours, within_s)
 
     def finish(self, role: Role, within_s: float) -> None:
-        """Waits until all of that role have done what they had to. Raises ChaosError where one has not."""
+        """Wait until all processes of the role have finished. Raises ChaosError if a process has not."""
         self._wait({number: process for number, (one, process) in self._running.items() if one == role}, within_s)
 
     def end(self) -> None:
-        """Whatever still runs."""
+        """Kill all processes that still run."""
         for _, process in self._running.values():
             process.kill()
             process.wait()
@@ -98,4 +102,4 @@ class ClientProcesses:
 
     def _last_words(self, number: int) -> str:
         log = (self._directory / f"client-{number}.log").read_text(errors="replace").strip()
-        return log[-2000:] or "it said nothing"
+        return log[-2000:] or "it printed nothing"

@@ -1,85 +1,51 @@
-"""Producers under load: one awaits each send, one keeps many under way, one sends lists.
+"""Producers of a chaos run: the first awaits each send, the second keeps many sends in flight, the third sends lists.
 
-They go on whatever happens, at their rate; the producer itself writes the history (`history=`), so that nothing that
-it was told is missing there. Every message is sent to a queue that is chosen: its order there is promised.
+The producers continue through all faults, at their rate. `AsyncProducer` itself writes the history (`history=`), so
+the history contains every answer that the producer got. The load chooses the queue of every message, so the order
+within the queue is promised.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 from chaos.live.load.running import running
-from chaos.live.load.spec import Spec
-from cluster.load.seeded_payloads import payload
+from chaos.live.load.spec import ClientSpec
+from cluster.load.calls import ProducerCall, Receipt, Way, make_calls
+from cluster.load.seeded_payloads import mixed_payload
 from ledger.client.producer.producer import AsyncProducer
 from ledger.errors import LedgerError
 
-_MOST_PENDING = 500
-_MANY = 40
 _AGAIN_S = 0.2
-
-Style = Callable[["Load"], Awaitable[None]]
-
-
-class Load:
-    """One producer, and what it has still to hear of."""
-
-    def __init__(self, producer: AsyncProducer, spec: Spec, random: Random, rate: float) -> None:
-        self.producer = producer
-        self.spec = spec
-        self.random = random
-        self.rate = rate
-        self.pending: set[asyncio.Future[object]] = set()
-
-    def place(self) -> tuple[str, int]:
-        return self.random.choice(self.spec.topics), self.random.randrange(self.spec.queues)
-
-    def payload(self) -> bytes:
-        return payload(self.random, self.spec.largest_bytes)
-
-    def settled(self, future: asyncio.Future[object]) -> None:
-        self.pending.discard(future)
-        if not future.cancelled():
-            future.exception()  # it stands in the history
+# A producer that falls behind its rate makes up for at most one second.
+_MAKES_UP_S = 1.0
 
 
-async def awaited(load: Load) -> None:
-    topic, queue = load.place()
-    await load.producer.send(topic, load.payload(), queue=queue)
+@dataclass(frozen=True, slots=True)
+class SendStyle:
+    """How one producer sends: the call, its messages, how many calls are in flight, and its share of the rate."""
+
+    way: Way
+    messages: int
+    in_flight: int
+    share: float
 
 
-async def pipelined(load: Load) -> None:
-    while len(load.pending) >= _MOST_PENDING:
-        await asyncio.wait(load.pending, return_when=asyncio.FIRST_COMPLETED)
-    topic, queue = load.place()
-    future = load.producer.send_nowait(topic, load.payload(), key=load.random.randbytes(4), queue=queue)
-    load.pending.add(future)  # type: ignore[arg-type]
-    future.add_done_callback(load.settled)  # type: ignore[arg-type]
+STYLES = (SendStyle("send", 1, 1, 0.1), SendStyle("send-nowait", 1, 500, 0.6), SendStyle("send-many", 40, 1, 0.3))
 
 
-async def many(load: Load) -> None:
-    topic, queue = load.place()
-    values = [load.payload() for _ in range(_MANY)]
-    await load.producer.send_many(topic, values, queue=queue)
-
-
-STYLES: tuple[tuple[Style, int, float], ...] = ((awaited, 1, 0.1), (pipelined, 1, 0.6), (many, _MANY, 0.3))
-"""With the messages of one send, and its share of the rate."""
-
-
-async def produce(spec: Spec, stop: asyncio.Event) -> None:
-    """Until `stop`; then all that was sent is settled."""
+async def produce(spec: ClientSpec, stop: asyncio.Event) -> None:
+    """Run one producer of each style until `stop`. Returns when every send has a result."""
     async with asyncio.TaskGroup() as tasks:
-        for number, (style, messages, share) in enumerate(STYLES):
+        for number, style in enumerate(STYLES):
             random = Random(f"{spec.seed} producer {number}")
-            sends_per_s = spec.rate * share / messages
-            tasks.create_task(_run(spec, spec.first_process + number, style, sends_per_s, random, stop))
+            tasks.create_task(_run(spec, spec.first_process + number, style, random, stop))
 
 
-async def _run(spec: Spec, process: int, style: Style, sends_per_s: float, random: Random, stop: asyncio.Event) -> None:
+async def _run(spec: ClientSpec, process: int, style: SendStyle, random: Random, stop: asyncio.Event) -> None:
     def make() -> AsyncProducer:
         return AsyncProducer(
             list(spec.bootstrap),
@@ -90,19 +56,47 @@ async def _run(spec: Spec, process: int, style: Style, sends_per_s: float, rando
         )
 
     async with running(make, stop) as producer:
-        load, loop = Load(producer, spec, random, sends_per_s), asyncio.get_running_loop()
-        due = loop.time()
-        while not stop.is_set():
-            try:
-                await style(load)
-            except LedgerError:
-                await asyncio.sleep(_AGAIN_S)  # what came of it stands in the history
-            due = max(due + 1 / sends_per_s, loop.time() - 1)  # what was missed for a second is made up for
-            await _until(stop, due - loop.time())
+        source, history = _RandomCalls(spec, style, random, stop), _InTheHistory()
+        await make_calls([producer], source.next, history, style.in_flight, pause_after_failure_s=_AGAIN_S)
 
 
-async def _until(stop: asyncio.Event, seconds: float) -> None:
-    """So many seconds, or less when it is to stop."""
+class _RandomCalls:
+    """Calls to random queues, at the rate of the style, until `stop`."""
+
+    def __init__(self, spec: ClientSpec, style: SendStyle, random: Random, stop: asyncio.Event) -> None:
+        self._spec, self._style, self._random, self._stop = spec, style, random, stop
+        self._interval_s = style.messages / (spec.rate * style.share)
+        self._due = asyncio.get_running_loop().time()
+        self._turn = asyncio.Lock()
+
+    async def next(self) -> ProducerCall | None:
+        """Implements `cluster.load.calls.CallSource`."""
+        async with self._turn:
+            loop = asyncio.get_running_loop()
+            await _wait(self._stop, self._due - loop.time())
+            if self._stop.is_set():
+                return None
+            self._due = max(self._due + self._interval_s, loop.time() - _MAKES_UP_S)
+            return self._call()
+
+    def _call(self) -> ProducerCall:
+        spec, style, random = self._spec, self._style, self._random
+        topic, queue = random.choice(spec.topics), random.randrange(spec.queues)
+        values = [mixed_payload(random, spec.largest_bytes) for _ in range(style.messages)]
+        key = random.randbytes(4) if style.way == "send-nowait" else None
+        return ProducerCall(style.way, topic, values, key, queue=queue)
+
+
+class _InTheHistory:
+    """Records nothing: the producer writes each result into the history."""
+
+    def record_acknowledged(self, call: ProducerCall, receipt: Receipt) -> None: ...
+
+    def record_failed(self, call: ProducerCall, error: LedgerError) -> None: ...
+
+
+async def _wait(stop: asyncio.Event, seconds: float) -> None:
+    """Wait so many seconds, or until `stop` is set."""
     try:
         async with asyncio.timeout(max(0.0, seconds)):
             await stop.wait()

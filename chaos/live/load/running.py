@@ -1,4 +1,4 @@
-"""A client that is started while nodes are down."""
+"""Starts a client while nodes are down."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ C = TypeVar("C", bound=_Client)
 
 @asynccontextmanager
 async def running(make: Callable[[], C], stop: asyncio.Event) -> AsyncIterator[C]:
-    """A new one is made until one can start. Raises what is in the way when it is to stop."""
+    """Create clients until one of them can start, and stop it after the body. Raises the client's error if `stop` is
+    set.
+    """
     client = await _started(make, stop)
     try:
         yield client

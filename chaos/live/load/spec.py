@@ -1,4 +1,4 @@
-"""What a client process is told, in a file: JSON."""
+"""The specification of a client process, as a JSON file."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ Role = Literal["producers", "consumers", "final"]
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
-    """One process. Its clients are the processes `first_process` and up of the history."""
+class ClientSpec:
+    """One process. Its clients have the process numbers `first_process` and up in the history."""
 
     role: Role
     first_process: int
@@ -20,14 +20,14 @@ class Spec:
     nodes: tuple[int, ...]
     topics: tuple[str, ...]
     queues: int
+    # Messages a second, of all producers of this process together.
     rate: float
-    """Messages a second, of all producers of this process together."""
     largest_bytes: int
     delivery_timeout_ms: int
     seed: int
     history: str
+    # The process id of the run. The client process ends when that process no longer exists.
     run: int
-    """The process that starts it, and which it does not outlive."""
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")

@@ -1,1 +1,1 @@
-"""What a chaos run showed, as a page for a browser."""
+"""The HTML page of a chaos run."""

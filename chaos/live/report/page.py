@@ -1,4 +1,4 @@
-"""The page of a run: one file that a browser shows without any network."""
+"""Writes the page of a run as one HTML file. A browser shows it without a network."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chaos.live.checker.anomaly import CLUSTER_KINDS, KINDS
 from chaos.live.leaders import read_reigns
 from chaos.live.report import plots
 from chaos.live.report.series import series
-from chaos.live.run import Result, as_arguments, histories
+from chaos.live.run import ChaosResult, as_arguments, histories
 from ledger.history import read_history, to_line
 from ledger.report.figures import as_svg, save
 from ledger.report.page import write_page
@@ -25,8 +25,8 @@ _LONGEST_LINE = 2_000
 _VERDICTS = {True: ("valid", "good"), False: ("not valid", "bad"), None: ("void", "doubt")}
 
 
-def write_report(result: Result, directory: Path) -> Path:
-    """`report.html`, and the picture beside it as PNG and SVG. Returns the page's path."""
+def write_report(result: ChaosResult, directory: Path) -> Path:
+    """Write `report.html`, and its picture as PNG and SVG beside it. Returns the path of the page."""
     seconds = (result.ended - result.began) / 1e9
     found = series(result.columns, result.began, result.ended, max(_LEAST_STEP_S, seconds / _STEPS))
     reigns = read_reigns(directory / "leaders.jsonl")
@@ -51,7 +51,7 @@ def write_report(result: Result, directory: Path) -> Path:
     )
 
 
-def _figures(result: Result) -> list[tuple[str, str]]:
+def _figures(result: ChaosResult) -> list[tuple[str, str]]:
     figures, sends = result.verdict.figures, result.columns.sends
     seconds = (result.ended - result.began) / 1e9
     latency_ms = np.sort((sends.end - sends.start)[sends.outcome == 0] / 1e6)
@@ -78,7 +78,7 @@ def _at(values: Any, share: float) -> float:
     return float(values[max(0, int(np.ceil(len(values) * share)) - 1)])
 
 
-def _faults(result: Result) -> list[dict[str, Any]]:
+def _faults(result: ChaosResult) -> list[dict[str, Any]]:
     rows = []
     for one, gap_s in zip(result.struck, result.gaps_s(), strict=True):
         rows.append(
@@ -98,7 +98,7 @@ def _faults(result: Result) -> list[dict[str, Any]]:
 
 
 def _lines(directory: Path, numbers: set[int]) -> dict[int, str]:
-    """The operations of these numbers, as they stand in the histories."""
+    """Return the operations with these numbers, as lines of the histories."""
     if not numbers:
         return {}
     operations = enumerate(chain.from_iterable(map(read_history, histories(directory))))

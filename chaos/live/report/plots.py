@@ -1,4 +1,4 @@
-"""The picture of a run: throughput and latency over time, faults shaded, leaders marked."""
+"""Draws the picture of a run: throughput and latency over time, with faults shaded and leaders marked."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from matplotlib.figure import Figure
 
 from chaos.live.leaders import Reign
 from chaos.live.nemesis import Struck
-from chaos.live.report.series import Series
+from chaos.live.report.series import LoadSeries
 from ledger.report.figures import AMBER, COLOURS, drawing, lines_across, without_frame
 
 _SHADE = "#e4572e"
 
 
-def draw(found: Series, struck: Sequence[Struck], reigns: Sequence[Reign], began: int, ended: int) -> Figure:
-    """Three rows over the same time: who led, messages a second, and latencies."""
+def draw(found: LoadSeries, struck: Sequence[Struck], reigns: Sequence[Reign], began: int, ended: int) -> Figure:
+    """Draw three rows over the same time: the leader, messages a second, and latencies."""
     with drawing(6.4) as figure:
         leaders, throughput, latency = figure.subplots(3, 1, sharex=True, height_ratios=(0.5, 3, 3))
         _draw_leaders(leaders, reigns, began, ended)
@@ -32,14 +32,14 @@ def draw(found: Series, struck: Sequence[Struck], reigns: Sequence[Reign], began
     return figure
 
 
-def _draw_throughput(axes: Axes, found: Series) -> None:
+def _draw_throughput(axes: Axes, found: LoadSeries) -> None:
     axes.fill_between(found.at_s, found.per_s, step="mid", color=COLOURS[0], alpha=0.25)
     axes.step(found.at_s, found.per_s, where="mid", color=COLOURS[0], linewidth=1.2)
     axes.set_ylabel("acknowledged\nmessages / s")
     axes.set_ylim(bottom=0)
 
 
-def _draw_latency(axes: Axes, found: Series) -> None:
+def _draw_latency(axes: Axes, found: LoadSeries) -> None:
     for values, label, colour in (
         (found.p50_ms, "p50", COLOURS[1]),
         (found.p99_ms, "p99", AMBER),

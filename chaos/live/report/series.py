@@ -1,4 +1,4 @@
-"""Throughput and latency over time: the columns of a history, cut into equal steps. Pure."""
+"""Throughput and latency over time: the columns of a history, cut into equal steps. This module is pure."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chaos.live.checker.columns import OK, Columns
+from chaos.live.checker.columns import OK, HistoryColumns
 
 Figures = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
-    """A value for each step: `at_s` is the middle of it, since the load began. Latencies in ms, NaN where nothing was
-    acknowledged; both count in the step in which the acknowledgement came."""
+class LoadSeries:
+    """One value for each step. `at_s` is the middle of the step, in seconds since the load began. Latencies are in ms,
+    and NaN if nothing was acknowledged in the step. A message counts in the step in which it was acknowledged.
+    """
 
     at_s: Figures
     per_s: Figures
@@ -24,8 +25,8 @@ class Series:
     max_ms: Figures
 
 
-def series(columns: Columns, began: int, ended: int, step_s: float) -> Series:
-    """Of messages that were acknowledged between the two instants (ns of the histories' clock)."""
+def series(columns: HistoryColumns, began: int, ended: int, step_s: float) -> LoadSeries:
+    """Return the series of the messages that were acknowledged between two times, in ns of the histories' clock."""
     sends = columns.sends
     rows = (sends.outcome == OK) & (sends.end >= began) & (sends.end < ended)
     steps = max(1, int(np.ceil((ended - began) / 1e9 / step_s)))
@@ -35,7 +36,7 @@ def series(columns: Columns, began: int, ended: int, step_s: float) -> Series:
     step, latency_ms = step[order], latency_ms[order]
     edges = np.searchsorted(step, np.arange(steps + 1))
     counts = np.diff(edges)
-    return Series(
+    return LoadSeries(
         at_s=np.asarray((np.arange(steps) + 0.5) * step_s, np.float64),
         per_s=counts / step_s,
         p50_ms=_quantile(latency_ms, edges, 0.5),
@@ -45,7 +46,7 @@ def series(columns: Columns, began: int, ended: int, step_s: float) -> Series:
 
 
 def _quantile(sorted_ms: Figures, edges: NDArray[np.int64], share: float) -> Figures:
-    """Of each step: the value that this share of its messages does not exceed."""
+    """Return, for each step, the latency that this share of its messages does not exceed."""
     counts = np.diff(edges)
     at = edges[:-1] + np.maximum(np.ceil(counts * share).astype(np.int64) - 1, 0)
     values = np.full(len(counts), np.nan)

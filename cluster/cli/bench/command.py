@@ -7,16 +7,13 @@ from typing import Any
 
 import click
 
-from cluster.bench.consuming import Consuming, Reading
+from cluster.bench.consuming import ConsumerLoad, Consuming
 from cluster.bench.end_to_end import EndToEnd
 from cluster.bench.failover import Transfers, measure_failover
 from cluster.bench.figures import Figures
 from cluster.bench.idle import Source, measure_idle, metrics_source, process_source
 from cluster.bench.latencies import Latencies
-from cluster.bench.payloads import STAMP_BYTES, Check, Verified
-from cluster.bench.processes import run_load, run_loop
-from cluster.bench.producing import Load, Sent
-from cluster.bench.topics import filled_topic, prepare_topic
+from cluster.bench.producing import ProducerFigures, ProducerLoad, run_load
 from cluster.cli.bench.options import (
     by_option,
     count_option,
@@ -32,6 +29,9 @@ from cluster.cli.bench.output import ProgressLine, print_figures, print_uses
 from cluster.cli.failure import CommandError
 from cluster.cli.options import bootstrap_option
 from cluster.cli.output import say
+from cluster.load.processes import run_loop
+from cluster.load.stamped_payloads import STAMP_BYTES, PayloadCheck, Verified
+from cluster.load.topics import filled_topic, prepare_topic
 from cluster.local.processes import DEFAULT_DIRECTORY, DevCluster
 from ledger.client.records import TopicDescription
 
@@ -137,8 +137,8 @@ def consume(
         raise CommandError(
             f"retention has removed the first messages of topic {topic}, so --verify cannot compare all: leave it out"
         )
-    reading = Reading(bootstrap, found, shape, group, consumers, count or 0, seconds or 0.0)
-    check = Check() if verify else None
+    reading = ConsumerLoad(bootstrap, found, shape, group, consumers, count or 0, seconds or 0.0)
+    check = PayloadCheck() if verify else None
     got = run_loop(_consume(reading, check))
     more: dict[str, Any] = {"consumers": consumers}
     verified = None if check is None else check.verified()
@@ -266,7 +266,7 @@ def _local_nodes() -> list[Source]:
     return found
 
 
-def _check_shares(load: Load, processes: int) -> None:
+def _check_shares(load: ProducerLoad, processes: int) -> None:
     if load.producers < processes or load.in_flight < load.producers:
         raise click.UsageError(
             f"{processes} processes, {load.producers} producers and {load.in_flight} sends in flight do not fit: give "
@@ -274,7 +274,7 @@ def _check_shares(load: Load, processes: int) -> None:
         )
 
 
-def _produced(load: Load, sents: list[Sent], processes: int) -> Figures:
+def _produced(load: ProducerLoad, sents: list[ProducerFigures], processes: int) -> Figures:
     """Return the figures of all processes together, from the first start to the last end."""
     latencies, errors = Latencies(), dict[str, int]()
     for sent in sents:
@@ -296,22 +296,22 @@ def _produced(load: Load, sents: list[Sent], processes: int) -> Figures:
     return Figures("sent", records, records * load.size, seconds, latencies.summary(), failed, more, setting)
 
 
-def _setting(load: Load) -> dict[str, Any]:
+def _setting(load: ProducerLoad) -> dict[str, Any]:
     return {name: value for name, value in asdict(load).items() if name not in ("bootstrap", "run", "part")}
 
 
-def _read_back(load: Load, before: TopicDescription, sents: list[Sent]) -> Verified:
+def _read_back(load: ProducerLoad, before: TopicDescription, sents: list[ProducerFigures]) -> Verified:
     topic = run_loop(filled_topic(load.bootstrap, load.topic))
-    check = Check(only=load.run)
+    check = PayloadCheck(only=load.run)
     begin = tuple(each.end_offset for each in before.offsets)
-    run_loop(_consume(Reading(load.bootstrap, topic, "arrays", begin=begin), check))
+    run_loop(_consume(ConsumerLoad(load.bootstrap, topic, "arrays", begin=begin), check))
     return check.verified({sent.part: sent.total for sent in sents}, sum(sent.failed for sent in sents))
 
 
-async def _consume(reading: Reading, check: Check | None) -> Any:
+async def _consume(reading: ConsumerLoad, check: PayloadCheck | None) -> Any:
     with ProgressLine("consumed") as progress:
         return await Consuming(reading, check, progress).run()
 
 
-async def _end_to_end(load: Load, shape: Any, progress: ProgressLine) -> Any:
+async def _end_to_end(load: ProducerLoad, shape: Any, progress: ProgressLine) -> Any:
     return await EndToEnd(load, shape, progress).run()

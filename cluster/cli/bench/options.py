@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
-from cluster.bench.payloads import new_run
-from cluster.bench.producing import Load
+from cluster.bench.producing import ProducerLoad
 from cluster.cli.cluster.log_start import Size
+from cluster.load.stamped_payloads import new_run
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -137,11 +137,11 @@ shape_option = click.option(
 )
 
 
-def load_of(bootstrap: str, given: dict[str, Any]) -> Load:
+def load_of(bootstrap: str, given: dict[str, Any]) -> ProducerLoad:
     """Return the load that the options in `given` describe. `seconds` and `count` may be None; then defaults apply."""
     seconds, count, way = given["seconds"], given["count"], given["way"]
     in_flight = CALLS_AT_A_RATE if given["rate"] and way == "send-many" else IN_FLIGHT[way]
-    return Load(
+    return ProducerLoad(
         bootstrap=bootstrap,
         topic=given["topic"],
         size=given["size"],

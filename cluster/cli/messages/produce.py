@@ -19,7 +19,7 @@ import click
 from cluster.cli.failure import CommandError
 from cluster.cli.options import Separator, bootstrap_option, format_option
 from cluster.cli.output import counted, print_json, say
-from cluster.load.line_sender import Labels, LineSender, Place
+from cluster.load.line_sender import Labels, LineOrigin, LineSender
 from cluster.load.line_splitter import LineSplitter
 from ledger.client.producer.producer import AsyncProducer
 
@@ -141,7 +141,7 @@ async def _produce(topic: str, source: Source, producer: AsyncProducer, report: 
 async def _send_lines(sender: LineSender, source: Source) -> None:
     number = 1
     async for lines in _Reader(source):
-        place = Place(source.name, number)
+        place = LineOrigin(source.name, number)
         number += len(lines)
         if source.key_separator is None:
             await sender.send(lines, source.labels, place)

@@ -1,15 +1,15 @@
-"""Short words for histories that are written by hand: a tale of a few lines, one for each operation."""
+"""Short functions for histories that tests write by hand, one call for each operation."""
 
 from __future__ import annotations
 
 from ledger.history import Assign, Close, Open, OperationOutcome, Poll, ProgressReport, Send
 
+# Two producers.
 P, Q = "000000000000000a", "000000000000000b"
-"""Two producers."""
 
 
 def crc(sequence: int) -> int:
-    """Of a payload that differs from message to message."""
+    """Return the CRC of a payload that differs from message to message."""
     return 1000 + sequence
 
 
@@ -26,7 +26,7 @@ def send(
     payload: int | None = None,
     bound: bool = True,
 ) -> Send:
-    """One message; by default sent at ten times its sequence, and answered five later."""
+    """One message. By default it is sent at ten times its sequence, and answered five later."""
     start, end = at or (10 * sequence, 10 * sequence + 5)
     crcs = [crc(sequence) if payload is None else payload]
     kind = OperationOutcome(outcome)
@@ -51,7 +51,7 @@ def poll(
 
 
 def end(*messages: tuple[int, int], nodes: tuple[int, ...] = (1, 2, 3), queue: int = 0) -> list[Poll]:
-    """What every node gives when it is read to its end."""
+    """Return the final readings of all nodes."""
     return [poll(*messages, process=100 + node, node=node, final=True, queue=queue) for node in nodes]
 
 

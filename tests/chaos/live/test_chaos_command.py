@@ -1,4 +1,4 @@
-"""`ledgermq chaos`: what it shows, and what it says of input that it cannot use."""
+"""`ledgermq chaos`: its output, and its messages about wrong input."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_all_faults_are_listed() -> None:
 def test_an_unknown_fault_is_named() -> None:
     told = CliRunner().invoke(chaos, ["run", "--faults", "kill,earthquake"])
     assert told.exit_code == 2
-    assert "no such fault: earthquake" in told.stderr
+    assert "unknown faults: earthquake" in told.stderr
 
 
 def test_a_history_is_judged(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_what_is_no_history_is_refused(tmp_path: Path, content: str) -> None:
 def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
     told = invoke("report", str(tmp_path))
     assert told.return_value == 2
-    assert "is not the directory of a chaos run" in told.stderr
+    assert "is not the directory of a finished chaos run" in told.stderr
 
 
 def test_a_campaign_needs_its_own_ledger(tmp_path: Path) -> None:
@@ -90,5 +90,5 @@ def test_all_faults_are_those_that_a_cluster_survives() -> None:
 
 
 def test_a_variable_without_a_value_is_refused() -> None:
-    with pytest.raises(click.BadParameter, match="'LD_PRELOAD' is no variable: give NAME=VALUE"):
+    with pytest.raises(click.BadParameter, match="'LD_PRELOAD' is not a variable: give NAME=VALUE"):
         run_command.make_context("run", ["--node-env", "LD_PRELOAD"])

@@ -1,4 +1,4 @@
-"""Each anomaly by the smallest tale that has it, next to the same tale without it."""
+"""For each anomaly, the smallest history that contains it, beside the same history without it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 
 from chaos.live.checker.anomaly import KINDS
 from chaos.live.checker.columns import columns_of
-from chaos.live.checker.verdict import Verdict, judge
+from chaos.live.checker.verdict import HistoryVerdict, judge
 from ledger.history import Operation, Poll
 from tests.chaos.live.tell import Q, assign, closed, crc, end, opened, poll, progress, send
 
 Tale = list[Operation | list[Poll]]
 
 
-def told(tale: Tale) -> Verdict:
+def told(tale: Tale) -> HistoryVerdict:
     return judge(columns_of(chain.from_iterable(one if isinstance(one, list) else [one] for one in tale)))
 
 
@@ -195,7 +195,7 @@ def test_a_history_that_proves_nothing_is_void() -> None:
     assert told([]).valid is None
     verdict = told([send(0, 0)])
     assert verdict.valid is None
-    assert verdict.void == ("nobody read to the end: t:0",)
+    assert verdict.void == ("these queues were not read to their end: t:0",)
 
 
 def test_too_little_is_void() -> None:

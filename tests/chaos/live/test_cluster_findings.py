@@ -1,4 +1,4 @@
-"""What nodes said of themselves: a term has one leader, and a cluster that was healed comes to itself."""
+"""Anomalies in the reports of nodes: a term has at most one leader, and a healed cluster recovers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from chaos.live.checker.anomaly import CLUSTER_KINDS
-from chaos.live.checker.cluster import Claim, no_recovery, two_leaders
+from chaos.live.checker.cluster import LeaderClaim, no_recovery, two_leaders
 from chaos.live.checker.columns import columns_of
 from chaos.live.checker.verdict import judge
 from chaos.live.leaders import Reign, read_claims, read_reigns
@@ -14,18 +14,18 @@ from tests.chaos.live.tell import end, send
 
 
 def test_two_leaders_in_a_term_are_found() -> None:
-    finding = two_leaders([Claim(0, 7, 1), Claim(0, 7, 1), Claim(0, 8, 2), Claim(0, 7, 3)])
+    finding = two_leaders([LeaderClaim(0, 7, 1), LeaderClaim(0, 7, 1), LeaderClaim(0, 8, 2), LeaderClaim(0, 7, 3)])
     assert [anomaly.sentence for anomaly in finding.shown] == ["nodes 1 and 3 both led shard 0 in term 7"]
 
 
 def test_leaders_of_other_terms_and_shards_are_allowed() -> None:
-    assert two_leaders([Claim(0, 7, 1), Claim(1, 7, 2), Claim(0, 8, 3)]).count == 0
+    assert two_leaders([LeaderClaim(0, 7, 1), LeaderClaim(1, 7, 2), LeaderClaim(0, 8, 3)]).count == 0
 
 
 def test_they_make_a_clean_history_not_valid() -> None:
     verdict = judge(columns_of([send(0, 0), *end((0, 0))]))
     assert verdict.joined(two_leaders([]), no_recovery("")).valid is True
-    assert verdict.joined(two_leaders([Claim(0, 7, 1), Claim(0, 7, 2)])).valid is False
+    assert verdict.joined(two_leaders([LeaderClaim(0, 7, 1), LeaderClaim(0, 7, 2)])).valid is False
     broken = verdict.joined(no_recovery("the nodes did not get the same log within 120 s"))
     assert broken.valid is False
     assert broken.as_json()["anomalies"]["no recovery"]["count"] == 1
@@ -36,7 +36,7 @@ def test_what_a_watch_wrote(tmp_path: Path) -> None:
     log = tmp_path / "leaders.jsonl"
     told = [(10, {"0": [[1, 3]]}), (20, {"0": [[1, 3], [2, 4]], "1": [[3, 1]]}), (30, {})]
     log.write_text("".join(json.dumps({"at": at, "leaders": leaders}) + "\n" for at, leaders in told))
-    assert set(read_claims(log)) == {Claim(0, 3, 1), Claim(0, 4, 2), Claim(1, 1, 3)}
+    assert set(read_claims(log)) == {LeaderClaim(0, 3, 1), LeaderClaim(0, 4, 2), LeaderClaim(1, 1, 3)}
     assert [reign for reign in read_reigns(log) if reign.shard == 0] == [
         Reign(0, 1, 3, 10, 20),
         Reign(0, 2, 4, 20, 30),

@@ -1,4 +1,4 @@
-"""Nodes of a chaos run in containers: what is done to them really happens, and nothing of them stays."""
+"""Nodes of a chaos run in containers: every action has its effect, and nothing of the nodes remains."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ import pytest
 from chaos.errors import ChaosError
 from chaos.live.hosts.container_engine import DIRECTORY_LABEL, RUN_LABEL
 from chaos.live.hosts.containers import ContainerEnvironment
-from chaos.live.hosts.environment import Setup
-from chaos.live.hosts.link_rules import Link, Loss
+from chaos.live.hosts.environment import EnvironmentSetup
+from chaos.live.hosts.link_rules import LinkLoss, NodeLink
 from chaos.live.operator import ClusterOperator
-from chaos.live.run import Options, run
+from chaos.live.run import ChaosOptions, run
 from cluster.local.engine import connect
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts and network namespaces need root")
 SEGMENT_BYTES = 16 << 20
 
 
-def setup(directory: Path, nodes: int = 1) -> Setup:
-    return Setup(directory, nodes, settings={"segment_bytes": SEGMENT_BYTES}, disks=True, clocks=True)
+def setup(directory: Path, nodes: int = 1) -> EnvironmentSetup:
+    return EnvironmentSetup(directory, nodes, settings={"segment_bytes": SEGMENT_BYTES}, disks=True, clocks=True)
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_a_node_is_killed_paused_and_forgets_and_nothing_of_it_stays(
 
 
 def test_rules_are_there_again_after_a_restart(environment: ContainerEnvironment) -> None:
-    environment.links.set([Loss(Link(2, 1), 1.0)])
+    environment.links.set([LinkLoss(NodeLink(2, 1), 1.0)])
     environment.kill(1)
     environment.start(1)
     namespace = Path(f"/proc/{environment.pid(1)}/ns/net")
@@ -100,8 +100,9 @@ def test_rules_are_there_again_after_a_restart(environment: ContainerEnvironment
 def test_what_a_run_that_was_killed_left_goes_with_the_next_one(node_image: str, tmp_path: Path) -> None:
     code = (
         "import os, sys; from pathlib import Path\n"
-        "from chaos.live.hosts.containers import ContainerEnvironment; from chaos.live.hosts.environment import Setup\n"
-        f"ContainerEnvironment(Setup(Path(sys.argv[1]), 1, disks=True), {node_image!r}).up()\n"
+        "from chaos.live.hosts.containers import ContainerEnvironment\n"
+        "from chaos.live.hosts.environment import EnvironmentSetup\n"
+        f"ContainerEnvironment(EnvironmentSetup(Path(sys.argv[1]), 1, disks=True), {node_image!r}).up()\n"
         "os.kill(os.getpid(), 9)"
     )
     killed = subprocess.run([sys.executable, "-c", code, str(tmp_path / "killed")], timeout=90)
@@ -144,7 +145,7 @@ class Listener:
 
 
 def test_a_run_in_containers_is_valid(node_image: str, tmp_path: Path) -> None:
-    options = Options("docker", 3, ("kill",), ("leader",), 20.0, 100.0, seed=6, flush="async", shards=1)
+    options = ChaosOptions("docker", 3, ("kill",), ("leader",), 20.0, 100.0, seed=6, flush="async", shards=1)
     listener = Listener()
     result = run(options, tmp_path / "run", partial(ContainerEnvironment, image=node_image), listener)
     assert result.verdict.valid, (result.verdict, listener.heard)

@@ -1,20 +1,20 @@
-"""Who is cut off from whom."""
+"""A partition cuts exactly the links between nodes without a common side."""
 
 from __future__ import annotations
 
-from chaos.live.hosts.link_rules import Link, partition
+from chaos.live.hosts.link_rules import NodeLink, partition
 
 
-def links(nodes: list[int], sides: list[list[int]]) -> set[Link]:
+def links(nodes: list[int], sides: list[list[int]]) -> set[NodeLink]:
     return {loss.link for loss in partition(nodes, sides)}
 
 
 def test_sides_do_not_reach_one_another() -> None:
-    assert links([1, 2, 3], [[1], [2, 3]]) == {Link(1, 2), Link(2, 1), Link(1, 3), Link(3, 1)}
+    assert links([1, 2, 3], [[1], [2, 3]]) == {NodeLink(1, 2), NodeLink(2, 1), NodeLink(1, 3), NodeLink(3, 1)}
 
 
 def test_a_node_of_two_sides_reaches_both() -> None:
-    assert links([1, 2, 3], [[1, 2], [2, 3]]) == {Link(1, 3), Link(3, 1)}
+    assert links([1, 2, 3], [[1, 2], [2, 3]]) == {NodeLink(1, 3), NodeLink(3, 1)}
 
 
 def test_a_ring_of_majorities() -> None:

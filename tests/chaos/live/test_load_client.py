@@ -1,4 +1,4 @@
-"""A client process of a run, by itself."""
+"""One client process of a chaos run."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from chaos.live.load.spec import Spec
+from chaos.live.load.spec import ClientSpec
 
 pytestmark = pytest.mark.real
 
 
 def test_a_client_whose_run_was_gone_before_it_could_look_does_not_stay(tmp_path: Path) -> None:
-    spec = Spec(
+    spec = ClientSpec(
         role="producers",
         first_process=0,
         bootstrap=("127.0.0.1:1",),

@@ -1,4 +1,4 @@
-"""A chaos run with nodes in network namespaces: a real cluster, real faults, a verdict, and nothing left."""
+"""A chaos run with nodes in network namespaces: a real cluster, real faults, a verdict, and nothing remains."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def chaos(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def left(directory: Path) -> list[str]:
-    """Namespaces of runs that have ended, and mounts and processes of those in that directory."""
+    """Return namespaces of runs that have ended, and mounts and processes that use this directory."""
     spaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout.split()
     mounts = Path("/proc/mounts").read_text().splitlines()
     ours = str(directory).encode()
@@ -46,7 +46,7 @@ def left(directory: Path) -> list[str]:
 
 
 def _runs(space: str) -> bool:
-    """Whether the run is there still that a namespace is named after: another one beside these tests."""
+    """Return whether the run that a namespace is named after still exists. Another run may exist beside these tests."""
     return Path(f"/proc/{space.split('-')[2]}").exists()
 
 
@@ -100,7 +100,7 @@ def test_a_run_that_is_interrupted_leaves_nothing(tmp_path: Path, number: signal
 
 
 def _heeds_interrupts() -> None:
-    """As a terminal's program: what a shell starts in its background ignores SIGINT."""
+    """Accept SIGINT, as a program in a terminal does. A shell's background processes ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from chaos.errors import ChaosError
-from chaos.live.faults.fault import Fault, Kind, NoEvidenceError, Site, Target
+from chaos.live.faults.fault import Fault, FaultSite, FaultTarget, LiveFaultKind, NoEvidenceError
 from chaos.live.faults.plan import Planned
 from chaos.live.nemesis import Nemesis
 
@@ -25,11 +25,11 @@ class Strike:
     def __init__(self, events: Events, evidence: bool = True) -> None:
         self._events, self._evidence = events, evidence
 
-    def strike(self, site: Site, targets: Sequence[int]) -> str:
+    def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         self._events.append(f"strike {list(targets)}")
         return "seen"
 
-    def heal(self, site: Site) -> str:
+    def heal(self, site: FaultSite) -> str:
         self._events.append("heal")
         if not self._evidence:
             raise NoEvidenceError("nothing was seen")
@@ -79,8 +79,8 @@ def fault(events: Events, at_s: float, *, evidence: bool = True, takes_data: boo
     def make() -> Fault:
         return Strike(events, evidence)
 
-    kind = Kind("fault", "something", (Target.LEADER,), make, takes_data=takes_data)
-    return Planned(at_s, kind, Target.LEADER, for_s=0.0, seed=1)
+    kind = LiveFaultKind("fault", "something", (FaultTarget.LEADER,), make, takes_data=takes_data)
+    return Planned(at_s, kind, FaultTarget.LEADER, for_s=0.0, seed=1)
 
 
 def test_a_cluster_that_is_whole_again_has_a_second_of_peace_though_the_next_fault_is_due(

@@ -1,4 +1,4 @@
-"""A seed gives one plan; a plan gives every kind its turn, and leaves the cluster time to recover."""
+"""A seed gives one plan. A plan contains every kind equally often, and leaves the cluster time to recover."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from chaos.live.faults.catalogue import KINDS, SURVIVED
-from chaos.live.faults.fault import Target
+from chaos.live.faults.fault import FaultTarget
 from chaos.live.faults.plan import QUIET_AT_LAST_S, Planned, aimed, plan
 
 ALL = [*KINDS.values()]
@@ -35,11 +35,11 @@ def test_one_fault_after_the_other_and_quiet_at_last(seed: int) -> None:
 
 
 def test_only_targets_that_were_asked_for_where_the_kind_has_them() -> None:
-    def targets(faults: tuple[Planned, ...]) -> set[Target]:
+    def targets(faults: tuple[Planned, ...]) -> set[FaultTarget]:
         return {fault.target for fault in faults}
 
-    assert targets(plan(1, [KINDS["kill"]], 600, [Target.LEADER])) == {Target.LEADER}
-    assert targets(plan(1, [KINDS["partition-halves"]], 600, [Target.LEADER])) == {Target.ALL}
+    assert targets(plan(1, [KINDS["kill"]], 600, [FaultTarget.LEADER])) == {FaultTarget.LEADER}
+    assert targets(plan(1, [KINDS["partition-halves"]], 600, [FaultTarget.LEADER])) == {FaultTarget.ALL}
 
 
 def test_what_no_cluster_survives_is_not_among_all() -> None:
@@ -52,17 +52,23 @@ def test_a_run_that_is_too_short_has_no_plan() -> None:
 
 @pytest.mark.parametrize(
     ("target", "count"),
-    [(Target.ONE, 1), (Target.LEADER, 1), (Target.MINORITY, 2), (Target.MAJORITY, 3), (Target.ALL, 5)],
+    [
+        (FaultTarget.ONE, 1),
+        (FaultTarget.LEADER, 1),
+        (FaultTarget.MINORITY, 2),
+        (FaultTarget.MAJORITY, 3),
+        (FaultTarget.ALL, 5),
+    ],
 )
-def test_whom_a_target_means(target: Target, count: int) -> None:
+def test_whom_a_target_means(target: FaultTarget, count: int) -> None:
     nodes = aimed(target, [1, 2, 3, 4, 5], 4, Random(1))
     assert len(set(nodes)) == count
-    assert target is not Target.LEADER or nodes == [4]
+    assert target is not FaultTarget.LEADER or nodes == [4]
 
 
 def test_a_cluster_of_one_has_a_minority_all_the_same() -> None:
-    assert aimed(Target.MINORITY, [1], 1, Random(1)) == [1]
+    assert aimed(FaultTarget.MINORITY, [1], 1, Random(1)) == [1]
 
 
 def test_without_a_leader_somebody_stands_for_it() -> None:
-    assert aimed(Target.LEADER, [1, 2, 3], 0, Random(1))[0] in (1, 2, 3)
+    assert aimed(FaultTarget.LEADER, [1, 2, 3], 0, Random(1))[0] in (1, 2, 3)

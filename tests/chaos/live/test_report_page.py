@@ -12,14 +12,14 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
 from chaos.live.report.page import write_report
-from chaos.live.run import Options, judged
+from chaos.live.run import ChaosOptions, judged
 from ledger.history import HistoryWriter, Operation
 from tests.chaos.live.tell import closed, opened, poll, send
 
 pytestmark = pytest.mark.long
 
 SECOND = 1_000_000_000
-OPTIONS = Options(
+OPTIONS = ChaosOptions(
     env="local", nodes=3, faults=("kill",), targets=("leader",), seconds=20, rate=2, seed=7, flush="async", shards=1
 )
 STRUCK = {

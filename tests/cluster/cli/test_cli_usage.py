@@ -180,7 +180,7 @@ def test_a_demo_with_nothing_to_send(name: str, tmp_path: Path, capsys: pytest.C
     (tmp_path / "empty").touch()
     (tmp_path / "folder").mkdir()
     assert status_of("demo", "--input", name, "--data", "data") == 2
-    assert f"nothing to send: {name} holds no line" in capsys.readouterr().err
+    assert f"nothing to send: {name} contains no line" in capsys.readouterr().err
     assert not Path("data").exists(), "no cluster was started for it"
 
 

@@ -1,4 +1,4 @@
-"""The demo's verdict must fail when something is wrong: each part against wrong input."""
+"""The parts of the demo that give its verdict must fail on wrong input."""
 
 from __future__ import annotations
 

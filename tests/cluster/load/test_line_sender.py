@@ -1,4 +1,4 @@
-"""The account that a LineSender keeps, against a producer that answers when it is told to."""
+"""The account that a LineSender keeps, with a producer that answers only when the test releases it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import cast
 
 import pytest
 
-from cluster.load.line_sender import Labels, LineSender, Place
+from cluster.load.line_sender import Labels, LineOrigin, LineSender
 from ledger.errors import DeliveryTimeoutError, MessageTooLargeError, UnknownTopicError
 from ledgermq import AsyncProducer, RecordMetadata, RecordRange
 
 LIMIT = 1 << 20
 BATCH_BYTES = 256 << 10
-PLACE = Place("file", 1)
+PLACE = LineOrigin("file", 1)
 
 
 class HeldProducer:
-    """Takes messages as AsyncProducer does, and acknowledges a call when its turn is released."""
+    """Accepts messages like AsyncProducer, and acknowledges a call when the test releases it."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[bytes | None, bytes]] = []
@@ -54,7 +54,7 @@ class HeldProducer:
         return asyncio.ensure_future(self._one(topic))
 
     def release(self, error: Exception | None = None) -> None:
-        """Answers every call so far, and all to come unless `error`."""
+        """Answer every call so far, and all later calls unless `error` is given."""
         self.released = error is None
         for turn in self.waiting:
             if error is None:
@@ -107,7 +107,7 @@ async def test_a_line_over_the_limit_is_named_and_the_others_go(producer: HeldPr
     producer.release()
     sender = sender_of(producer)
     lines = [b"a", b"x" * (LIMIT + 1), b"b", b"y" * (LIMIT + 1)]
-    assert await sender.send(lines, Labels(), Place("file", 10)) == [b"a", b"b"]
+    assert await sender.send(lines, Labels(), LineOrigin("file", 10)) == [b"a", b"b"]
     await sender.drain()
     assert sender.acknowledged == 2
     assert sender.left_out == ["line 11 of file: too large", "line 13 of file: too large"]
@@ -158,4 +158,4 @@ async def test_keyed_lines(producer: HeldProducer) -> None:
     producer.release()
     await sender.drain()
     assert (sender.acknowledged, sender.acknowledged_bytes, sender.in_doubt) == (3, 7, 0)
-    assert sender.left_out == ["line 2 of file: no ':' in it, so no key", "line 5 of file: too large"]
+    assert sender.left_out == ["line 2 of file: it does not contain ':', so it has no key", "line 5 of file: too large"]

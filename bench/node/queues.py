@@ -1,15 +1,14 @@
-"""What queues cost a node: its memory, open files, and disk beside the log, with 1, 1,000 and 10,000 of them.
+"""What queues cost a node: memory, open files, and disk beside the log, with 1, 1,000 and 10,000 queues.
 
-    .venv/bin/python -m bench.node_queues [--json] [--directory PATH]
+    .venv/bin/python -m bench.node.queues [--json] [--directory PATH]
 
-One node, a fresh one each time, gets the same messages, all with keys, spread over so many queues. It is looked at when
-it has taken a checkpoint of all that; `memory_mb` is what is its own, `mapped_mb` what it sees of files (the page
-cache's). `ready_s` is how long it takes then to be ready again after a stop.
+Each time, a new node gets the same messages, all with keys, spread over the queues. The node is measured after its next
+checkpoint. `memory_mb` is the private memory of the process; `mapped_mb` are mapped files, which are part of the page
+cache. `ready_s` is how long the node needs to be ready again after a stop.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import signal
@@ -18,13 +17,16 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 import uvloop
 
-from bench.restart import checkpoint_of, end, ready_again, wait_for_change
+from bench.local_cluster import fresh_cluster
+from bench.node.restart import checkpoint_of, end, ready_again, wait_for_change
 from bench.tables import options, show
+from cluster.load.in_flight import keep_in_flight
+from cluster.load.seeded_payloads import same_size_payloads
 from cluster.local.node_process import DevNode
-from cluster.local.processes import DevCluster
 from ledgermq import AsyncAdmin, AsyncProducer
 
 QUEUE_COUNTS = (1, 1_000, 10_000)
@@ -36,7 +38,7 @@ AT_A_TIME = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class QueueFigures:
     queues: int
     messages_per_s: int
     memory_mb: float
@@ -46,10 +48,8 @@ class Node:
     ready_s: float
 
 
-def measure(directory: Path, queues: int) -> Node:
-    cluster = DevCluster(directory / "cluster")
-    try:
-        cluster.start(1)
+def measure(directory: Path, queues: int) -> QueueFigures:
+    with fresh_cluster(directory / "cluster", 1) as cluster:
         node = cluster.node(1)
         empty_mb = beside_log_mb(node)
         started = time.perf_counter()
@@ -60,33 +60,27 @@ def measure(directory: Path, queues: int) -> Node:
         open_files, disk_mb = len(os.listdir(f"/proc/{node.pid}/fd")), beside_log_mb(node) - empty_mb
         end(node, signal.SIGTERM)
         memory_mb, mapped_mb = megabytes(status, "RssAnon"), megabytes(status, "RssFile")
-        return Node(queues, int(MESSAGES / taken_s), memory_mb, mapped_mb, open_files, disk_mb, ready_again(node))
-    finally:
-        cluster.purge()
+        return QueueFigures(
+            queues, int(MESSAGES / taken_s), memory_mb, mapped_mb, open_files, disk_mb, ready_again(node)
+        )
 
 
 async def send(bootstrap: str, queues: int) -> None:
-    """As many messages to each queue, in batches that go through all of them in turn."""
+    """Send equally many messages to each queue, in batches that go round all queues."""
     async with AsyncAdmin(bootstrap) as admin, AsyncProducer(bootstrap) as producer:
         for first in range(0, queues, QUEUES_PER_TOPIC):
             await admin.create_topic(topic_of(first), queues=min(QUEUES_PER_TOPIC, queues))
-        room, values = asyncio.Semaphore(AT_A_TIME), [os.urandom(MESSAGE_BYTES) for _ in range(BATCH_MESSAGES)]
+        values = same_size_payloads(Random(), BATCH_MESSAGES, MESSAGE_BYTES)
 
-        async def send_batch(number: int, queue: int) -> None:
-            try:
-                topic, key = topic_of(queue), f"key {number}"
-                await producer.send_many(topic, values, key=key, queue=queue % QUEUES_PER_TOPIC)
-            finally:
-                room.release()
+        async def send_batch(turn: tuple[int, int]) -> None:
+            number, queue = turn
+            await producer.send_many(topic_of(queue), values, key=f"key {number}", queue=queue % QUEUES_PER_TOPIC)
 
-        async with asyncio.TaskGroup() as tasks:
-            for number, queue in turns(queues):
-                await room.acquire()
-                tasks.create_task(send_batch(number, queue))
+        await keep_in_flight(send_batch, turns(queues), AT_A_TIME)
 
 
 def turns(queues: int) -> Iterator[tuple[int, int]]:
-    """(number of a batch, its queue)"""
+    """Return (number of the batch, queue of the batch)."""
     return ((number, number % queues) for number in range(MESSAGES // BATCH_MESSAGES))
 
 
@@ -101,7 +95,7 @@ def megabytes(status: str, field: str) -> float:
 
 
 def beside_log_mb(node: DevNode) -> float:
-    """Blocks of all that a node keeps, but for its log."""
+    """Return the disk blocks of everything that a node stores except its log, in MB."""
     log = node.data / "shard-0" / "log"
     return sum(path.lstat().st_blocks * 512 for path in node.data.rglob("*") if log not in path.parents) / 1e6
 

@@ -1,11 +1,11 @@
-"""How near the CommitLog comes to the bare disk: appends by each way of writing, rolls, flushes; as ratios in one run.
+"""How near the CommitLog comes to the bare disk: appends in each write mode, rolls, and flushes, as ratios of one run.
 
-    .venv/bin/python -m bench.store_append [--json] [--directory PATH]
+    .venv/bin/python -m bench.store.append [--json] [--directory PATH]
 
-Each round writes the same bytes through the log and by bare loops over files that were allocated in the same way, one
-after the other, and counts the ratio of the two; printed is the median of the rounds. What was written is removed
-before the disk has to take it, except where flushes are what is measured. Rates of appends count the processor's time,
-which others on the machine change less; the slowest appends and the flushes count what a clock on the wall shows.
+Each round writes the same bytes through the log, and with bare loops into files that were allocated in the same way,
+one after the other. The printed ratio is the median of the rounds. The files are removed before the kernel writes them
+to the disk, except where flushes are measured. Rates of appends use processor time, which other processes on the
+machine change less. The slowest appends and the flushes use wall-clock time.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ MODES: tuple[WriteMode, ...] = get_args(WriteMode)
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class RateFigures:
     mode: str
     segment: str
     group: int
@@ -63,7 +63,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class TailFigures:
     mode: str
     case: str
     p50_ms: float
@@ -72,7 +72,7 @@ class Tail:
 
 
 @dataclass(frozen=True, slots=True)
-class Flush:
+class FlushFigures:
     waiting: int
     bare_per_s: float
     batches_per_s: float
@@ -97,7 +97,7 @@ def fresh(directory: Path) -> Iterator[Path]:
 
 
 def allocated(path: Path, size: int) -> int:
-    """A file as segments are: allocated, its length durable."""
+    """Create a file as segments are created: allocated, with a durable length."""
     file = os.open(path, os.O_RDWR | os.O_CREAT)
     os.posix_fallocate(file, 0, size)
     os.fdatasync(file)
@@ -107,14 +107,16 @@ def allocated(path: Path, size: int) -> int:
 # -- appends
 
 
-def measure_appends(directory: Path) -> list[Rate]:
-    """One segment of batches, blank (cold) or with its pages touched before (warm): one by one, and 16 in a shard."""
+def measure_appends(directory: Path) -> list[RateFigures]:
+    """Measure one segment of batches, blank (cold) or with touched pages (warm), in writes of 1 batch and of 16
+    batches.
+    """
     return [
         rate for is_warm in (False, True) for batches in (1, 16) for rate in measure_rates(directory, batches, is_warm)
     ]
 
 
-def measure_rates(directory: Path, batches: int, is_warm: bool) -> list[Rate]:
+def measure_rates(directory: Path, batches: int, is_warm: bool) -> list[RateFigures]:
     found: dict[WriteMode, list[tuple[float, float, float]]] = {mode: [] for mode in MODES}
     for _ in range(ROUNDS):
         pwrite_s, mapped_s = bare_pwrite(directory, batches, is_warm), bare_mapped(directory, batches, is_warm)
@@ -125,7 +127,7 @@ def measure_rates(directory: Path, batches: int, is_warm: bool) -> list[Rate]:
     for mode, rounds in found.items():
         taken_s, of_pwrite, of_mapped = (statistics.median(column) for column in zip(*rounds, strict=True))
         gb_per_s = SEGMENT_BYTES / taken_s / 1e9
-        rates.append(Rate(mode, "warm" if is_warm else "cold", batches, gb_per_s, of_pwrite, of_mapped))
+        rates.append(RateFigures(mode, "warm" if is_warm else "cold", batches, gb_per_s, of_pwrite, of_mapped))
     return rates
 
 
@@ -173,12 +175,12 @@ def bare_mapped(directory: Path, batches: int, is_warm: bool) -> float:
 # -- the slowest appends
 
 
-def measure_rolls(directory: Path) -> list[Tail]:
-    """Appends of which each begins a segment: with the next one made ahead, and without."""
+def measure_rolls(directory: Path) -> list[TailFigures]:
+    """Measure the appends that begin a segment, with and without the next segment prepared."""
     return [roll(directory, mode, is_prepared) for mode in MODES for is_prepared in (True, False)]
 
 
-def roll(directory: Path, mode: WriteMode, is_prepared: bool) -> Tail:
+def roll(directory: Path, mode: WriteMode, is_prepared: bool) -> TailFigures:
     with fresh(directory) as path:
         log = open_log(path / "log", Writing(mode), ROLL_SEGMENT_BYTES)
         times = []
@@ -193,8 +195,10 @@ def roll(directory: Path, mode: WriteMode, is_prepared: bool) -> Tail:
         return tail_of(mode, "roll, prepared" if is_prepared else "roll, not prepared", times)
 
 
-def measure_flushes_beside(directory: Path) -> list[Tail]:
-    """Appends at some 100 MB/s while the log is flushed without a pause, and what is staged written out."""
+def measure_flushes_beside(directory: Path) -> list[TailFigures]:
+    """Measure appends at about 100 MB/s while another thread flushes the log without a pause and writes out staged
+    bytes.
+    """
     tails = []
     for mode in MODES:
         with fresh(directory) as path:
@@ -212,7 +216,7 @@ def measure_flushes_beside(directory: Path) -> list[Tail]:
 
 @contextlib.contextmanager
 def repeating(work: Callable[[], object]) -> Iterator[None]:
-    """Does that in a thread, again and again."""
+    """Repeat `work` in a thread during the body."""
     over = threading.Event()
 
     def repeat() -> None:
@@ -234,33 +238,35 @@ def timed(work: Callable[[], object]) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-def tail_of(mode: str, case: str, times: Sequence[float]) -> Tail:
+def tail_of(mode: str, case: str, times: Sequence[float]) -> TailFigures:
     ordered = sorted(times)
-    return Tail(mode, case, statistics.median(ordered), ordered[int(len(ordered) * 0.999)], ordered[-1])
+    return TailFigures(mode, case, statistics.median(ordered), ordered[int(len(ordered) * 0.999)], ordered[-1])
 
 
 # -- group commit
 
 
-def measure_group_commit(directory: Path) -> list[Flush]:
+def measure_group_commit(directory: Path) -> list[FlushFigures]:
     return [uvloop.run(group_commit(directory, waiting)) for waiting in WAITING]
 
 
-async def group_commit(directory: Path, waiting: int) -> Flush:
-    """So many batches come in while a flush is under way, and share the next one; beside the bare disk in turns."""
+async def group_commit(directory: Path, waiting: int) -> FlushFigures:
+    """Let `waiting` batches arrive during each flush, so that they share the next flush; the bare disk does the same in
+    turns.
+    """
     ratios, bare, ours = [], [], []
-    for turn in range(4):  # each goes first as often as the other
+    for turn in range(4):  # the log and the bare disk begin equally often
         batches = await flush_log(directory, waiting) if turn % 2 else 0.0
         bare_flushes = bare_flush(directory, waiting)
         batches = batches or await flush_log(directory, waiting)
         bare.append(bare_flushes)
         ours.append(batches)
         ratios.append(batches / (bare_flushes * waiting))
-    return Flush(waiting, statistics.median(bare), statistics.median(ours), statistics.median(ratios))
+    return FlushFigures(waiting, statistics.median(bare), statistics.median(ours), statistics.median(ratios))
 
 
 def bare_flush(directory: Path, waiting: int) -> float:
-    """pwrite of so many batches, and fdatasync: how often a second."""
+    """Write so many batches with pwrite, and call fdatasync. Returns how often a second."""
     with fresh(directory) as path:
         file, data = allocated(path / "file", FLUSH_SEGMENT_BYTES), ENTRY * waiting
         count, started = 0, time.perf_counter()
@@ -274,7 +280,7 @@ def bare_flush(directory: Path, waiting: int) -> float:
 
 
 async def flush_log(directory: Path, waiting: int) -> float:
-    """Batches a second, flushed by the threads of a node."""
+    """Return batches a second, flushed by the threads of a node."""
     with fresh(directory) as path:
         log = open_log(path / "log", Writing(), FLUSH_SEGMENT_BYTES)
         append(log)
@@ -314,7 +320,7 @@ def flushing_threads(path: Path, log: CommitLog) -> DiskThreads:
 def main() -> None:
     given = options(__doc__).parse_args()
     logging.disable()
-    parts: dict[str, Callable[[Path], Sequence[Rate | Tail | Flush]]] = {
+    parts: dict[str, Callable[[Path], Sequence[RateFigures | TailFigures | FlushFigures]]] = {
         "Appends of 64 KiB": measure_appends,
         "The slowest of them: at a roll": measure_rolls,
         "The slowest of them: beside flushes": measure_flushes_beside,

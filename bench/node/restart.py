@@ -1,12 +1,12 @@
-"""How long a node with a large log takes until it is ready again: after an orderly stop and after a kill, hot and cold.
+"""How long a node with a large log needs until it is ready again: after an orderly stop and after a kill, hot and cold.
 
-    .venv/bin/python -m bench.restart [--gib 10] [--message-bytes 1024] [--directory PATH]
+    .venv/bin/python -m bench.node.restart [--gib 10] [--message-bytes 1024] [--directory PATH]
 
-One node that is a cluster by itself is filled by a producer, stopped in the ways named, and started again; `ready_s` is
-from the start of the process until /readyz says so, of which `log_s` is what the node says that reading took. `cold`:
-the page cache has forgotten all of the node's files. Killed `while written to`: at full speed, and as long after the
-last checkpoint as can be. Without a checkpoint the whole log is read, and all indexes are built. `empty` is a node
-without a log: what a start costs anyway.
+A producer fills a cluster of one node. The node is stopped in several ways and started again. `ready_s` counts from the
+start of the process until /readyz succeeds; `log_s` is the part that the node spent on reading its log, according to
+its output. `cold` means that the page cache has forgotten all files of the node. `kill while written to` kills the node
+at full write speed, as long after the last checkpoint as possible. Without a checkpoint, the node reads its whole log
+and builds all indexes. `empty` is a node without a log: the fixed cost of a start.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.filling import fill, forget
+from bench.local_cluster import fill, forget, fresh_cluster
 from bench.tables import options, show
 from cluster.local.node_process import DevNode
-from cluster.local.processes import DevCluster
 from cluster.node.replica.checkpoints import INTERVAL_S
 
 ROUNDS = 3
@@ -37,7 +36,7 @@ _READ = re.compile(r"a log of (\d+) entries, (\d+) bytes, read in ([\d.]+) s")
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class RestartFigures:
     after: str
     cache: str
     gib: float
@@ -45,8 +44,8 @@ class Start:
     log_s: float
 
 
-def started(after: str, node: DevNode, before: Callable[[], None], *, is_cold: bool) -> Start:
-    """The median of some rounds, each of which ends the node as `before` does."""
+def started(after: str, node: DevNode, before: Callable[[], None], *, is_cold: bool) -> RestartFigures:
+    """Return the median of the rounds. In each round, `before` ends the node."""
     ready, read, gib = [], [], 0.0
     for _ in range(ROUNDS):
         before()
@@ -57,11 +56,11 @@ def started(after: str, node: DevNode, before: Callable[[], None], *, is_cold: b
         read.append(float(seconds))
         gib = int(size) / GIB
     ready_s = statistics.median(ready)
-    return Start(after, "cold" if is_cold else "hot", gib, ready_s, statistics.median(read))
+    return RestartFigures(after, "cold" if is_cold else "hot", gib, ready_s, statistics.median(read))
 
 
 def ready_again(node: DevNode) -> float:
-    """Seconds from the start of the process."""
+    """Start the node. Returns the seconds from the start of the process until the node is ready."""
     began = time.perf_counter()
     node.spawn()
     while not is_ready(node):
@@ -85,7 +84,7 @@ def end(node: DevNode, number: signal.Signals) -> None:
 
 
 def kill_while_written_to(node: DevNode, message_bytes: int) -> None:
-    """Shortly before the next checkpoint, which comes `INTERVAL_S` after the last one."""
+    """Kill the node shortly before its next checkpoint, which follows the last checkpoint after `INTERVAL_S`."""
     sender = multiprocessing.get_context("spawn").Process(target=fill, args=(node.address, 1 << 40, message_bytes))
     sender.start()
     try:
@@ -110,16 +109,12 @@ def wait_for_change(path: Path) -> None:
         time.sleep(0.05)
 
 
-def measure(directory: Path, gib: float, message_bytes: int) -> list[Start]:
-    cluster = DevCluster(directory / "cluster")
-    try:
-        cluster.start(1, segment_bytes=SEGMENT_BYTES)
+def measure(directory: Path, gib: float, message_bytes: int) -> list[RestartFigures]:
+    with fresh_cluster(directory / "cluster", 1, segment_bytes=SEGMENT_BYTES) as cluster:
         return measure_starts(cluster.node(1), gib, message_bytes)
-    finally:
-        cluster.purge()
 
 
-def measure_starts(node: DevNode, gib: float, message_bytes: int) -> list[Start]:
+def measure_starts(node: DevNode, gib: float, message_bytes: int) -> list[RestartFigures]:
     def stop() -> None:
         end(node, signal.SIGTERM)
 

@@ -1,13 +1,13 @@
-"""The limit that the produce path is measured against: the same three hops through gRPC, with nothing parsed or stored.
+"""The upper limit of the produce path: the same three hops through gRPC, with nothing parsed and nothing stored.
 
-    .venv/bin/python -m bench.ceiling [--seconds 3] [--sizes 16384 65536 262144 1048576] [--json]
+    .venv/bin/python -m bench.suite.ceiling [--seconds 3] [--sizes 16384 65536 262144 1048576] [--json]
 
     client ── stream of batches ──> leader ──┬──> follower 1
-           <────── acknowledgements ──       └──> follower 2        acknowledged as soon as one of them has it
+           <────── acknowledgements ──       └──> follower 2        acknowledged as soon as one follower has the batch
 
-Four processes on this machine. What is left is what gRPC costs here, in the environment of our own processes: uvloop,
-the I/O engine of `cluster/grpc_engine.py`, and the allocator's settings of `cluster/allocator.py`. So
-`ours / ceiling`, measured in turns in one run, says how much our own work costs, and does not drift with the machine.
+Four processes run on this machine. The figures show what gRPC costs in the environment of our own processes: uvloop,
+the I/O engine of `cluster/grpc_engine.py`, and the allocator settings of `cluster/allocator.py`. The ratio `ours /
+ceiling`, measured in turns in one run, shows what our own work costs, and it does not change with the machine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
-import socket
 import statistics
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -24,6 +23,7 @@ from typing import Any
 
 import uvloop
 
+from bench.peers.processes import free_ports
 from bench.tables import options, show
 from cluster.grpc_engine import prefer_older_engine
 
@@ -37,8 +37,8 @@ from cluster.bench.idle import read_process  # noqa: E402
 
 SIZES = (16 << 10, 64 << 10, 256 << 10, 1 << 20)
 SMALL_BYTES = 128
+# Batches in flight.
 WINDOW = 16
-"""Batches in flight."""
 ACKNOWLEDGEMENT = b"ok"
 NO_LIMITS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 START_TIMEOUT_S = 30.0
@@ -49,8 +49,8 @@ SHARE_OF_WARM_UP = 0.2
 class Throughput:
     batch_bytes: int
     batches_per_s: float
+    # CPU seconds of all four processes for 10^9 bytes. Other load on the machine changes this figure little.
     cpu_s_per_gb: float
-    """Of all four processes, for 10^9 bytes: what a loaded machine hardly changes."""
 
     @property
     def mb_per_s(self) -> float:
@@ -59,14 +59,16 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True)
 class RoundTrip:
-    """Of a small message, one in flight."""
+    """Latencies of a small message, with one message in flight."""
 
     p50_ms: float
     p99_ms: float
 
 
 class Ceiling:
-    """The leader and its followers, as processes that run inside `with`; a measurement has a client of its own."""
+    """The leader and its followers, as processes that run inside a `with` block. Each measurement has a client process
+    of its own.
+    """
 
     def __init__(self) -> None:
         self._spawn = multiprocessing.get_context("spawn")
@@ -87,16 +89,16 @@ class Ceiling:
             server.join()
 
     def throughput(self, batch_bytes: int, seconds: float) -> Throughput:
-        """WINDOW batches of that size in flight, for so long, after a short warm-up."""
+        """Keep WINDOW batches of this size in flight for `seconds`, after a short warm-up."""
         before = self._cpu_s()
         batches, took_s, client_cpu_s = self._in_client(acknowledged, batch_bytes, seconds)
         sent_gb = batches * batch_bytes / 1e9
-        # The servers have worked for the warm-up too.
+        # The servers have also worked during the warm-up.
         cpu_s = client_cpu_s + (self._cpu_s() - before) / (1 + SHARE_OF_WARM_UP)
         return Throughput(batch_bytes, batches / took_s, cpu_s / sent_gb)
 
     def round_trip(self, seconds: float) -> RoundTrip:
-        """Of SMALL_BYTES."""
+        """Measure round trips of SMALL_BYTES."""
         cuts = statistics.quantiles(self._in_client(round_trips_ms, SMALL_BYTES, seconds), n=100)
         return RoundTrip(cuts[49], cuts[98])
 
@@ -104,7 +106,7 @@ class Ceiling:
         return sum(read_process(server.pid).cpu_s for server in self._servers)
 
     def _in_client(self, work: Callable[..., Any], size: int, seconds: float) -> Any:
-        """In a process of its own, as `ledgermq bench` is."""
+        """Run the client in a process of its own, as `ledgermq bench` does."""
         with self._spawn.Pool(1) as pool:
             return pool.apply(run_client, (work, self._port, size, seconds))
 
@@ -130,7 +132,7 @@ def run_client(work: Callable[[Any, bytes, float], Any], port: int, size: int, s
 
 
 async def acknowledged(call: Any, payload: bytes, seconds: float) -> tuple[int, float, float]:
-    """How many batches, in how many seconds, with how many of CPU."""
+    """Return how many batches were acknowledged, in how many seconds, and with how many CPU seconds of the client."""
     cpu_s = time.process_time()
     for _ in range(WINDOW):
         await call.write(payload)
@@ -161,7 +163,7 @@ def serve(port: int, followers: list[int]) -> None:
 
     async def main() -> None:
         server = aio.server(options=NO_LIMITS)
-        server.add_generic_rpc_handlers((Handler(Leader(followers).produce if followers else follow),))
+        server.add_generic_rpc_handlers((Handler(CeilingLeader(followers).produce if followers else follow),))
         server.add_insecure_port(f"127.0.0.1:{port}")
         await server.start()
         await server.wait_for_termination()
@@ -170,7 +172,7 @@ def serve(port: int, followers: list[int]) -> None:
 
 
 class Handler(grpc.GenericRpcHandler):
-    """One method, whatever it is called; messages are bytes as they come."""
+    """Serves one method under any name. Messages are plain bytes."""
 
     def __init__(self, behaviour: Callable[..., Any]) -> None:
         self._behaviour = behaviour
@@ -185,8 +187,8 @@ async def follow(requests: AsyncIterator[bytes], _: object) -> AsyncIterator[byt
         yield ACKNOWLEDGEMENT
 
 
-class Leader:
-    """Passes every message on to all followers, and acknowledges in order what one of them has."""
+class CeilingLeader:
+    """The leader: sends every message to all followers, and acknowledges it in order when one follower has it."""
 
     def __init__(self, followers: Sequence[int]) -> None:
         self._followers = followers
@@ -204,7 +206,7 @@ class Leader:
 
 
 class Passing:
-    """One client's stream: a queue and two tasks for each follower, and one task that answers."""
+    """The stream of one client: a queue and two tasks for each follower, and one task that answers the client."""
 
     def __init__(self, calls: list[Any], answer: Callable[[bytes], Any]) -> None:
         self._calls, self._answer = calls, answer
@@ -241,21 +243,11 @@ class Passing:
                 answered += 1
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 # -- by itself
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CeilingRow:
     batch_bytes: int
     batches_per_s: float
     mb_per_s: float
@@ -264,13 +256,13 @@ class Row:
 
 def main() -> None:
     parser = options(__doc__)
-    parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement (default: 3)")
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="of batches, in bytes")
+    parser.add_argument("--seconds", type=float, default=3.0, help="how long each measurement takes (default: 3)")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="batch sizes in bytes")
     given = parser.parse_args()
     with Ceiling() as ceiling:
         found = [ceiling.throughput(size, given.seconds) for size in given.sizes]
         trip = ceiling.round_trip(given.seconds)
-    rows = [Row(each.batch_bytes, each.batches_per_s, each.mb_per_s, each.cpu_s_per_gb) for each in found]
+    rows = [CeilingRow(each.batch_bytes, each.batches_per_s, each.mb_per_s, each.cpu_s_per_gb) for each in found]
     show({"Throughput": rows, f"Round trip of {SMALL_BYTES} B": [trip]}, as_json=given.json)
 
 

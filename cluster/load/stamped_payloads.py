@@ -1,10 +1,10 @@
-"""Payloads that are all different, do not compress, and can be checked by whoever reads them.
+"""Payloads that are all different, do not compress, and can be checked by a reader.
 
     | run u32 | part u32 | number u64 | bytes of a row of a random pool, chosen by the number |      from 16 bytes on
 
-What a message must contain follows from its stamp, so nothing that was sent needs to be kept: a reader makes it anew
-and compares, and counts the numbers of each run and part. Shorter payloads are random, and cannot be checked. It must
-not know of clusters.
+The stamp determines the whole payload. So nothing that was sent needs to be kept: a reader makes the payload again and
+compares it, and counts the numbers of each run and part. Payloads shorter than a stamp are random and cannot be
+checked.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster.bench.failure import BenchError
+from cluster.load.failure import LoadError
 
 STAMP_BYTES = 16
 _STAMP = np.dtype([("run", "<u4"), ("part", "<u4"), ("number", "<u8")])
 _POOL_BYTES = 8 << 20
 _LEAST_ROWS = 16
 _MOST_NUMBER = 1 << 31
+# At most so much is made before the clock starts. Later payloads are made as they are sent.
 PREPARED_BYTES = 256 << 20
-"""So much is made before the clock starts; what comes behind is made as it is sent."""
 
 
 def new_run() -> int:
-    """The number of a run: random, so that a topic may hold several."""
+    """Return a random number for a run, so that a topic may contain several runs."""
     return int.from_bytes(os.urandom(4), "little")
 
 
-class Payloads:
-    """Of `size` bytes each; number 0, 1, ... of this run and part."""
+class StampedPayloads:
+    """Payloads of `size` bytes, numbered from 0 within this run and part."""
 
     def __init__(self, size: int, run: int = 0, part: int = 0) -> None:
         self.size, self._run, self._part = size, run, part
         rows = max(_LEAST_ROWS, _POOL_BYTES // max(size, 1))
-        # By the size alone, so that every process has the same.
+        # The pool depends on the size only, so that every process has the same pool.
         self._pool = np.random.default_rng(size).integers(0, 256, (rows, size), np.uint8)
 
     def take(self, first: int, count: int) -> list[bytes]:
-        """Those numbered from `first` on."""
+        """Return `count` payloads, beginning with number `first`."""
         if self.size < STAMP_BYTES:
             data = os.urandom(self.size * count)
         else:
@@ -51,7 +51,7 @@ class Payloads:
         return [data[at : at + size] for at in range(0, size * count, size)] if size else [b""] * count
 
     def differ(self, found: NDArray[np.uint8], stamps: NDArray[np.void]) -> int:
-        """How many of the rows `found` are not what their stamps say."""
+        """Return how many of the rows `found` differ from what their stamps say."""
         pool = self._pool[(stamps["number"] % len(self._pool)).astype(np.int64)]
         return int((found[:, STAMP_BYTES:] != pool[:, STAMP_BYTES:]).any(axis=1).sum())
 
@@ -63,23 +63,23 @@ class Payloads:
         return rows
 
 
-class Supply:
-    """Payloads in their order, prepared as far as `prepare` was told."""
+class PayloadSupply:
+    """Hands out payloads in their order. `prepare` makes payloads in advance."""
 
-    def __init__(self, payloads: Payloads) -> None:
+    def __init__(self, payloads: StampedPayloads) -> None:
         self._payloads = payloads
         self._ready: list[bytes] = []
         self._at = 0
+        # How many payloads were taken so far, which is also the number of the next payload.
         self.given = 0
-        """How many were taken so far, and the number of the next one."""
 
     def prepare(self, count: int) -> None:
-        """Makes the next `count`, or as many as PREPARED_BYTES are."""
+        """Make the next `count` payloads, or fewer if they would exceed PREPARED_BYTES."""
         count = min(count, PREPARED_BYTES // max(self._payloads.size, 1))
         self._ready, self._at = self._payloads.take(self.given, count), 0
 
     def take(self, count: int) -> list[bytes]:
-        """The next ones."""
+        """Return the next `count` payloads."""
         self.given += count
         if self._at + count <= len(self._ready):
             self._at += count
@@ -89,6 +89,7 @@ class Supply:
         return left + self._payloads.take(self.given - count + len(left), count - len(left))
 
     def take_one(self) -> bytes:
+        """Return the next payload."""
         if self._at == len(self._ready):
             self._ready, self._at = self._payloads.take(self.given, 1024), 0
         self._at += 1
@@ -97,32 +98,37 @@ class Supply:
 
 
 def rows_of(bodies: NDArray[np.uint8], count: int) -> NDArray[np.uint8]:
-    """So many bodies of one size, which lie one behind another, as rows; BenchError where they have no stamps."""
+    """Return `count` values of one size, which lie one behind another, as rows. Raises LoadError if they have no
+    stamps.
+    """
     size, rest = divmod(len(bodies), count)
     if rest or size < STAMP_BYTES:
-        raise BenchError(
+        raise LoadError(
             f"some messages were not sent by `ledgermq bench`, or with a --size under {STAMP_BYTES}: name another topic"
         )
     return bodies.reshape(count, size)
 
 
 def rows_of_values(values: list[bytes]) -> Iterator[NDArray[np.uint8]]:
-    """The same of single values, those of each size together."""
+    """Like `rows_of`, for single values. Yields one array for each size."""
     for size in dict.fromkeys(map(len, values)):
         same = [value for value in values if len(value) == size]
         yield rows_of(np.frombuffer(b"".join(same), np.uint8), len(same))
 
 
 def stamps_of(rows: NDArray[np.uint8]) -> NDArray[np.void]:
-    """`run`, `part` and `number` of each row."""
+    """Return the fields `run`, `part` and `number` of each row."""
     stamps: NDArray[np.void] = np.ascontiguousarray(rows[:, :STAMP_BYTES]).view(_STAMP).reshape(-1)
     return stamps
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What reading everything back told. `missing`: numbers that never came though later ones did, or, of a run of
-    which it is known how much was acknowledged, what lacks of that."""
+    """The result of reading everything back.
+
+    `missing` counts numbers that did not come although later numbers of the same part came. If it is known how much of
+    a run was sent, it counts what is missing of that.
+    """
 
     messages: int
     wrong: int
@@ -137,18 +143,18 @@ class Verified:
         return f"{self.messages} read: {self.wrong} wrong, {self.missing} missing, {self.twice} twice"
 
 
-class Check:
-    """Tell it of everything that was read. With `only`, messages of other runs count for nothing."""
+class PayloadCheck:
+    """Checks every payload that was read. With `only`, payloads of other runs do not count."""
 
     def __init__(self, only: int | None = None) -> None:
         self._only = only
-        self._payloads = Payloads(STAMP_BYTES)
+        self._payloads = StampedPayloads(STAMP_BYTES)
+        # How often each number came, by run and part: run + part * 2^32, as the first eight bytes of the stamp.
         self._seen: dict[int, NDArray[np.uint8]] = {}
-        """By run and part (run + part * 2^32, as the first eight bytes have them): how often each number came."""
         self._messages = self._wrong = 0
 
     def add(self, rows: NDArray[np.uint8]) -> None:
-        """Values of one size, as rows. Raises BenchError where they are too short for stamps."""
+        """Check values of one size, as rows. Raises LoadError if they are too short for stamps."""
         stamps = stamps_of(rows)
         if self._only is not None:
             mine = stamps["run"] == self._only
@@ -156,7 +162,7 @@ class Check:
         if not len(stamps):
             return
         if self._payloads.size != rows.shape[1]:
-            self._payloads = Payloads(rows.shape[1])
+            self._payloads = StampedPayloads(rows.shape[1])
         self._messages += len(stamps)
         self._wrong += self._payloads.differ(rows, stamps)
         sources = stamps["run"].astype(np.int64) + (stamps["part"].astype(np.int64) << 32)
@@ -164,8 +170,9 @@ class Check:
             self._count(source, stamps["number"][sources == source])
 
     def verified(self, sent: dict[int, int] | None = None, failed: int = 0) -> Verified:
-        """`sent`: how many each part of the run `only` sent, of which `failed` may be missing. Without: every number
-        below the largest that came must be there."""
+        """Return the result. `sent` says how many messages each part of the run `only` sent; `failed` of them may be
+        missing. Without `sent`, every number below the largest number that came must be there.
+        """
         missing = twice = 0
         for counts in self._seen.values():
             twice += int(np.maximum(counts.astype(np.int64) - 1, 0).sum())
@@ -179,7 +186,7 @@ class Check:
     def _count(self, source: int, numbers: NDArray[np.uint64]) -> None:
         most = int(numbers.max())
         if most >= _MOST_NUMBER:
-            self._wrong += len(numbers)  # a stamp that nobody of us wrote
+            self._wrong += len(numbers)  # no load has so many messages: the stamp is wrong
             return
         counts = self._seen.get(source, np.zeros(1024, np.uint8))
         if most >= len(counts):

@@ -1,10 +1,11 @@
-"""Segments over HTTP: sendfile against reading and writing, in one server, turn by turn.
+"""Segments over HTTP: sendfile compared with reading and writing, in one server, in turns.
 
-    python -m bench.segment_reads [--mib 256] [--rounds 5]
+    python -m bench.node.segment_reads [--mib 256] [--rounds 5]
 
-The server runs under uvloop, as a node does, and serves one file (hot in the page cache) in two ways: by `FileSender`,
-as a node serves its segments, and by aiohttp's FileResponse, which under uvloop reads pieces and writes them. The
-client reads into one buffer. For each way: MB/s at the median of the rounds, and the server's CPU seconds per GB.
+The server runs on uvloop, as a node does. It serves one file, which is hot in the page cache, in two ways: with
+`FileSender`, as a node serves its segments, and with aiohttp's FileResponse, which reads and writes pieces under
+uvloop. The client reads into one buffer. The figures are the median MB/s of the rounds, and the CPU seconds of the
+server per GB.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def run_server(path: Path, size: int, ready: Connection) -> None:
 
 @contextmanager
 def server(path: Path, size: int) -> Iterator[int]:
-    """Its port."""
+    """Run the server during the body. Yields its port."""
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=run_server, args=(path, size, theirs), daemon=True)
     process.start()
@@ -80,7 +81,7 @@ def server(path: Path, size: int) -> Iterator[int]:
 
 
 def get(port: int, way: str, buffer: bytearray) -> bytes:
-    """Reads the response; gives its last bytes."""
+    """Read the whole response. Returns its last bytes."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(f"GET /{way} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n".encode())
         last = 0

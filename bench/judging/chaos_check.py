@@ -1,10 +1,12 @@
-"""How long a history takes to be judged: what many producers sent, and all of it read back from three nodes.
+"""How long the checker needs to judge a history: messages of many producers, and all of them read back from three
+nodes.
 
-    .venv/bin/python -m bench.chaos_check --sends 300000                      a minute, most of it to write the history
-    .venv/bin/python -m bench.chaos_check --sends 300000 1000000 10000000     to see that it grows as the history does
+    .venv/bin/python -m bench.judging.chaos_check --sends 300000                    a minute, most of it to write the
+                                                                                    history
+    .venv/bin/python -m bench.judging.chaos_check --sends 300000 1000000 10000000   to see how the time grows
 
-The history is one that a faultless cluster would leave, written and read as every other one. 10 million sends are
-5 GB of it on the disk, and take 10 GB of memory.
+The history is the one that a cluster without faults would give. It is written and read like any other history. A
+history of 10 million sends needs 5 GB on disk and 10 GB of memory.
 """
 
 from __future__ import annotations
@@ -23,27 +25,27 @@ from ledger.history import HistoryWriter, Open, Operation, OperationOutcome, Pol
 
 TOPIC, QUEUES, NODES = "orders", 8, (1, 2, 3)
 PRODUCERS = 96
+# How many producers send to each queue in turn.
 SHARE = PRODUCERS // QUEUES
-"""So many producers send to each queue, in turns."""
+# Messages that a consumer receives at once.
 AT_ONCE = 500
-"""Messages that a consumer is given at once."""
 MESSAGE_BYTES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CheckerFigures:
     sends: int
     reads: int
     history_mb: int
     cpu_s: float
+    # Processor time for each message sent and each message read.
     us_per_message: float
-    """Of the processor, for each that was sent and each time that one was read."""
+    # The largest memory of the process so far. The process has judged the smaller histories before.
     memory_gb: float
-    """At most, of a process that has judged the smaller ones before."""
 
 
 def history(rounds: int) -> Iterator[Operation]:
-    """In each round every producer sends once."""
+    """Yield the operations of the history. In each round, every producer sends once."""
     now = 0
     for producer in range(PRODUCERS):
         yield Open(producer, _name(producer), now)
@@ -80,7 +82,7 @@ def _crc(producer: int, sequence: int) -> int:
     return (sequence * PRODUCERS + producer) * 2_654_435_761 & 0xFFFF_FFFF
 
 
-def measured(path: Path, sends: int) -> Row:
+def measured(path: Path, sends: int) -> CheckerFigures:
     with HistoryWriter(path) as writer:
         for operation in history(sends // PRODUCERS):
             writer.write(operation)
@@ -90,7 +92,7 @@ def measured(path: Path, sends: int) -> Row:
     assert verdict.valid, verdict
     sent, read = verdict.figures["acknowledged"], verdict.figures["read"]
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return Row(sent, read, path.stat().st_size // 10**6, cpu, cpu * 1e6 / (sent + read), memory / 1e9)
+    return CheckerFigures(sent, read, path.stat().st_size // 10**6, cpu, cpu * 1e6 / (sent + read), memory / 1e9)
 
 
 def main() -> None:

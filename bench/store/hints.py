@@ -1,8 +1,9 @@
-"""What the hints to the system's memory cost and bring: read-ahead of a cold log, and making a segment warm or locked.
+"""What the hints to the kernel's memory management cost and bring: read-ahead of a cold log, and segments made warm or
+locked.
 
-    .venv/bin/python -m bench.store_hints [--json] [--directory PATH]
+    .venv/bin/python -m bench.store.hints [--json] [--directory PATH]
 
-The page cache is told to forget the log before each reading.
+The page cache forgets the log before each reading.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
+from bench.local_cluster import forget
 from bench.tables import options, show
 from store import CommitLog, Draft, Kind, PosixDisk, ReadAhead
 from store.disk import paging
@@ -30,15 +32,15 @@ MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadAheadFigures:
     read_ahead: str
     in_order_mb_per_s: float
+    # For one entry.
     scattered_ms: float
-    """For one entry."""
 
 
 @dataclass(frozen=True, slots=True)
-class Making:
+class SegmentFigures:
     what: str
     ms_per_gib: float
 
@@ -52,19 +54,19 @@ def fill(directory: Path) -> None:
     log.close()
 
 
-def measure_reading(directory: Path) -> list[Reading]:
+def measure_reading(directory: Path) -> list[ReadAheadFigures]:
     fill(directory)
-    readings: list[Reading] = []
+    readings: list[ReadAheadFigures] = []
     for how in get_args(ReadAhead):
         in_order = [read_cold(directory, how, in_order=True) for _ in range(ROUNDS)]
         scattered = [read_cold(directory, how, in_order=False) for _ in range(ROUNDS)]
         rate = SEGMENT_BYTES / MIB / statistics.median(in_order)
-        readings.append(Reading(how, rate, statistics.median(scattered) * 1000 / SCATTERED))
+        readings.append(ReadAheadFigures(how, rate, statistics.median(scattered) * 1000 / SCATTERED))
     return readings
 
 
 def read_cold(directory: Path, how: ReadAhead, *, in_order: bool) -> float:
-    """Seconds for all entries in order, or for some anywhere."""
+    """Return the seconds to read all entries in order, or some entries at random positions."""
     path = directory / f"{0:020}"
     forget(path)
     view = PosixDisk().open(path).view()
@@ -78,14 +80,8 @@ def read_cold(directory: Path, how: ReadAhead, *, in_order: bool) -> float:
     return time.perf_counter() - started
 
 
-def forget(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    os.close(descriptor)
-
-
-def measure_making(directory: Path) -> list[Making]:
-    """What the helper thread does for a blank segment."""
+def measure_making(directory: Path) -> list[SegmentFigures]:
+    """Measure what the helper thread does for a blank segment."""
     disk = PosixDisk()
 
     def made(name: str) -> Path:
@@ -97,7 +93,7 @@ def measure_making(directory: Path) -> list[Making]:
         "warm, write = mapped": lambda path: paging.touch(disk.open_mapped(path).view(), to_write=True),
         "lock_memory": lambda path: paging.lock(disk.open(path).view()),
     }
-    found: list[Making] = []
+    found: list[SegmentFigures] = []
     for what, work in works.items():
         times = []
         for number in range(ROUNDS):
@@ -106,7 +102,7 @@ def measure_making(directory: Path) -> list[Making]:
             work(path)
             times.append(time.perf_counter() - started)
             path.unlink()
-        found.append(Making(what, statistics.median(times) * 1000 * (1 << 30) / SEGMENT_BYTES))
+        found.append(SegmentFigures(what, statistics.median(times) * 1000 * (1 << 30) / SEGMENT_BYTES))
     return found
 
 

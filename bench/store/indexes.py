@@ -1,13 +1,13 @@
-"""The indexes: units built and looked up per second on one core; memory, open files and disk with many queues.
+"""The indexes: messages indexed and look-ups per second on one core; memory, open files and disk with many queues.
 
-    .venv/bin/python -m bench.store_indexes [--json]
+    .venv/bin/python -m bench.store.indexes [--json]
 
-Each index takes batches of 500 messages in a loop of nothing else, over real files; the median of several rounds. The
-time index has nothing to build: its look-ups read the log and the ConsumeQueue, and are set against a table of
-(time, offset) in memory, the best that a file of its own could be. At last so many queues are filled in turn, each time
-in a process of its own, and it is told what they take beside the log.
+Each index takes batches of 500 messages in a loop that does nothing else, over real files. The figure is the median of
+several rounds. The time index has nothing to build: its look-ups read the log and the ConsumeQueue. They are compared
+with a table of (time, offset) in memory, which no index file could beat. At the end, many queues are filled in turn,
+each number of queues in a process of its own, and the script shows what they need beside the log.
 
-Seconds are those that the process had a processor, kernel included: what others do on the machine does not count.
+Seconds are processor time including the kernel, so other processes on the machine do not count.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ ROUNDS = 5
 LOOKUPS = 2_000
 LOG_ENTRIES = 20_000
 QUEUE_COUNTS = (1, 1_000, 10_000)
+# How many messages are put into the queues in total.
 MESSAGES_BESIDE = 2_000_000
-"""Put into the queues of a count altogether."""
 
 Figures = dict[str, float]
 _CHANCE = random.Random(7)
@@ -53,7 +53,7 @@ def sample_batch(keys: list[bytes | None]) -> bytes:
 
 
 def rate(put: Callable[[int], None]) -> float:
-    """Messages a second: the median of rounds, each of which goes on where the last one ended."""
+    """Return messages a second: the median of rounds, each of which continues where the last round ended."""
     rates = []
     for number in range(ROUNDS):
         started = time.process_time()
@@ -64,7 +64,7 @@ def rate(put: Callable[[int], None]) -> float:
 
 
 def lookups(look_up: Callable[[], object]) -> float:
-    """A second."""
+    """Return look-ups a second."""
     started = time.process_time()
     for _ in range(LOOKUPS):
         look_up()
@@ -80,7 +80,7 @@ def consume_queue(directory: Path) -> Figures:
 
 
 def key_index(directory: Path) -> Figures:
-    """Keys that are all different, the worst case: each message is an entry."""
+    """Index keys that are all different. This is the worst case, because each message needs an entry."""
     disk, figures = PosixDisk(), dict[str, float]()
     different = [sample_batch([b"%d-%d" % (n, i) for i in range(BATCH_MESSAGES)]) for n in range(50)]
     spread = np.random.default_rng(1).integers(1, 1 << 63, ROUNDS * ROUND_BATCHES, dtype=np.uint64)
@@ -112,7 +112,9 @@ def key_index(directory: Path) -> Figures:
 
 
 def time_index(directory: Path) -> Figures:
-    """Over a log of many small entries, which is the worst case: its bisection has the most steps."""
+    """Look up times in a log of many small entries. This is the worst case, because the bisection has the most
+    steps.
+    """
     log = CommitLog.open(PosixDisk(), directory / "log", segment_bytes=64 << 20)
     queue = ConsumeQueue(PosixDisk(), directory / "timed")
     table = []
@@ -140,7 +142,7 @@ def time_index(directory: Path) -> Figures:
 
 
 def many_queues(queues: int, directory: str) -> Figures:
-    """ConsumeQueues and key index of that many queues, filled in turn; in a process of its own."""
+    """Fill ConsumeQueues and the key index of so many queues in turn. Runs in a process of its own."""
     disk, root = PosixDisk(), Path(directory)
     before = resident_bytes()
     units, index = ConsumeQueues(disk, root / "queues"), KeyIndex(disk, root / "keys")

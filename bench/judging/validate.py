@@ -1,10 +1,11 @@
-"""How fast logs are validated: GiB of three replicas, by one process and by Spark; and what that costs beside reading.
+"""How fast logs are validated: GiB of three replicas, by one process and by Spark, and the cost beside reading.
 
-    .venv/bin/python -m bench.validate --gib 0.25                          plain, in a minute
-    .venv/bin/python -m bench.validate --gib 1 2 4 8 --engine "local[1]" "local[2]"
+    .venv/bin/python -m bench.judging.validate --gib 0.25                          plain engine, one minute
+    .venv/bin/python -m bench.judging.validate --gib 1 2 4 8 --engine "local[1]" "local[2]"
 
-`batches`: of 500 messages of 128 bytes (64 KiB); `single`: entries of one message of 128 bytes. `share_beside`: of the
-plain engine's time, what is not spent on reading and on the CRCs that an entry has; measured by doing these alone.
+The shape `batches` has entries of 500 messages of 128 bytes (64 KiB). The shape `single` has entries of one message of
+128 bytes. `share_beside` is the share of the plain engine's time that it does not spend on reading and on the two CRCs
+of each entry. The script measures reading and CRCs alone to compute it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ GROUP_WRITE = 64
 
 
 def make(directory: Path, size: int, count: int, segment_bytes: int) -> list[str]:
-    """Three replicas of a log of that many bytes, in entries of `count` messages, with their ConsumeQueues."""
+    """Write three replicas of a log of `size` bytes, in entries of `count` messages, with their ConsumeQueues."""
     disk, first = PosixDisk(), directory / "node-1"
     owner = NodeDirectory.open(disk, first, cluster="bench", node=1)
     VoteFile.open(disk, owner.vote_path(0), new_incarnation=bytes(range(16))).close()
@@ -58,7 +59,7 @@ def make(directory: Path, size: int, count: int, segment_bytes: int) -> list[str
 
 def _copy(first: Path, node: int) -> str:
     to = first.with_name(f"node-{node}")
-    subprocess.run(["cp", "--archive", first, to], check=True)  # what was never written stays so
+    subprocess.run(["cp", "--archive", first, to], check=True)  # keeps the holes of sparse files
     identity = to / "identity.json"
     identity.write_text(json.dumps({**json.loads(identity.read_text()), "node": node}))
     return str(to)
@@ -101,7 +102,7 @@ def _drafts(count: int) -> Iterator[list[Draft]]:
 
 
 def reading_alone(sources: list[str]) -> float:
-    """Seconds of the processor for reading every byte, and for the two CRCs of each entry, and for nothing else."""
+    """Return the processor time in seconds for reading every byte and computing the two CRCs of each entry."""
     replicas, _ = open_sources(sources)
     begun = time.process_time()
     for span in plan_of(replicas, SPAN_BYTES).spans:
@@ -111,25 +112,25 @@ def reading_alone(sources: list[str]) -> float:
         while at + HEADER_SIZE <= len(data) and (size := int.from_bytes(data[at + 8 : at + 12], "little")):
             google_crc32c.extend(google_crc32c.value(data[at : at + 72]), data[at + HEADER_SIZE : at + size])
             at += (size + 7) & -8
-        if not span.is_exact:  # as many bytes at once, where entries do not begin with the span
+        if not span.is_exact:  # entries do not begin at the span: one CRC over the same number of bytes
             google_crc32c.value(data)
     return time.process_time() - begun
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ValidationFigures:
     shape: str
     gib_x3: float
     engine: str
+    # Wall-clock time; with Spark, without the start of the session.
     seconds: float
-    """By a clock on the wall; with Spark, of a session that is up."""
     mb_per_s: int
     entries_per_s: int
+    # By processor time of the plain engine, which other processes change less; 0 for Spark.
     cpu_mb_per_s: int
-    """By the processor's time, which others on the machine change less. Of the plain engine; 0 for Spark."""
     cpu_entries_per_s: int
+    # A share of the processor time.
     share_beside: float
-    """Of the processor's time."""
 
 
 def judged(sources: list[str], engine: str) -> ValidationReport:
@@ -144,7 +145,7 @@ def judged(sources: list[str], engine: str) -> ValidationReport:
         return validate(sources, SparkEngine(spark))
 
 
-def measured(shape: str, gib: float, engine: str, sources: list[str]) -> Row:
+def measured(shape: str, gib: float, engine: str, sources: list[str]) -> ValidationFigures:
     begun = time.process_time()
     report = judged(sources, engine)
     cpu = time.process_time() - begun if engine == "plain" else float("inf")
@@ -152,7 +153,7 @@ def measured(shape: str, gib: float, engine: str, sources: list[str]) -> Row:
     replicas = [replica for shard in report.shards for replica in shard.replicas]
     entries, size = sum(replica.entries for replica in replicas), sum(replica.end for replica in replicas) / 1e6
     alone = reading_alone(sources) if engine == "plain" else 0.0
-    return Row(
+    return ValidationFigures(
         shape, gib, engine, report.seconds, round(size / report.seconds), round(entries / report.seconds),
         round(size / cpu), round(entries / cpu), 1 - alone / cpu if alone else 0.0,
     )  # fmt: skip

@@ -1,12 +1,14 @@
-"""Fetches of 1 MiB against a bare read of the same bytes; and how many of them touch the disk.
+"""Fetches of 1 MiB compared with a bare read of the same bytes, and how many fetches read from the disk.
 
-    .venv/bin/python -m bench.fetch [--json] [--directory PATH]
+    .venv/bin/python -m bench.node.fetch [--json] [--directory PATH]
 
-First the broker's own fetch in this process, its answer made ready for the wire, over a log of batches of 64 KiB that
-is hot (by the processor's time) or that the page cache has forgotten (by the clock); the bare read is one pread. Then a
-real node: a consumer follows the end of a topic that is written to at full speed, and another one reads the same log
-from its beginning, after a start with a page cache that had forgotten it. A fetch touches the disk if the node's
-`read_bytes` (/proc/PID/io: what storage had to deliver, for page faults too) has grown by it.
+First, the broker's fetch code runs in this process, with serialization, over a log of batches of 64 KiB. The log is hot
+(measured by processor time), or the page cache has forgotten it (measured by wall clock). The bare read is one pread.
+
+Then a real node runs. One consumer follows the end of a topic that is written at full speed. Another consumer reads the
+same log from its beginning, after the node was restarted and the page cache had forgotten the log. A fetch reads from
+the disk if the node's `read_bytes` grows during the fetch (/proc/PID/io counts what storage delivered, also for page
+faults).
 """
 
 from __future__ import annotations
@@ -26,11 +28,10 @@ from pathlib import Path
 
 import grpc
 
-from bench.filling import QUEUES, TOPIC, fill, forget
+from bench.local_cluster import QUEUES, TOPIC, fill, forget, fresh_cluster
 from bench.tables import options, show
 from cluster.allocator import keep_large_buffers
 from cluster.local.node_process import DevNode
-from cluster.local.processes import DevCluster
 from ledger.broker.fetch.fetch import collect
 from ledger.broker.fetch.fetch_result import QueueFetch
 from ledger.broker.rpc.fetch_wire import serialize
@@ -50,7 +51,7 @@ STOP_TIMEOUT_S = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class FetchFigures:
     log: str
     bare_ms: float
     answer_ms: float
@@ -58,7 +59,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class DiskShare:
     consumer: str
     fetches: int
     mib: int
@@ -91,7 +92,7 @@ class OneQueue:
         raise NotImplementedError("nothing is waited for here")
 
 
-def measure_reads(directory: Path) -> list[Read]:
+def measure_reads(directory: Path) -> list[FetchFigures]:
     log = CommitLog.open(PosixDisk(), directory / "log", segment_bytes=LOG_BYTES)
     queue = OneQueue(log, ConsumeQueue(PosixDisk(), directory / "queue"))
     body = os.urandom(ENTRY_BYTES - HEADER_SIZE)
@@ -103,8 +104,8 @@ def measure_reads(directory: Path) -> list[Read]:
     return [read(queue, directory / "log" / f"{0:020}", is_cold=is_cold) for is_cold in (False, True)]
 
 
-def read(queue: OneQueue, path: Path, *, is_cold: bool) -> Read:
-    """Medians of rounds, each of which goes over the log once in each way."""
+def read(queue: OneQueue, path: Path, *, is_cold: bool) -> FetchFigures:
+    """Return the medians of the rounds. Each round reads the log once in each way."""
     rounds = []
     for _ in range(ROUNDS):
         taken = []
@@ -117,7 +118,9 @@ def read(queue: OneQueue, path: Path, *, is_cold: bool) -> Read:
             go_over(queue, path)
             taken.append((clock() - started) * 1000 / (LOG_BYTES // MIB))
         rounds.append((*taken, taken[0] / taken[1]))
-    return Read("cold" if is_cold else "hot", *(statistics.median(column) for column in zip(*rounds, strict=True)))
+    return FetchFigures(
+        "cold" if is_cold else "hot", *(statistics.median(column) for column in zip(*rounds, strict=True))
+    )
 
 
 def answered(queue: OneQueue, _: Path) -> None:
@@ -140,7 +143,7 @@ def bare(_: OneQueue, path: Path) -> None:
 
 
 def unmap(log: CommitLog) -> None:
-    """The log's mapping lets go of its pages, which the page cache could not forget otherwise."""
+    """Make the log's mapping release its pages. Otherwise the page cache could not forget them."""
     mapping = log.entry(1)[1].obj
     assert isinstance(mapping, mmap.mmap)
     mapping.madvise(mmap.MADV_DONTNEED)
@@ -149,10 +152,8 @@ def unmap(log: CommitLog) -> None:
 # -- a node
 
 
-def measure_shares(directory: Path) -> list[Share]:
-    cluster = DevCluster(directory / "cluster")
-    try:
-        cluster.start(1)
+def measure_shares(directory: Path) -> list[DiskShare]:
+    with fresh_cluster(directory / "cluster", 1) as cluster:
         node = cluster.node(1)
         fill(node.address, MIB, MESSAGE_BYTES)
         following = follow(node)
@@ -160,18 +161,16 @@ def measure_shares(directory: Path) -> list[Share]:
         assert node.wait_stopped(STOP_TIMEOUT_S), node.log_tail()
         forget(node.data)
         cluster.restart(1)
-        with Consumer(node) as consumer:
+        with FetchLoop(node) as consumer:
             return [following, consumer.consume("reads a cold log from its beginning", is_going_on=lambda: False)]
-    finally:
-        cluster.purge()
 
 
-def follow(node: DevNode) -> Share:
+def follow(node: DevNode) -> DiskShare:
     sending = (node.address, FOLLOWED_BYTES, MESSAGE_BYTES)
     sender = multiprocessing.get_context("spawn").Process(target=fill, args=sending)
     sender.start()
     try:
-        with Consumer(node) as consumer:
+        with FetchLoop(node) as consumer:
             consumer.go_to_end()
             return consumer.consume("follows the end", is_going_on=sender.is_alive)
     finally:
@@ -179,8 +178,8 @@ def follow(node: DevNode) -> Share:
         sender.join()
 
 
-class Consumer:
-    """Of all queues of the topic, one fetch after the other."""
+class FetchLoop:
+    """A consumer of all queues of the topic that makes one fetch after another."""
 
     def __init__(self, node: DevNode) -> None:
         assert node.pid is not None
@@ -191,7 +190,7 @@ class Consumer:
         self._broker = broker_pb2_grpc.BrokerStub(self._channel)
         self._offsets = dict.fromkeys(range(QUEUES), 0)
 
-    def __enter__(self) -> Consumer:
+    def __enter__(self) -> FetchLoop:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -201,8 +200,8 @@ class Consumer:
         answer = self._broker.ListOffsets(broker_pb2.ListOffsetsRequest(topic_id=self._topic_id))
         self._offsets = {each.queue: each.end_offset for each in answer.queues}
 
-    def consume(self, name: str, *, is_going_on: Callable[[], bool]) -> Share:
-        """Until there is nothing more, and nothing to come."""
+    def consume(self, name: str, *, is_going_on: Callable[[], bool]) -> DiskShare:
+        """Fetch until no message is left and `is_going_on` says that no message will come."""
         fetches = with_disk = received = 0
         began = before = self._read_bytes()
         while True:
@@ -214,10 +213,12 @@ class Consumer:
             fetches += size > 0
             with_disk += size > 0 and after != before
             received, before = received + size, after
-        return Share(name, fetches, received // MIB, (before - began) / MIB, with_disk, 100 * (1 - with_disk / fetches))
+        return DiskShare(
+            name, fetches, received // MIB, (before - began) / MIB, with_disk, 100 * (1 - with_disk / fetches)
+        )
 
     def _fetch(self) -> int:
-        """Bytes received."""
+        """Fetch once. Returns the number of bytes received."""
         asked = [
             broker_pb2.QueueFetch(topic_id=self._topic_id, queue=queue, offset=offset)
             for queue, offset in self._offsets.items()

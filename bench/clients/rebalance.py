@@ -1,14 +1,16 @@
-"""Members that come and go: a thousand join one consumer group at once; a hundred share a thousand queues.
+"""Rebalances of consumer groups: 1,000 members join one group at once, and 100 consumers share 1,000 queues.
 
-    .venv/bin/python -m bench.rebalance [--shards 1] [--members 1000] [--consumers 100] [--queues 1000] [--rounds 3]
+    .venv/bin/python -m bench.clients.rebalance [--shards 1] [--members 1000] [--consumers 100] [--queues 1000]
+                                                [--rounds 3]
 
-Three fresh nodes on this machine. First so many members (`GroupMember`, which joins and attends, over one client) join
-at once: how long until each has what is its own and no more changes; and whether all of them are members still, and
-nobody else leads, after more than a session. Then so many consumers (`AsyncGroupConsumer`, whole) share the queues, and
-one of them leaves, one comes, one dies: how long until each queue is claimed by whose it is now. Of the one that dies,
-the time is counted from when its session is over. `longest_ms`: the longest that any node took meanwhile to answer a
-question, asked every 10 ms by a process of its own: it answers none while its loop is held, nor while others have the
-processor.
+Three new nodes run on this machine. First, the members (`GroupMember` without consumption, over one client) join at
+once. The script measures how long it takes until each member has its final assignment. After more than one session it
+checks that all of them are still members, and that no shard has elected a new leader.
+
+Then the consumers (complete `AsyncGroupConsumer`s) share the queues. One consumer leaves, one joins, and one dies. The
+script measures how long it takes until the new owner has claimed every queue; for the consumer that dies, from the end
+of its session. `longest_ms` is the longest time in which a node answered a request. A process of its own asks every 10
+ms, so this shows how long the event loop of a node was blocked, or how long other processes had the processor.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ prefer_older_engine()  # before anything imports grpc
 
 import grpc  # noqa: E402
 
-from cluster.local.processes import DevCluster  # noqa: E402
+from bench.local_cluster import fresh_cluster  # noqa: E402
+from cluster.local.launcher import Launcher  # noqa: E402
 from ledger.client.connection.cluster_client import ClusterClient  # noqa: E402
 from ledger.client.connection.environment import PROCESS  # noqa: E402
 from ledger.client.group.group_membership import GroupMember, MemberSettings, View  # noqa: E402
@@ -45,42 +48,42 @@ from ledgermq import AsyncAdmin, AsyncGroupConsumer  # noqa: E402
 NODES = 3
 TOPIC = "rebalance"
 SESSION_MS = 10_000
+# The session of the consumers, short so that a dead consumer is soon removed.
 DYING_SESSION_MS = 3_000
-"""Of the consumers, so that the one that dies is given up soon."""
 PROBE_S = 0.01
 POLL_S = 0.02
 PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Joining:
+class JoinFigures:
     members: int
     queues: int
+    # From the first request until each member has its final assignment.
     stable_s: float
-    """From the first request until each has what it will have."""
+    # How many assignments the members received until then.
     views: int
-    """That members were told until then."""
+    # Members that the group no longer has after one and a half sessions.
     lost: int
-    """Members that are none any more after a session and a half."""
     elections: int
     longest_ms: float
 
 
 @dataclass(frozen=True, slots=True)
-class Rebalance:
+class RebalanceFigures:
     event: str
     consumers: int
     queues: int
     moved: int
+    # From the event until the new owner has claimed each queue.
     claimed_s: float
-    """From the event until each queue is claimed by its new owner."""
     longest_ms: float
 
 
 # -- a thousand members
 
 
-async def measure_joining(cluster: DevCluster, admin: AsyncAdmin, count: int, queues: int) -> Joining:
+async def measure_joining(cluster: Launcher, admin: AsyncAdmin, count: int, queues: int) -> JoinFigures:
     client = ClusterClient(
         cluster.bootstrap,
         client_id="bench",
@@ -107,7 +110,7 @@ async def measure_joining(cluster: DevCluster, admin: AsyncAdmin, count: int, qu
         task.cancel()
     await asyncio.gather(*tasks, *(member.leave() for member in members), return_exceptions=True)
     await client.close()
-    return Joining(count, queues, stable, views, count - present, elections, longest_ms())
+    return JoinFigures(count, queues, stable, views, count - present, elections, longest_ms())
 
 
 class _Member:
@@ -133,7 +136,7 @@ class _Member:
 # -- a hundred consumers
 
 
-async def measure_rebalances(cluster: DevCluster, count: int, queues: int, rounds: int) -> list[Rebalance]:
+async def measure_rebalances(cluster: Launcher, count: int, queues: int, rounds: int) -> list[RebalanceFigures]:
     consumers = [_consumer(cluster) for _ in range(count)]
     await asyncio.gather(*(consumer.start() for consumer in consumers))
     await _until(lambda: _is_claimed(consumers, queues), "the consumers have claimed all queues")
@@ -159,14 +162,14 @@ async def measure_rebalances(cluster: DevCluster, count: int, queues: int, round
 
 
 async def _rebalance(
-    cluster: DevCluster,
+    cluster: Launcher,
     event: str,
     consumers: list[AsyncGroupConsumer],
     queues: int,
     happens: Callable[[], Awaitable[None]],
     *,
     less_s: float = 0.0,
-) -> Rebalance:
+) -> RebalanceFigures:
     before = _owners(consumers)
     with probed(cluster) as longest_ms:
         started = time.perf_counter()
@@ -176,10 +179,10 @@ async def _rebalance(
     await happening
     after = _owners(consumers)
     moved = sum(before.get(place) is not after[place] for place in after)
-    return Rebalance(event, len(consumers), queues, moved, passed - less_s, longest_ms())
+    return RebalanceFigures(event, len(consumers), queues, moved, passed - less_s, longest_ms())
 
 
-def _consumer(cluster: DevCluster) -> AsyncGroupConsumer:
+def _consumer(cluster: Launcher) -> AsyncGroupConsumer:
     return AsyncGroupConsumer(
         TOPIC,
         group="hundred",
@@ -191,7 +194,7 @@ def _consumer(cluster: DevCluster) -> AsyncGroupConsumer:
 
 
 async def _die(consumer: AsyncGroupConsumer) -> None:
-    """Without a word: as a process that is killed."""
+    """End the consumer without a request to the cluster, like a process that is killed."""
     for task in consumer._tasks:
         task.cancel()
     await asyncio.gather(*consumer._tasks, return_exceptions=True)
@@ -208,7 +211,7 @@ def _is_claimed(consumers: list[AsyncGroupConsumer], queues: int) -> bool:
 
 
 def _is_dealt(shares: list[list[TopicQueue]], queues: int) -> bool:
-    """Each queue has one owner, and nobody has two more than another."""
+    """Return whether each queue has one owner and the owners have equal numbers of queues (give or take one)."""
     counts = list(map(len, shares))
     if sum(counts) != queues or max(counts) - min(counts) > 1:
         return False
@@ -219,11 +222,11 @@ async def _until(holds: Callable[[], bool], what: str) -> None:
     deadline = time.perf_counter() + PATIENCE_S
     while not holds():
         if time.perf_counter() > deadline:
-            raise SystemExit(f"after {PATIENCE_S:.0f} s it is not so that {what}")
+            raise SystemExit(f"not reached within {PATIENCE_S:.0f} s: {what}")
         await asyncio.sleep(POLL_S)
 
 
-def _terms(cluster: DevCluster) -> int:
+def _terms(cluster: Launcher) -> int:
     return sum(state.term for state in cluster.status())
 
 
@@ -231,8 +234,8 @@ def _terms(cluster: DevCluster) -> int:
 
 
 @contextmanager
-def probed(cluster: DevCluster) -> Iterator[Callable[[], float]]:
-    """What it gives tells, once this is over, the longest answer in ms."""
+def probed(cluster: Launcher) -> Iterator[Callable[[], float]]:
+    """Probe the nodes during the body. Afterwards the yielded function returns the longest response time in ms."""
     ours, theirs = multiprocessing.Pipe()
     prober = multiprocessing.get_context("spawn").Process(target=_probe, args=(cluster.bootstrap.split(","), theirs))
     prober.start()
@@ -261,9 +264,7 @@ def _probe(addresses: list[str], pipe: Connection) -> None:
     pipe.send(longest * 1000)
 
 
-async def measure(
-    cluster: DevCluster, members: int, consumers: int, queues: int, rounds: int
-) -> dict[str, list[object]]:
+async def measure(cluster: Launcher, members: int, consumers: int, queues: int, rounds: int) -> dict[str, list[object]]:
     async with AsyncAdmin(cluster.bootstrap) as admin:
         await admin.create_topic(TOPIC, queues)
         joining = [await measure_joining(cluster, admin, members, queues)]
@@ -279,13 +280,11 @@ def main() -> None:
     parser.add_argument("--queues", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.directory) as name:
-        cluster = DevCluster(Path(name) / "data")
-        try:
-            cluster.start(NODES, shards=given.shards)
-            rows = uvloop.run(measure(cluster, given.members, given.consumers, given.queues, given.rounds))
-        finally:
-            cluster.purge()
+    with (
+        tempfile.TemporaryDirectory(dir=given.directory) as name,
+        fresh_cluster(Path(name) / "data", NODES, shards=given.shards) as cluster,
+    ):
+        rows = uvloop.run(measure(cluster, given.members, given.consumers, given.queues, given.rounds))
     show(rows, as_json=given.json)
 
 

@@ -1,11 +1,11 @@
-"""How fast a new replica gets a log: by Raft's own stream, and, for comparison, as segment files over HTTP.
+"""How fast a new replica gets a log: through Raft's own stream, and for comparison as segment files over HTTP.
 
-    .venv/bin/python -m bench.catch_up [--gib 2] [--json] [--directory PATH]
+    .venv/bin/python -m bench.node.catch_up [--gib 2] [--json] [--directory PATH]
 
-One node is filled by a producer. A second one is added to it as a learner: `stream` is from its first entry to its
-last, with all that it does with them (it verifies each entry, writes it, and builds its indexes). Then the same log is
-fetched from the first node's HTTP port (sendfile) into files, once by a client that only writes them, and once by one
-that verifies each entry as well. All processes share this machine. CPU seconds are those of both sides together.
+A producer fills one node. A second node is added as a learner. `Raft's stream` is measured from its first entry to its
+last; the learner verifies and writes each entry and builds its indexes. Then a client fetches the same log from the
+HTTP port of the first node (sendfile) into files: once it only writes the files, and once it also verifies each entry.
+All processes share this machine. CPU seconds are the sum of both sides.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.filling import fill
+from bench.local_cluster import fill, fresh_cluster
 from bench.tables import options, show
 from cluster.local.node_process import DevNode
 from cluster.local.processes import DevCluster
@@ -42,7 +42,7 @@ TIMEOUT_S = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class CatchUpFigures:
     way: str
     gib: float
     mb_per_s: float
@@ -50,10 +50,8 @@ class Way:
     of_http: float
 
 
-def measure(directory: Path, gib: float) -> list[Way]:
-    cluster = DevCluster(directory / "cluster")
-    try:
-        cluster.start(1, segment_bytes=SEGMENT_BYTES)
+def measure(directory: Path, gib: float) -> list[CatchUpFigures]:
+    with fresh_cluster(directory / "cluster", 1, segment_bytes=SEGMENT_BYTES) as cluster:
         fill(cluster.bootstrap, int(gib * GIB), MESSAGE_BYTES)
         node = cluster.node(1)
         names = segments(node)
@@ -64,13 +62,12 @@ def measure(directory: Path, gib: float) -> list[Way]:
         }
         size = sum(names.values())
         found = {way: [work() for _ in range(ROUNDS)] for way, work in works.items()}
-    finally:
-        cluster.purge()
     seconds = {way: statistics.median(taken for taken, _ in rounds) for way, rounds in found.items()}
     cpu = {way: statistics.median(used for _, used in rounds) for way, rounds in found.items()}
     best = seconds["HTTP, written"]
     return [
-        Way(way, size / GIB, size / taken / 1e6, cpu[way] / size * 1e9, best / taken) for way, taken in seconds.items()
+        CatchUpFigures(way, size / GIB, size / taken / 1e6, cpu[way] / size * 1e9, best / taken)
+        for way, taken in seconds.items()
     ]
 
 
@@ -78,7 +75,7 @@ def measure(directory: Path, gib: float) -> list[Way]:
 
 
 def by_stream(cluster: DevCluster) -> tuple[float, float]:
-    """Seconds from the learner's first entry to its last, and the CPU seconds of both nodes meanwhile."""
+    """Return the seconds from the learner's first entry to its last, and the CPU seconds of both nodes in that time."""
     leader, deadline = cluster.node(1), time.monotonic() + TIMEOUT_S
     with ThreadPoolExecutor(1) as pool:
         adding = pool.submit(cluster.add_node, promote=False, timeout_s=TIMEOUT_S)
@@ -97,7 +94,7 @@ def by_stream(cluster: DevCluster) -> tuple[float, float]:
 
 
 def reached(cluster: DevCluster, index: int) -> DevNode | None:
-    """The second node, once it has that entry and has applied it."""
+    """Return the second node if it has and has applied the entry with this index; otherwise None."""
     state = cluster.status()[-1]
     return cluster.node(state.id) if state.id != 1 and min(state.last_index, state.applied) >= index else None
 
@@ -106,13 +103,13 @@ def reached(cluster: DevCluster, index: int) -> DevNode | None:
 
 
 def segments(node: DevNode) -> dict[str, int]:
-    """Names, with the bytes that entries take in each."""
+    """Return the names of the segments, with the bytes that entries use in each."""
     with urllib.request.urlopen(f"http://{node.http}/shards/0/segments") as answer:
         return {each["name"]: each["length"] for each in json.load(answer)["segments"]}
 
 
 def over_http(node: DevNode, names: dict[str, int], copy: Path, *, verifies: bool) -> tuple[float, float]:
-    """Seconds, and the CPU seconds of the node and of this process meanwhile."""
+    """Return the seconds, and the CPU seconds of the node and of this process in that time."""
     copy.mkdir()
     started, before = time.perf_counter(), cpu_s(node.pid) + time.process_time()
     for name, length in names.items():

@@ -1,12 +1,12 @@
-"""Rows a second a core that the Spark source gives, against a source that makes a row at a time.
+"""Rows a second for each core of the Spark source, compared with a source that makes one row at a time.
 
-    .venv/bin/python -m bench.spark_source [--json] [--directory PATH] [--rows 4000000] [--rounds 3]
+    .venv/bin/python -m bench.clients.spark_source [--json] [--directory PATH] [--rows 4000000] [--rounds 3]
 
-A topic of 128-byte messages on three local nodes, read by local[1] into count(): by the format "ledgermq", by the same
-with `.schema("value BINARY")`, and by a source written as Spark's documentation has it, which iterates a consumer and
-yields tuples (of a tenth of the rows, since it takes that long). The first round of each is not counted. Seconds are
-those of the clock; beside them is the processor's time of the JVM and of its Python workers, which is what a core
-means where others work on the machine too (the nodes do, here).
+Spark with `local[1]` reads a topic of 128-byte messages from three local nodes into count(). It uses the format
+"ledgermq", the same format with `.schema("value BINARY")`, and a source written as in Spark's documentation, which
+iterates over a consumer and yields tuples. The last source reads a tenth of the rows, because it is slow. The first
+round of each source does not count. `seconds` are wall-clock time. `cpu_seconds` are the processor time of the JVM and
+its Python workers, which says more on a machine that also runs the nodes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from bench.filling import QUEUES, TOPIC, fill
+from bench.local_cluster import QUEUES, TOPIC, fill, fresh_cluster
 from bench.tables import options, show
-from cluster.local.processes import DevCluster
 from cluster.process_use import cpu_s
 from ledger.spark.session import spark_session
 from ledgermq import Admin, Consumer
@@ -35,7 +34,7 @@ COLUMNS = "key BINARY, value BINARY, topic STRING, partition INT, offset LONG, t
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class SourceFigures:
     source: str
     rows: int
     seconds: float
@@ -47,7 +46,7 @@ class Read:
 
 
 class RowAtATime(DataSource):
-    """What a user would write: a consumer, and a tuple for each message."""
+    """A source as a user would write it: a consumer, and a tuple for each message."""
 
     @classmethod
     def name(cls) -> str:
@@ -82,8 +81,8 @@ class _RowReader(DataSourceReader):
                     return
 
 
-def measured(name: str, frame: DataFrame, rows: int, rounds: int, clock: ProcessorClock) -> Read:
-    """The median of so many rounds."""
+def measured(name: str, frame: DataFrame, rows: int, rounds: int, clock: ProcessorClock) -> SourceFigures:
+    """Return the medians of the rounds."""
     clocks, processors = [], []
     for number in range(rounds + 1):
         cpu, start = clock.seconds(), time.perf_counter()
@@ -94,12 +93,13 @@ def measured(name: str, frame: DataFrame, rows: int, rounds: int, clock: Process
             processors.append(clock.seconds() - cpu)
     seconds, processor = statistics.median(clocks), statistics.median(processors)
     mib = rows * MESSAGE_BYTES / seconds / (1 << 20)
-    return Read(name, rows, seconds, processor, rows / seconds, rows / processor, mib, 0.0)
+    return SourceFigures(name, rows, seconds, processor, rows / seconds, rows / processor, mib, 0.0)
 
 
 class ProcessorClock:
-    """The processor's time of all that this process has started but nodes: the JVM, and its Python workers. It looks
-    often, since workers end, and who ends takes its figures along."""
+    """The processor time of all processes that this process started, except the nodes: the JVM and its Python workers.
+    It reads the times often, because a process that ends takes its times with it.
+    """
 
     def __init__(self) -> None:
         self._of: dict[int, float] = {}
@@ -144,19 +144,17 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.directory) as directory:
-        cluster = DevCluster(Path(directory, "cluster"))
-        cluster.start(3)
-        try:
-            fill(cluster.bootstrap, given.rows * MESSAGE_BYTES, MESSAGE_BYTES)
-            conf = {"spark.driver.memory": "2g"}
-            with spark_session("bench", master="local[1]", conf=conf) as spark:
-                show({"Rows into count(), local[1]": reads(spark, cluster.bootstrap, given.rounds)}, as_json=given.json)
-        finally:
-            cluster.purge()
+    with (
+        tempfile.TemporaryDirectory(dir=given.directory) as directory,
+        fresh_cluster(Path(directory, "cluster"), 3) as cluster,
+    ):
+        fill(cluster.bootstrap, given.rows * MESSAGE_BYTES, MESSAGE_BYTES)
+        conf = {"spark.driver.memory": "2g"}
+        with spark_session("bench", master="local[1]", conf=conf) as spark:
+            show({"Rows into count(), local[1]": reads(spark, cluster.bootstrap, given.rounds)}, as_json=given.json)
 
 
-def reads(spark: SparkSession, bootstrap: str, rounds: int) -> list[Read]:
+def reads(spark: SparkSession, bootstrap: str, rounds: int) -> list[SourceFigures]:
     with Admin(bootstrap) as admin:
         ends = [offsets.end_offset for offsets in admin.describe_topic(TOPIC).offsets]
     rows, few = sum(ends), sum(ends) // 10 // QUEUES * QUEUES
@@ -174,7 +172,7 @@ def reads(spark: SparkSession, bootstrap: str, rounds: int) -> list[Read]:
     return [_against(each, slow) for each in found]
 
 
-def _against(read: Read, slow: Read) -> Read:
+def _against(read: SourceFigures, slow: SourceFigures) -> SourceFigures:
     return replace(read, of_row_at_a_time=read.rows_per_cpu_s / slow.rows_per_cpu_s)
 
 

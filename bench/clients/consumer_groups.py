@@ -1,21 +1,21 @@
-"""Consumption through consumer groups against the same without; and two hundred consumer groups on one topic.
+"""Consumption through consumer groups, compared with plain consumers; and 200 consumer groups on one topic.
 
-    .venv/bin/python -m bench.consumer_groups [--mib 512] [--rounds 5] [--consumer-groups 200]
+    .venv/bin/python -m bench.clients.consumer_groups [--mib 512] [--rounds 5] [--consumer-groups 200]
 
-Three fresh nodes on this machine and one client. For messages of 128 B and of 1 KiB a topic is filled, and consumed
-from its beginning in turns: by a plain consumer, and by a new consumer group whose last offset is committed when the
-clock is stopped. *pull*: `getmany`. *push*: a listener that does nothing; against a loop that calls the same listener
-with what the plain consumer gets. `of_plain`: median of the rounds' ratios.
+Three new nodes run on this machine, with one client. The script fills one topic with messages of 128 B and one with
+messages of 1 KiB. Each topic is consumed from its beginning in turns: by a plain consumer, and by a new consumer group,
+whose clock stops when its last offset is committed. *pull* uses `getmany`. *push* uses a listener that does nothing; it
+is compared with a loop that calls the same listener with the messages of the plain consumer. `of_plain` is the median
+of the ratios of all rounds.
 
-Then one consumer group, and two hundred, each with one member, consume all of a topic: they start one after the other,
-and go on at once. From the first start on: messages a second of all together; CPU seconds of client and nodes for each
-million of messages; and what the cluster says is not consumed at the end.
+Then one consumer group, and afterwards 200 groups with one member each, consume all of a topic. The members start one
+after another and consume at the same time. The figures count from the first start: messages a second of all groups
+together, CPU seconds of client and nodes for each million messages, and the lag that the cluster reports at the end.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import statistics
 import tempfile
 import time
@@ -30,22 +30,25 @@ from cluster.grpc_engine import prefer_older_engine
 
 prefer_older_engine()  # before anything imports grpc
 
+from bench.local_cluster import fresh_cluster  # noqa: E402
+from cluster.load.topics import fill_topic  # noqa: E402
 from cluster.local.processes import DevCluster  # noqa: E402
 from cluster.process_use import cpu_s  # noqa: E402
-from ledgermq import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, Message  # noqa: E402
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncPushConsumer, Message  # noqa: E402
 
 NODES = 3
 QUEUES = 4
 CROWD_MESSAGES = 4_096
+CALL_MESSAGES = 16_384
+# Messages of one `getmany`.
 AT_ONCE = 5_000
-"""Messages of one `getmany`."""
+# Messages of one `getmany` when many members share one event loop, so that each member gets its turn.
 CROWD_AT_ONCE = 500
-"""The same where many share one loop: each of them is to have its turn."""
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """Messages a second: medians of the rounds."""
+class ConsumptionFigures:
+    """Medians of all rounds. Rates are messages a second."""
 
     message_bytes: int
     way: str
@@ -55,10 +58,10 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class CrowdFigures:
     consumer_groups: int
+    # Of all groups together.
     messages: int
-    """Of all together."""
     seconds: float
     per_s: float
     client_cpu_s_per_million: float
@@ -73,18 +76,16 @@ class Bench:
         self._groups = 0
 
     async def fill(self, topic: str, count: int, message_bytes: int) -> None:
-        data = os.urandom(min(count, 16_384) * message_bytes)
-        values = [data[at : at + message_bytes] for at in range(0, len(data), message_bytes)]
-        async with AsyncAdmin(self._cluster.bootstrap) as admin, AsyncProducer(self._cluster.bootstrap) as producer:
-            await admin.create_topic(topic, queues=QUEUES)
-            for _ in range(count // len(values)):
-                await producer.send_many(topic, values)
+        each = min(count, CALL_MESSAGES)
+        await fill_topic(
+            self._cluster.bootstrap, topic, QUEUES, calls=count // each, call_messages=each, message_bytes=message_bytes
+        )
 
     def new_group(self) -> str:
         self._groups += 1
         return f"{self._prefix}-{self._groups}"
 
-    # -- each returns how many seconds so many messages took
+    # -- each method returns how many seconds it took to consume `count` messages
 
     async def plain_pull(self, topic: str, count: int) -> float:
         async with AsyncConsumer(topic, bootstrap_servers=self._cluster.bootstrap, start="earliest") as consumer:
@@ -123,7 +124,7 @@ class Bench:
         async with consumer:
             started = time.perf_counter()
             await listener.done.wait()
-            await asyncio.sleep(0)  # the last one returns
+            await asyncio.sleep(0)  # the listener returns from its last call
             await consumer._consumer.acknowledge()
             return time.perf_counter() - started
 
@@ -132,7 +133,7 @@ class Bench:
 
 
 async def consume(consumer: AsyncGroupConsumer, count: int, at_once: int = AT_ONCE) -> None:
-    """So many messages, and the last one is acknowledged."""
+    """Consume `count` messages and acknowledge the last of them."""
     got = 0
     while got < count:
         messages = await consumer.getmany(at_once)
@@ -155,7 +156,7 @@ class Listener:
 Way = Callable[[str, int], Awaitable[float]]
 
 
-async def measure_shares(cluster: DevCluster, total_bytes: int, rounds: int) -> list[Share]:
+async def measure_shares(cluster: DevCluster, total_bytes: int, rounds: int) -> list[ConsumptionFigures]:
     bench, rows = Bench(cluster, "share"), []
     ways: dict[str, tuple[Way, Way]] = {
         "pull": (bench.plain_pull, bench.group_pull),
@@ -163,24 +164,24 @@ async def measure_shares(cluster: DevCluster, total_bytes: int, rounds: int) -> 
         "push, orderly": (bench.plain_loop, bench.group_push_orderly),
     }
     for message_bytes in (128, 1024):
-        topic, count = f"of-{message_bytes}", total_bytes // message_bytes // 16_384 * 16_384
+        topic, count = f"of-{message_bytes}", total_bytes // message_bytes // CALL_MESSAGES * CALL_MESSAGES
         await bench.fill(topic, count, message_bytes)
         for way, (without, through) in ways.items():
             await without(topic, count)
             pairs = [(await without(topic, count), await through(topic, count)) for _ in range(rounds)]
             plain, group = (statistics.median(count / took for took in column) for column in zip(*pairs, strict=True))
             ratio = statistics.median(without_s / through_s for without_s, through_s in pairs)
-            rows.append(Share(message_bytes, way, plain, group, ratio))
+            rows.append(ConsumptionFigures(message_bytes, way, plain, group, ratio))
     return rows
 
 
-async def measure_crowds(cluster: DevCluster, many: int) -> list[Crowd]:
+async def measure_crowds(cluster: DevCluster, many: int) -> list[CrowdFigures]:
     bench = Bench(cluster, "crowd")
     await bench.fill("crowded", CROWD_MESSAGES, 128)
     return [await measure_crowd(cluster, bench, CROWD_MESSAGES, size) for size in (1, many)]
 
 
-async def measure_crowd(cluster: DevCluster, bench: Bench, count: int, size: int) -> Crowd:
+async def measure_crowd(cluster: DevCluster, bench: Bench, count: int, size: int) -> CrowdFigures:
     groups = [bench.new_group() for _ in range(size)]
     pids = [cluster.node(node).pid for node in range(1, NODES + 1)]
     client, nodes, started = time.process_time(), sum(map(cpu_s, pids)), time.perf_counter()
@@ -195,7 +196,7 @@ async def measure_crowd(cluster: DevCluster, bench: Bench, count: int, size: int
     await asyncio.gather(*(member.stop() for member in members))
     millions = count * size / 1e6
     lag = sum(listed[group].lag for group in groups)
-    return Crowd(size, count * size, seconds, count * size / seconds, client / millions, nodes / millions, lag)
+    return CrowdFigures(size, count * size, seconds, count * size / seconds, client / millions, nodes / millions, lag)
 
 
 async def measure(cluster: DevCluster, total_bytes: int, rounds: int, many: int, *, as_json: bool) -> None:
@@ -211,14 +212,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="0: without that part")
     parser.add_argument("--consumer-groups", type=int, default=200, help="0: without that part")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.directory) as name:
-        cluster = DevCluster(Path(name) / "data")
-        try:
-            cluster.start(NODES)
-            work = measure(cluster, given.mib << 20, given.rounds, given.consumer_groups, as_json=given.json)
-            uvloop.run(work)
-        finally:
-            cluster.purge()
+    with tempfile.TemporaryDirectory(dir=given.directory) as name, fresh_cluster(Path(name) / "data", NODES) as cluster:
+        work = measure(cluster, given.mib << 20, given.rounds, given.consumer_groups, as_json=given.json)
+        uvloop.run(work)
 
 
 if __name__ == "__main__":
