@@ -21,8 +21,8 @@ from collections.abc import Callable
 from chaos.sim.world import SimNode, SimNodeLog, Violation
 from raft.core import Raft, Role
 
+# States are compared at every so many applied entries, and at the end.
 DIGEST_EVERY = 64
-"""States are compared at every so many applied entries, and at the end."""
 
 
 class _View:
@@ -38,12 +38,12 @@ class _View:
         # What it knew committed when a loss was forgiven, if that was more than what is left; else 0.
         self.forgiven = 0
         self.applied = 0
+        # By index, from 1 on.
         self.chains: list[int] = []
-        """By index, from 1 on."""
+        # The last index that its log ever had.
         self.longest = 0
-        """The last index that its log ever had."""
+        # Term and vote as the disk has them.
         self.vote = (0, 0)
-        """Term and vote as the disk has them."""
 
 
 class Invariants:
@@ -54,23 +54,23 @@ class Invariants:
     ) -> None:
         """`violations`: where they go, if others add to them too. `shard`: which one, where there are several."""
         self.violations = [] if violations is None else violations
+        # Term -> its leader.
         self.leaders: dict[int, int] = {}
-        """Term -> its leader."""
+        # By index, from 1 on: the chain of the entry that was committed there first, by anyone.
         self.committed: list[int] = []
-        """By index, from 1 on: the chain of the entry that was committed there first, by anyone."""
+        # Committed entries that came into logs which had never been that long: what those who were behind have made
+        # good.
         self.caught_up = 0
-        """Committed entries that came into logs which had never been that long: what those who were behind have made
-        good."""
+        # Called once for each committed entry, in order, with a log that holds it.
         self.on_commit: Callable[[SimNodeLog, int], None] = lambda log, index: None
-        """Called once for each committed entry, in order, with a log that holds it."""
         self._now_ms = now_ms
         self._where = "" if shard is None else f"shard {shard}: "
+        # (index, term) -> chain, of every entry that was ever seen in a log.
         self._chains: dict[tuple[int, int], int] = {}
-        """(index, term) -> chain, of every entry that was ever seen in a log."""
         self._views: dict[int, _View] = {}
         self._newest_led = 0
+        # Applied index -> digest of the state.
         self._digests: dict[int, int] = {}
-        """Applied index -> digest of the state."""
 
     def fail(self, invariant: str, what: str) -> None:
         self.violations.append(Violation(self._now_ms(), invariant, f"{self._where}{what}"))

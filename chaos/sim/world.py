@@ -66,8 +66,8 @@ class World(Protocol):
     loop: SimLoop
     network: Network
     options: Options
+    # Faults by kind that really happened: a process died, a message was lost.
     happened: Counter[str]
-    """Faults by kind that really happened: a process died, a message was lost."""
 
     def nodes(self) -> Sequence[SimNode]:
         """By id."""

@@ -20,8 +20,8 @@ from multiprocessing import get_context
 from chaos.sim.campaign.run import Report, run
 from chaos.sim.campaign.swarm import Wishes
 
+# A fault that was scheduled so often in a campaign must have happened.
 LEAST_TRIES = 10
-"""A fault that was scheduled so often in a campaign must have happened."""
 
 
 def run_seeds(seeds: Iterable[int], wishes: Wishes, jobs: int) -> Generator[Report, None, None]:
@@ -56,8 +56,8 @@ class Totals:
     happened: Counter[str] = field(default_factory=Counter)
     scheduled: Counter[str] = field(default_factory=Counter)
     figures: Counter[str] = field(default_factory=Counter)
+    # Those that did not pass, void ones too.
     failures: list[Report] = field(default_factory=list)
-    """Those that did not pass, void ones too."""
 
     def add(self, report: Report) -> None:
         self.seeds += 1

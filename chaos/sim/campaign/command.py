@@ -26,8 +26,8 @@ from chaos.sim.engine.schedule import Schedule
 from cluster.cli.options import renamed_option
 from cluster.cli.output import print_json, print_table, say
 
+# Failures of one campaign that are shortened.
 MOST_SHRUNK = 3
-"""Failures of one campaign that are shortened."""
 
 
 class _SeedsType(click.ParamType[Seeds]):
@@ -125,8 +125,8 @@ def sim(
 class _Campaign:
     def __init__(self, seeds: Seeds, wishes: Wishes, commit: str, ledger: Path | None) -> None:
         self.totals = Totals()
+        # Nobody stopped it.
         self.complete = False
-        """Nobody stopped it."""
         self._seeds = seeds
         self._wishes = wishes
         self._commit = commit

@@ -20,11 +20,11 @@ from chaos.sim.engine import schedule as schedules
 from chaos.sim.engine.schedule import Schedule
 from chaos.sim.world import World
 
+# Loaded when they are used: the stack world needs more than the other.
 WORLDS = {
     "protocol": "chaos.sim.protocol.protocol_world:ProtocolWorld",
     "stack": "chaos.sim.stack.stack_world:StackWorld",
 }
-"""Loaded when they are used: the stack world needs more than the other."""
 
 SETTLE_MS = 60_000
 _LOOK_EVERY_S = 1.0
@@ -37,14 +37,14 @@ class Report:
     seed: int
     passed: bool
     violations: tuple[str, ...]
+    # What had not come true when the time to settle was over.
     missing: tuple[str, ...]
-    """What had not come true when the time to settle was over."""
+    # Faults that were asked for by name and never happened: such a run proves nothing.
     void: tuple[str, ...]
-    """Faults that were asked for by name and never happened: such a run proves nothing."""
     history: int
     simulated_ms: int
+    # Fault events by kind.
     scheduled: Mapping[str, int]
-    """Fault events by kind."""
     happened: Mapping[str, int]
     figures: Mapping[str, int]
 

@@ -16,8 +16,8 @@ from random import Random
 from chaos.sim.engine.faults import KINDS, RATES, STACK, FaultKind, kinds_of
 from chaos.sim.engine.links import Conditions
 
+# How many a run has, as often as each stands here.
 CONSUMER_GROUPS = (0, 0, 1, 1, 2)
-"""How many a run has, as often as each stands here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +27,23 @@ class Options:
     seed: int
     world: str
     nodes: int
+    # Acknowledged means fsynced by a majority; otherwise written to its page caches.
     sync: bool
-    """Acknowledged means fsynced by a majority; otherwise written to its page caches."""
     minutes: float
     conditions: Conditions
+    # The faults that exist, in the order of `faults.KINDS`: how many times as often as usual they come.
     strengths: tuple[tuple[str, float], ...]
-    """The faults that exist, in the order of `faults.KINDS`: how many times as often as usual they come."""
+    # Faults that were asked for by name: a run in which one of them did not happen proves nothing.
     requested: tuple[str, ...]
-    """Faults that were asked for by name: a run in which one of them did not happen proves nothing."""
     tick_ms: int
     heartbeat_ticks: int
     election_ticks: int
+    # How long a flush takes, on average.
     flush_ms: float
-    """How long a flush takes, on average."""
     flush_interval_ms: int
     vote_ms: float
+    # The largest range that one Append carries.
     append_bytes: int
-    """The largest range that one Append carries."""
     max_uncommitted_bytes: int
     producers: int
     queues: int
@@ -52,13 +52,13 @@ class Options:
     in_flight: int
     reads_per_second: float
     consumer_groups: int = 0
+    # shards that there will be; the nodes are set up with `first_shards` of them, an operator adds the others.
     shards: int = 1
-    """shards that there will be; the nodes are set up with `first_shards` of them, an operator adds the others."""
     first_shards: int = 1
+    # Nodes write by way of memory of their own, so that the end of a process takes what it had not flushed.
     staged: bool = False
-    """Nodes write by way of memory of their own, so that the end of a process takes what it had not flushed."""
+    # A majority may lose power under `async`, and what was acknowledged last may be gone: counted, not a violation.
     accepted_loss: bool = False
-    """A majority may lose power under `async`, and what was acknowledged last may be gone: counted, not a violation."""
 
     @property
     def has_faults(self) -> bool:
@@ -83,8 +83,8 @@ class Wishes:
     minutes: float = 5.0
     nodes: int | None = None
     shards: int | None = None
+    # None: the seed draws; (): none at all.
     faults: tuple[str, ...] | None = None
-    """None: the seed draws; (): none at all."""
     accepted_loss: bool = False
 
 

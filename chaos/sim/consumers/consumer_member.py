@@ -155,8 +155,8 @@ class ConsumerMember:
     # -- pull style
 
     async def _read(self, consumer: AsyncGroupConsumer) -> None:
+        # Read last, and consumed: so the next call says, where nothing else does.
         finished: list[Message] = []
-        """Read last, and consumed: so the next call says, where nothing else does."""
         while not self.leaves:
             for message in finished:
                 self._history.finished(self.seen, message)

@@ -35,8 +35,8 @@ from ledger.client.admin.consumer_groups_admin import ResetTarget
 from ledger.errors import LedgerError
 
 FIRST_MEMBER = 200
+# Of one consumer group at a time.
 MOST_MEMBERS = 6
-"""Of one consumer group at a time."""
 TIMEOUT_MS = 5_000
 
 MakeMemberProcess = Callable[[int, MemberEar], ClientProcess]
@@ -61,8 +61,8 @@ class Consumption:
         self.truth = ConsumptionTruth(fail)
         self.history = ConsumptionHistory(fail, loop.time, self.truth, {plan.name: plan for plan in self.plans})
         self.history.first_offset = first_offset
+        # Those whose process runs, by consumer group.
         self._members: dict[str, list[ConsumerMember]] = {plan.name: [] for plan in self.plans}
-        """Those whose process runs, by consumer group."""
         self._options = options
         self._loop = loop
         self._network = network

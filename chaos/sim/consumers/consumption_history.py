@@ -31,13 +31,13 @@ class MemberQueue:
     """What one member was handed of one queue since it claimed that."""
 
     claim: Claim
+    # The offset that it was handed last.
     last: int = -1
-    """The offset that it was handed last."""
+    # How often that was tried here.
     tries: int = 0
-    """How often that was tried here."""
     in_hand: dict[int, None] = field(default_factory=dict)
+    # The member kept the queue until its time to let it go was over: who knows what it had in hand then.
     was_kept: bool = False
-    """The member kept the queue until its time to let it go was over: who knows what it had in hand then."""
 
 
 @dataclass(slots=True)
@@ -47,8 +47,8 @@ class MemberHistory:
     plan: GroupPlan
     number: int
     ear: MemberEar
+    # What happened to it: for that it may be given up.
     trouble: str = ""
-    """What happened to it: for that it may be given up."""
     queues: dict[QueueId, MemberQueue] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -69,17 +69,17 @@ class ConsumptionHistory:
     def __init__(self, fail: Fail, now: Callable[[], float], truth: ConsumptionTruth, plans: Mapping[str, GroupPlan]):
         """`now`: the world's time in seconds."""
         self.counts: Counter[str] = Counter()
+        # The largest first offset that a queue has on any node.
         self.first_offset: Callable[[str, int], int] = lambda topic, queue: 0
-        """The largest first offset that a queue has on any node."""
         self._fail = fail
         self._now = now
         self._truth = truth
         self._plans = plans
         self._hand_outs: dict[tuple[str, Place], HandOut] = {}
+        # By consumer group: by anybody, at any time.
         self._finished: set[tuple[str, Place]] = set()
-        """By consumer group: by anybody, at any time."""
+        # Messages that were to be moved -> by which claims (epoch, resets).
         self._asked: dict[tuple[ConsumedQueue, int], set[tuple[int, int]]] = {}
-        """Messages that were to be moved -> by which claims (epoch, resets)."""
         truth.may_pass = self._may_pass
         truth.may_move = lambda key, offset, epoch, resets: (epoch, resets) in self._asked.get((key, offset), ())
 

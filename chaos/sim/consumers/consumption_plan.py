@@ -15,21 +15,21 @@ import xxhash
 
 from chaos.sim.campaign.swarm import CONSUMER_GROUPS, Options
 
+# Of a consumer group at the start.
 MOST_MEMBERS = 4
-"""Of a consumer group at the start."""
 TAG_EXPRESSIONS = (None, None, None, "*", "tag", "none || tag")
 RETRY_DELAYS_S = ((1.0, 2.0, 4.0), (0.5, 3.0), (2.0,))
+# So often a message fails that is never consumed.
 NEVER = 1_000_000
-"""So often a message fails that is never consumed."""
 
 
 class Style(Enum):
     """How a member of a consumer group is given messages."""
 
+    # Each message is finished, or put off, by itself.
     PULL = "pull"
-    """Each message is finished, or put off, by itself."""
+    # What was read counts as finished when the next messages are asked for.
     ITERATE = "iterate"
-    """What was read counts as finished when the next messages are asked for."""
     CONCURRENT = "concurrent"
     ORDERLY = "orderly"
 
@@ -42,8 +42,8 @@ class GroupPlan:
     name: str
     topics: tuple[str, ...]
     style: Style
+    # At the start.
     members: int
-    """At the start."""
     strategy: str
     tags: str | None
     start: Literal["earliest", "latest"]

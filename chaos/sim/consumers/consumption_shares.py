@@ -24,10 +24,10 @@ class SharesSeen:
 
     def __init__(self, fail: Fail) -> None:
         self.rebalances = 0
+        # By consumer group, queue and epoch: whom the coordinator gave it.
         self.issued: dict[tuple[str, TopicQueueId, int], str] = {}
-        """By consumer group, queue and epoch: whom the coordinator gave it."""
+        # By the same: the kind of command by which that was over.
         self.ended: dict[tuple[str, TopicQueueId, int], str] = {}
-        """By the same: the kind of command by which that was over."""
         self._fail = fail
         self._shares: dict[str, Shares] = {}
 

@@ -30,8 +30,8 @@ from ledger.v1 import command_pb2
 from store import Header, Kind
 
 Fail = Callable[[str, str], None]
+# Nodes, after so many entries each.
 COMPARED_EVERY = 16
-"""Nodes, after so many entries each."""
 
 
 class Record(NamedTuple):
@@ -39,8 +39,8 @@ class Record(NamedTuple):
 
     name: bytes
     tag: str | None
+    # Where its producer put it.
     origin: Place
-    """Where its producer put it."""
 
 
 @dataclass(slots=True)
@@ -51,14 +51,14 @@ class Stand:
     offset: int
     resets: int = 0
     settled: set[int] = field(default_factory=set)
+    # Counts resets, and renewals of epochs by an operator.
     era: int = 0
-    """Counts resets, and renewals of epochs by an operator."""
+    # Offset of a message that was moved -> in which era it was last.
     moved: dict[int, int] = field(default_factory=dict)
-    """Offset of a message that was moved -> in which era it was last."""
+    # Where the consumer group began with this queue.
     began: int = 0
-    """Where the consumer group began with this queue."""
+    # Offsets over which it was set forward.
     skipped: set[int] = field(default_factory=set)
-    """Offsets over which it was set forward."""
 
     def advance(self, offset: int) -> None:
         self.offset = max(self.offset, offset)
@@ -74,19 +74,19 @@ class ConsumptionTruth:
         self.topic_ids: dict[str, int] = {}
         self.topics: dict[int, str] = {}
         self.stands: dict[ConsumedQueue, Stand] = {}
+        # By shard.
         self.shares: dict[int, SharesSeen] = {}
-        """By shard."""
         self.counts: Counter[str] = Counter()
+        # Whether a consumer group need not consume that message (any more): it has finished it, or does not want it, or
+        # it is kept no longer.
         self.may_pass: Callable[[ConsumedQueue, Place, Record], bool] = lambda key, place, record: True
-        """Whether a consumer group need not consume that message (any more): it has finished it, or does not want it,
-        or it is kept no longer."""
+        # Whether the member of that epoch has asked to have that message moved, since that reset.
         self.may_move: Callable[[ConsumedQueue, int, int, int], bool] = lambda key, offset, epoch, resets: True
-        """Whether the member of that epoch has asked to have that message moved, since that reset."""
         self._fail = fail
+        # By shard: the last entry that was followed.
         self._indexes: dict[int, int] = {}
-        """By shard: the last entry that was followed."""
+        # By shard and index: of the progress after that entry.
         self._digests: dict[tuple[int, int], int] = {}
-        """By shard and index: of the progress after that entry."""
         self._records: dict[tuple[int, int], list[Record]] = {}
 
     def records(self, topic: str, queue: int) -> list[Record]:

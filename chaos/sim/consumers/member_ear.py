@@ -18,8 +18,8 @@ from chaos.sim.engine.rpc import SimChannel, StreamCall, UnaryCall
 from ledger.errors import ConsumerFencedError, LedgerError, OffsetTooLowError, UnknownMemberError, from_wire
 from ledger.v1 import consumer_group_pb2 as pb2
 
+# Topic id and queue.
 QueueId = tuple[int, int]
-"""Topic id and queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +36,26 @@ class MemberEar:
     """Of one process. `now`: the world's time in seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:
+        # By which it joined; the last one is who it is.
         self.names: dict[str, None] = {}
-        """By which it joined; the last one is who it is."""
+        # It has asked to be let go.
         self.leaves = False
-        """It has asked to be let go."""
+        # The last one of each queue.
         self.claims: dict[QueueId, Claim] = {}
-        """The last one of each queue."""
+        # Offsets of which it was told that they are acknowledged.
         self.acknowledged: dict[QueueId, int] = {}
-        """Offsets of which it was told that they are acknowledged."""
+        # When it was told first that its last claim of that queue counts no more, where it was.
         self.void_since: dict[QueueId, float] = {}
-        """When it was told first that its last claim of that queue counts no more, where it was."""
+        # When it was told first that the queue is to go elsewhere, while it is.
         self.leaving_since: dict[QueueId, float] = {}
-        """When it was told first that the queue is to go elsewhere, while it is."""
+        # Told when a message is known to be somewhere else, or nowhere any more.
         self.on_moved: Callable[[int, int, int], None] = lambda topic_id, queue, offset: None
-        """Told when a message is known to be somewhere else, or nowhere any more."""
+        # Told when it asks to have a queue taken away that it had by that epoch.
         self.on_release: Callable[[int, int, int], None] = lambda topic_id, queue, epoch: None
-        """Told when it asks to have a queue taken away that it had by that epoch."""
+        # Told when it asks to have a message moved.
         self.on_move: Callable[[pb2.MoveRequest], None] = lambda request: None
-        """Told when it asks to have a message moved."""
+        # What the coordinator said last: the epoch of each queue.
         self._view: dict[QueueId, int] = {}
-        """What the coordinator said last: the epoch of each queue."""
         self._now = now
 
     def asked(self, request: Any) -> None:
@@ -129,8 +129,8 @@ class OverheardChannel(SimChannel):
     ) -> None:
         super().__init__(life, network, client, node, server)
         self._ear = ear
+        # By number of the call.
         self._asked: dict[int, Any] = {}
-        """By number of the call."""
 
     def begin(self, call: UnaryCall | StreamCall, method: str, request: Any) -> int:
         self._ear.asked(request)

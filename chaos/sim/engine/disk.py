@@ -25,8 +25,8 @@ from store.disk.memory_disk import Killed
 from store.errors import DirectoryInUseError, StoreError, translated
 from store.log.entry import WORD
 
+# What a disk has that says of no limit.
 CAPACITY = 1 << 30
-"""What a disk has that says of no limit."""
 
 
 class SimFile:
@@ -109,19 +109,19 @@ class SimDisk:
     ) -> None:
         self.random = random
         self.dead = False
+        # Bytes that are left; None: no limit.
         self.room = capacity
-        """Bytes that are left; None: no limit."""
         self.writes_back = writes_back
         self.on_death: Callable[[], None] = _nothing
+        # Those that really happened.
         self.faults: Counter[str] = Counter()
-        """Those that really happened."""
         self._evicts = evicts
+        # How many of the next operations of a kind fail.
         self._failing: Counter[str] = Counter()
-        """How many of the next operations of a kind fail."""
+        # Until the one in which the process dies; 0: it does not.
         self._writes_left = 0
-        """Until the one in which the process dies; 0: it does not."""
+        # The directory below which writes are counted for that.
         self._deadly: Path = Path("/")
-        """The directory below which writes are counted for that."""
         self._root = Directory()
         self._locks: set[Path] = set()
 

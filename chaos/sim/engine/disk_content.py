@@ -23,13 +23,13 @@ class Crash:
     """How a power cut treats what was not synced. `keeps`: the share of it that is there all the same."""
 
     random: Random
+    # Bytes that are written whole or not at all: SECTOR or PAGE.
     unit: int
-    """Bytes that are written whole or not at all: SECTOR or PAGE."""
     keeps: float
+    # Whether names change on the platter in the order in which they were changed, as under a journal.
     ordered_names: bool
-    """Whether names change on the platter in the order in which they were changed, as under a journal."""
+    # What it really did: lost_write, torn_write, out_of_order, lost_rename.
     happened: Counter[str] = field(default_factory=Counter)
-    """What it really did: lost_write, torn_write, out_of_order, lost_rename."""
 
     @staticmethod
     def drawn(random: Random) -> Crash:
@@ -52,12 +52,12 @@ class Inode:
     def __init__(self, size: int) -> None:
         self.live = bytearray(size)
         self.durable = bytearray()
+        # The length that the platter knows. `durable` may be shorter, or longer: see `_on_platter`.
         self.durable_size = 0
-        """The length that the platter knows. `durable` may be shorter, or longer: see `_on_platter`."""
+        # Pages that differ from the platter.
         self.dirty: set[int] = set()
-        """Pages that differ from the platter."""
+        # Pages that a failed sync marked clean though the platter does not have them.
         self._dropped: set[int] = set()
-        """Pages that a failed sync marked clean though the platter does not have them."""
 
     def write(self, offset: int, data: bytes) -> None:
         end, size = offset + len(data), len(self.live)

@@ -17,8 +17,8 @@ from random import Random
 PROTOCOL, STACK = "protocol", "stack"
 BOTH = (PROTOCOL, STACK)
 
+# `delay` is there in every network; to draw it means to draw a slow one.
 RATES = ("delay", "loss", "duplicate", "reorder", "replay")
-"""`delay` is there in every network; to draw it means to draw a slow one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,12 @@ class FaultKind:
     target: bool = True
     every_ms: int = 30_000
     least_nodes: int = 1
+    # Where there are fewer shards it has no place; 0: it is not about shards.
     least_shards: int = 0
-    """Where there are fewer shards it has no place; 0: it is not about shards."""
+    # It takes what was not flushed: where that was acknowledged (`async`) it is not done lightly.
     loses_unflushed: bool = False
-    """It takes what was not flushed: where that was acknowledged (`async`) it is not done lightly."""
+    # It happens to a member of a consumer group, and only where there are some.
     of_consumers: bool = False
-    """It happens to a member of a consumer group, and only where there are some."""
 
     def draw(self, random: Random, at_ms: int) -> FaultEvent:
         arguments: list[tuple[str, int | str]] = []

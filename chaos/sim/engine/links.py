@@ -15,20 +15,20 @@ from random import Random
 class Conditions:
     """How bad the network is while nobody breaks it on purpose. Rates are per message, 0..1; times in milliseconds."""
 
+    # The shortest time on the way.
     delay_ms: float = 0.5
-    """The shortest time on the way."""
+    # How much longer it takes on average; exponentially distributed.
     spread_ms: float = 1.0
-    """How much longer it takes on average; exponentially distributed."""
     loss: float = 0.0
     duplicate: float = 0.0
+    # Kept back for up to `reorder_ms`, so that others overtake it. Without it each direction keeps its order.
     reorder: float = 0.0
-    """Kept back for up to `reorder_ms`, so that others overtake it. Without it each direction keeps its order."""
     reorder_ms: float = 100.0
+    # Delivered once more, up to `replay_ms` later, whatever has happened since.
     replay: float = 0.0
-    """Delivered once more, up to `replay_ms` later, whatever has happened since."""
     replay_ms: float = 30_000.0
+    # How long a broken connection goes unnoticed when the network is silent.
     detect_ms: float = 3_000.0
-    """How long a broken connection goes unnoticed when the network is silent."""
 
     def __post_init__(self) -> None:
         assert self.loss + self.duplicate + self.reorder + self.replay < 1, "these exclude each other for a message"
@@ -40,14 +40,14 @@ class Link:
     __slots__ = ("clogged_until", "cuts", "last_arrival", "slow_s")
 
     def __init__(self) -> None:
+        # By how many faults it is cut at the moment; while it is, nothing arrives.
         self.cuts = 0
-        """By how many faults it is cut at the moment; while it is, nothing arrives."""
+        # Until then everything is kept back, in order.
         self.clogged_until = 0.0
-        """Until then everything is kept back, in order."""
+        # Beside the usual delay.
         self.slow_s = 0.0
-        """Beside the usual delay."""
+        # Of what keeps its order.
         self.last_arrival = 0.0
-        """Of what keeps its order."""
 
     @property
     def cut(self) -> bool:

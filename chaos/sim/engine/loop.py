@@ -60,19 +60,19 @@ class SimLoop(_Base):  # type: ignore[misc]
     """Seconds since the start are its time."""
 
     def __init__(self) -> None:
+        # Called after every event.
         self.after_event: Callable[[], None] | None = None
-        """Called after every event."""
+        # What nobody handled, in order.
         self.errors: list[BaseException] = []
-        """What nobody handled, in order."""
+        # How many have been run.
         self.events = 0
-        """How many have been run."""
         self._now = 0.0
         self._due: list[tuple[float, int, SimHandle]] = []
         self._number = 0
         self._running = False
         self._closed = False
+        # Those under way, by number: asyncio itself holds tasks weakly, and a collected one would be no history.
         self._tasks: dict[int, asyncio.Task[Any]] = {}
-        """Those under way, by number: asyncio itself holds tasks weakly, and a collected one would be no history."""
         self._task_number = 0
 
     # -- time

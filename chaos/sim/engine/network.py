@@ -167,18 +167,18 @@ class Connection:
         self, network: Network, loop: SimLoop, random: Random, ends: tuple[int, int], on_broken: Callable[[int], None]
     ) -> None:
         self.ends = ends
+        # Nothing is delivered any more; the ends may not have heard of it yet.
         self.broken = False
-        """Nothing is delivered any more; the ends may not have heard of it yet."""
         self._network = network
         self._loop = loop
         self._random = random
         self._on_broken = on_broken
+        # By sender, in order. Whatever arrives first is the first of them: nothing overtakes here.
         self._under_way: dict[int, deque[Deliver]] = {end: deque() for end in ends}
-        """By sender, in order. Whatever arrives first is the first of them: nothing overtakes here."""
+        # By sender: how many would have arrived by now, and wait for a cut to be mended.
         self._stuck = dict.fromkeys(ends, 0)
-        """By sender: how many would have arrived by now, and wait for a cut to be mended."""
+        # Counts up: a break that was called off is one whose number is old.
         self._breaking = 0
-        """Counts up: a break that was called off is one whose number is old."""
         self._last_arrival = dict.fromkeys(ends, 0.0)
 
     def joins(self, a: int, b: int) -> bool:

@@ -22,8 +22,8 @@ class NetworkFaults:
     def __init__(self, loop: SimLoop, network: Network) -> None:
         self._loop = loop
         self._network = network
+        # Counts up when everything is healed: what faults before that would take back is mended already.
         self._healed = 0
-        """Counts up when everything is healed: what faults before that would take back is mended already."""
 
     def fire(self, event: FaultEvent, nodes: Sequence[SimNode]) -> bool:
         """Does it, if it is one of these. Returns whether it was."""

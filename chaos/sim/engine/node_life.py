@@ -19,10 +19,10 @@ from store.disk.memory_disk import Killed
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+# A timer that comes before its moment by a rounding error would be set again for ever, while no time passes.
 _ROUNDING_S = 1e-9
-"""A timer that comes before its moment by a rounding error would be set again for ever, while no time passes."""
+# How often a coroutine may wait again while it is being closed.
 _MOST_CLOSES = 20
-"""How often a coroutine may wait again while it is being closed."""
 
 
 class LifeHandle(SimHandle):
@@ -46,8 +46,8 @@ class Life(_Base):  # type: ignore[misc]
         self._loop = loop
         self._after_event = after_event
         self._paused = False
+        # What became due while the process stood still, in order.
         self._kept: list[LifeHandle] = []
-        """What became due while the process stood still, in order."""
         self._tasks: dict[int, asyncio.Task[Any]] = {}
         self._task_number = 0
         # Its monotonic clock: it showed `_local` at `_since`, and runs at `_rate` since then.

@@ -22,8 +22,8 @@ from cluster.node.formation.first_start import ANSWER_S
 from cluster.node.repair import entry_source
 from raft.v1 import raft_pb2
 
+# How long a connection may take to be made.
 CONNECT_S = 5.0
-"""How long a connection may take to be made."""
 
 
 class Server(Protocol):

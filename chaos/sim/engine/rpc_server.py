@@ -69,8 +69,8 @@ class Calls:
         self._life = life
         self._node = node
         self._handler = handler
+        # By number of the connection and of the call.
         self._calls: dict[tuple[int, int], tuple[asyncio.Task[None], Context]] = {}
-        """By number of the connection and of the call."""
         self._connections: dict[Connection, int] = {}
 
     def begin(self, connection: Connection, call: int, method: str, request: Any, answers: Answers) -> None:

@@ -16,8 +16,8 @@ from chaos.sim.engine.faults import KINDS, FaultEvent, FaultKind
 
 Schedule = tuple[FaultEvent, ...]
 
+# At the start: so that a cluster has come up before anything breaks.
 QUIET_MS = 3_000
-"""At the start: so that a cluster has come up before anything breaks."""
 
 LEAST_OF_REQUESTED = 3
 

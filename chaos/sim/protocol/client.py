@@ -17,17 +17,17 @@ from chaos.sim.protocol.machine import Answer, Batch, Reply, Verdict
 from chaos.sim.stack.deliveries import Deliveries, Span, Stream
 
 TOPIC = 1
+# More than there are clients: a producer that begins anew adds so much to its id.
 IDS = 1_000
-"""More than there are clients: a producer that begins anew adds so much to its id."""
 
+# After this long without an answer.
 TRY_AGAIN_S = 1.0
-"""After this long without an answer."""
 
+# After this long a sender is told that its fate is unknown; the producer goes on finding out.
 DELIVERY_S = 30.0
-"""After this long a sender is told that its fate is unknown; the producer goes on finding out."""
 
+# Messages of a lane that are in no batch yet.
 MOST_WAITING = 40
-"""Messages of a lane that are in no batch yet."""
 
 
 class Service(Protocol):
@@ -46,8 +46,8 @@ class _Attempt:
     def __init__(self, batch: Batch, now: float) -> None:
         self.batch = batch
         self.since = self.sent_at = now
+        # Where it was sent last; 0: nowhere so far, or that node says that another leads.
         self.node = 0
-        """Where it was sent last; 0: nowhere so far, or that node says that another leads."""
         self.told_unknown = False
         self.done = False
 
@@ -72,20 +72,20 @@ class SimSequencer:
     """One producer's messages to one queue."""
 
     def __init__(self, client: int, stream: Stream, options: Options, route: Route, random: Random) -> None:
+        # Messages whose sender was told so.
         self.unknown = 0
-        """Messages whose sender was told so."""
         self.sent = 0
         self._client = client
         self._stream = stream
         self._options = options
         self._route = route
         self._random = random
+        # Messages that are in no batch yet.
         self._waiting = 0
-        """Messages that are in no batch yet."""
         self._next_sequence = 0
+        # By sequence, ascending: from the oldest that is not acknowledged on. The window is as wide as what a leader
+        # remembers, so an acknowledged one keeps its place in it until those before it are acknowledged too.
         self._in_flight: dict[int, _Attempt] = {}
-        """By sequence, ascending: from the oldest that is not acknowledged on. The window is as wide as what a leader
-        remembers, so an acknowledged one keeps its place in it until those before it are acknowledged too."""
 
     @property
     def idle(self) -> bool:
@@ -230,8 +230,8 @@ class Consumer:
 
     def __init__(self, queues: int) -> None:
         self.consumed = 0
+        # Offset of the message that comes next, by queue.
         self._next = [0] * queues
-        """Offset of the message that comes next, by queue."""
 
     def forget(self, ends: dict[int, int]) -> None:
         """What it has read behind these ends is not there any more."""

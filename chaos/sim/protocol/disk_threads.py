@@ -17,8 +17,8 @@ from chaos.sim.campaign.swarm import Options
 from chaos.sim.protocol.log import PATH, SimLog
 from store import DiskFailedError, StoreError
 
+# What the slowest disk takes for one thing.
 SLOWEST_S = 10.0
-"""What the slowest disk takes for one thing."""
 
 
 class Process(Protocol):
@@ -53,8 +53,8 @@ class SimDiskThreads:
     """Of one process."""
 
     def __init__(self, process: Process, log: SimLog, votes: Votes, options: Options, random: Random) -> None:
+        # How many times as long everything takes.
         self.slowness = 1.0
-        """How many times as long everything takes."""
         self.vote_slowness = 1.0
         self.fails_next_flush = False
         self._process = process
@@ -62,13 +62,13 @@ class SimDiskThreads:
         self._votes = votes
         self._options = options
         self._random = random
+        # The first is under way.
         self._saving: list[tuple[SavedVote, Callable[[], None]]] = []
-        """The first is under way."""
+        # Whom the next flush serves.
         self._waiting: list[Callable[[], None]] = []
-        """Whom the next flush serves."""
         self._flushing = False
+        # Somebody waits for the flush under way.
         self._serving = False
-        """Somebody waits for the flush under way."""
 
     def start(self) -> None:
         if not self._options.sync:

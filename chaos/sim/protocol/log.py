@@ -55,18 +55,18 @@ class SimLog:
 
     def __init__(self) -> None:
         self.entries: list[SimEntry] = []
+        # <= last_index
         self.flushed = 0
-        """<= last_index"""
+        # The disk takes no entries.
         self.full = False
-        """The disk takes no entries."""
+        # After a failed flush nothing is written any more.
         self.failure: StoreError | None = None
-        """After a failed flush nothing is written any more."""
+        # What was flushed before something of it was cut, while that cut is not flushed.
         self._before_cut: list[SimEntry] | None = None
-        """What was flushed before something of it was cut, while that cut is not flushed."""
+        # While a flush runs: how much of what was there when it began is there still.
         self._covered: int | None = None
-        """While a flush runs: how much of what was there when it began is there still."""
+        # Something was cut since the flush under way began.
         self._cut_since = False
-        """Something was cut since the flush under way began."""
 
     # -- as the driver sees it
 

@@ -50,8 +50,8 @@ class Batch:
     stream: Stream
     sequence: int
     messages: int
+    # Of the body, in bytes.
     size: int
-    """Of the body, in bytes."""
 
     @property
     def topic_id(self) -> int:
@@ -116,8 +116,8 @@ def _verdict_of(refusal: Refuse) -> Verdict:
 class Answer(NamedTuple):
     verdict: Verdict
     offset: int = 0
+    # Where to ask instead; 0 when nobody knows.
     leader: int = 0
-    """Where to ask instead; 0 when nobody knows."""
 
 
 Reply = Callable[[Answer], None]
@@ -131,8 +131,8 @@ class _Proposal:
     def __init__(self, machine: SimMachine, draft: Draft, record: BatchRecord | None, reply: Reply) -> None:
         self.machine = machine
         self.draft = draft
+        # None for a command.
         self.record = record
-        """None for a command."""
         self.replies = [reply]
 
     def appended(self, header: Header) -> None:
@@ -157,15 +157,15 @@ class SimMachine:
     ) -> None:
         """`on_loss` is called when this node is elected over a loss that all voters accept."""
         self.state = State()
+        # What can be fetched.
         self.queues: dict[tuple[int, int], list[Span]] = {}
-        """What can be fetched."""
         self.repeats = 0
         self._on_applied = on_applied
         self._on_failed = on_failed
         self._on_loss = on_loss
         self._projected: Projected | None = None
+        # By id of their BatchRecord: looked up, never walked through.
         self._pending: dict[int, _Proposal] = {}
-        """By id of their BatchRecord: looked up, never walked through."""
 
     # -- as the driver sees it
 

@@ -28,8 +28,8 @@ from raft.errors import CutFailedError
 from raft.held_up import HeldUp
 from store import Draft, Kind, Readable, StoreError
 
+# What wall clocks show when a run begins.
 EPOCH_MS = 1_700_000_000_000
-"""What wall clocks show when a run begins."""
 
 
 class Watch(Protocol):
@@ -60,12 +60,12 @@ class ProtocolNode:
     ) -> None:
         self.node = node
         self.alive = False
+        # Its disk was wiped: the others know another incarnation, and this one takes no part.
         self.stranger = False
-        """Its disk was wiped: the others know another incarnation, and this one takes no part."""
+        # Counts its disks.
         self.incarnation = 1
-        """Counts its disks."""
+        # It may have lost what it acknowledged.
         self.suspect = False
-        """It may have lost what it acknowledged."""
         self.log = SimLog()
         self.votes = Votes()
         self.clock_off_ms = 0
@@ -79,8 +79,8 @@ class ProtocolNode:
         self._watch = watch
         self._peers = peers
         self._random = options.chance(f"node {node}")
+        # Counts the processes: what was meant for an older one is dropped.
         self._life = 0
-        """Counts the processes: what was meant for an older one is dropped."""
         self._paused = False
         self._put_off: list[Callable[[], None]] = []
         self.votes.on_saved = lambda vote: watch.vote_saved(self, vote)

@@ -17,8 +17,8 @@ from chaos.sim.engine.targets import chance_of, target_of
 from chaos.sim.protocol.membership import Membership
 from chaos.sim.protocol.node import ProtocolNode
 
+# How long it takes until somebody starts a node again whose disk had failed.
 REPLACED_AFTER_MS = (2_000, 20_000)
-"""How long it takes until somebody starts a node again whose disk had failed."""
 
 
 class NodeFaults:

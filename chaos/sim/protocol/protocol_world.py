@@ -37,14 +37,14 @@ from store import Kind, StoreError
 
 FIRST_CLIENT = 100
 READS_AFTER_ELECTION_S = (0.05, 0.2, 0.5, 1.0)
+# On average: who sends much sends in bursts.
 SENDS_AT_ONCE = 6
-"""On average: who sends much sends in bursts."""
 
+# Of a cluster that has some dozens of messages to carry, in small pieces.
 MOST_MESSAGES_A_SECOND = 10_000
-"""Of a cluster that has some dozens of messages to carry, in small pieces."""
+# For each entry that somebody who was behind has made good there may be so many more: who joins takes the whole log
+# within a second, and where messages overtake each other most of what is in flight to it is refused, and sent again.
 MOST_FOR_AN_ENTRY = MAX_IN_FLIGHT_MESSAGES
-"""For each entry that somebody who was behind has made good there may be so many more: who joins takes the whole log
-within a second, and where messages overtake each other most of what is in flight to it is refused, and sent again."""
 
 _EVENT = struct.Struct("<dIQQQI")
 
@@ -71,10 +71,10 @@ class ProtocolWorld:
         self._producers = [Producer(FIRST_CLIENT + i, options) for i in range(options.producers)]
         self._reader = Reader(FIRST_CLIENT + 50, options)
         self._consumer = Consumer(options.queues)
+        # What is committed, each with its index.
         self._spans: list[tuple[int, Span]] = []
-        """What is committed, each with its index."""
+        # Messages that were acknowledged and are gone, where the run accepts that.
         self._lost = 0
-        """Messages that were acknowledged and are gone, where the run accepts that."""
         self._sending = False
         for node in self._nodes:
             node.start()

@@ -25,16 +25,16 @@ from ledger.errors import LedgerError, LogHeldError
 from ledger.topics import TOPICS_SHARD
 
 LEAST_VOTERS = 2
+# Of a topic.
 MOST_QUEUES = 8
-"""Of a topic."""
+# How likely the next change of members is one of a single shard, where there are several.
 ONE_SHARD = 0.4
-"""How likely the next change of members is one of a single shard, where there are several."""
 TIMEOUT_MS = 10_000
+# How likely the log is held before it is trimmed.
 HOLDS = 0.3
-"""How likely the log is held before it is trimmed."""
 LONGEST_HOLD_MS = 10_000
+# How long a node that was removed goes on running: it must not disturb the others.
 PUT_AWAY_S = 20.0
-"""How long a node that was removed goes on running: it must not disturb the others."""
 
 
 class SimOperator:
@@ -53,10 +53,10 @@ class SimOperator:
         happened: Counter[str],
     ) -> None:
         """`most`, `most_shards`: voters and shards that the cluster may have."""
+        # Whether a step that changes members or shards is under way.
         self.busy = False
-        """Whether a step that changes members or shards is under way."""
+        # Whether a trim is.
         self._trims = False
-        """Whether a trim is."""
         self._loop = loop
         self._nodes = nodes
         self._rosters = rosters

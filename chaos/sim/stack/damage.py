@@ -26,20 +26,20 @@ from store.disk.numbered import name_of
 
 DOWN_S = 0.5
 RESTORED_AFTER_S = 8.0
+# How old an old copy is.
 OLD_AFTER_S = 3.0
-"""How old an old copy is."""
+# Directories of a shard, each with what can be built from its log.
 INDEXES = {"queues", "positions", "keys"}
-"""Directories of a shard, each with what can be built from its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Planted:
     part: Part
     path: Path
+    # Of the file, as it was when it was whole.
     content: bytes
-    """Of the file, as it was when it was whole."""
+    # Of the disk, in that shard.
     incarnation: bytes
-    """Of the disk, in that shard."""
 
 
 class Damages:
@@ -49,8 +49,8 @@ class Damages:
         self._loop = loop
         self._happened = happened
         self._fail = fail
+        # What was damaged, and is not known to be whole again.
         self._planted: dict[StackNode, _Planted] = {}
-        """What was damaged, and is not known to be whole again."""
 
     def flip(self, node: StackNode, shard: int, random: Random) -> bool:
         part = node.part(shard)

@@ -39,16 +39,16 @@ class Span(NamedTuple):
 
 class Deliveries:
     def __init__(self, fail: Fail) -> None:
+        # Messages.
         self.acknowledged = 0
-        """Messages."""
         self.committed = 0
         self._fail = fail
+        # In order of sequence, without gaps.
         self._offsets: dict[Stream, list[Span]] = {}
-        """In order of sequence, without gaps."""
+        # (topic, queue) -> in order of offset, without gaps.
         self._queues: dict[tuple[int, int], list[Span]] = {}
-        """(topic, queue) -> in order of offset, without gaps."""
+        # To be looked at once more at the end.
         self._acknowledged: list[Span] = []
-        """To be looked at once more at the end."""
 
     def commit(self, span: Span) -> None:
         """The next batch of the log that is committed."""

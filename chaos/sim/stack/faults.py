@@ -34,10 +34,10 @@ from store import DamagedError, DiskFullError, LogDamagedError, StoreError
 from store.disk.memory_disk import Killed
 
 LOOK_S = 1.0
+# How long it takes until somebody starts a node again that ended, or that can write no more.
 LOOKED_AFTER_S = (1.0, 15.0)
-"""How long it takes until somebody starts a node again that ended, or that can write no more."""
+# What an orderly stop may take before the process is killed.
 STOP_S = 5.0
-"""What an orderly stop may take before the process is killed."""
 
 
 class StackFaults:

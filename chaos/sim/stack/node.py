@@ -49,10 +49,10 @@ from raft.core import Raft
 from store import Header, NodeDirectory, Snapshot, StoreError
 from store.disk.memory_disk import Killed
 
+# What wall clocks show when a simulation begins.
 START_MS = 1_700_000_000_000
-"""What wall clocks show when a simulation begins."""
+# That a process may have open.
 FILES = 20_000
-"""That a process may have open."""
 
 
 class SimSettings(NodeSettings):
@@ -158,27 +158,27 @@ class StackNode:
         self.node = settings.node
         self.settings = settings
         self.disk = disk
+        # By how much its wall clock is wrong.
         self.clock_ms = 0
-        """By how much its wall clock is wrong."""
+        # How fast its clocks run.
         self.clock_rate = 1.0
-        """How fast its clocks run."""
+        # How many times longer than usual work on the disk takes, and saving a vote: the slower of the two counts.
         self.slow_disk = self.slow_vote = 1.0
-        """How many times longer than usual work on the disk takes, and saving a vote: the slower of the two counts."""
+        # What becomes of bytes that it sends.
         self.transit = Transit(chance)
-        """What becomes of bytes that it sends."""
+        # Why its last process ended by itself, or could not start.
         self.ended: BaseException | None = None
-        """Why its last process ended by itself, or could not start."""
         self.on_end: Callable[[StackNode], None] = _nothing
         self.on_log_start: Callable[[BrokerReplica, Snapshot], None] = _nobody_asks
         self.on_applied: Callable[[BrokerReplica, Header, memoryview], None] = _nobody_asks_either
         self.process: Process | None = None
+        # Whether it was ever switched on, and not put away since.
         self.is_present = False
-        """Whether it was ever switched on, and not put away since."""
+        # How often its computer was started.
         self.boots = 1
-        """How often its computer was started."""
         self.vital = Vital(self._broken)
+        # It, or what its last process had staged; and it has not been started since.
         self.lost_power = False
-        """It, or what its last process had staged; and it has not been started since."""
         self._loop = loop
         self._network = network
         self._doors = doors
@@ -189,8 +189,8 @@ class StackNode:
         self._timing = timing
         self._stages = settings.write == "staged"
         self._parts: dict[int, Part] = {}
+        # Those that have a replica in this process.
         self._watched: list[Part] = []
-        """Those that have a replica in this process."""
 
     # -- as invariants see it
 

@@ -79,14 +79,14 @@ class Part:
         self.node = home.node
         self.shard = record.shard
         self.raft: Raft | None = None
+        # Both None while it takes no part.
         self.log: LogOfNode | None = None
-        """Both None while it takes no part."""
         self._home = home
         self._record = record
         self._invariants = record.invariants
         self._incarnation = b""
+        # What of it was looked at last: most events change nothing that an invariant is about.
         self._seen: object = None
-        """What of it was looked at last: most events change nothing that an invariant is about."""
 
     @property
     def alive(self) -> bool:

@@ -45,8 +45,8 @@ from store import CorruptRangeError, ForkedError, Readable
 _ANSWERS = (AppendResponse, SnapshotResponse, HeartbeatResponse, VoteResponse)
 
 
+# Shard and node.
 DoorKey = tuple[int, int]
-"""Shard and node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,10 @@ class Transit:
     """Of what one node sends: ranges of entries, and pieces of bases."""
 
     def __init__(self, random: Random) -> None:
+        # How likely it is that a bit is flipped on the way.
         self.corrupts = 0.0
-        """How likely it is that a bit is flipped on the way."""
+        # How often that happened.
         self.corrupted = 0
-        """How often that happened."""
         self._random = random
 
     def of(self, data: bytes) -> bytes:
@@ -97,10 +97,10 @@ class SimTransport:
         self._identity = identity
         self._receiver = receiver
         self._transit = transit
+        # Peers that a connection is being tried to again.
         self._retried: set[int] = set()
-        """Peers that a connection is being tried to again."""
+        # Of the other members, as the newest configuration in the log has them.
         self._incarnations: dict[int, bytes] = {}
-        """Of the other members, as the newest configuration in the log has them."""
 
     def start(self) -> None:
         me = self._identity.node

@@ -13,10 +13,10 @@ from random import Random
 
 from chaos.sim.engine.node_life import Life
 
+# What to do, and whom to tell what it raised.
 Job = tuple[Callable[[], object], Callable[[BaseException | None], None]]
-"""What to do, and whom to tell what it raised."""
+# What the slowest disk takes for one thing; a run waits no longer than a minute for its end.
 SLOWEST_S = 10.0
-"""What the slowest disk takes for one thing; a run waits no longer than a minute for its end."""
 
 
 class SimWorker:
@@ -30,8 +30,8 @@ class SimWorker:
         self._random = random
         self._mean_ms = mean_ms
         self._worked = worked
+        # The first of them is under way.
         self._jobs: deque[Job] = deque()
-        """The first of them is under way."""
         self._idle = asyncio.Event()
         self._idle.set()
 

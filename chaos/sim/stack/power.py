@@ -19,8 +19,8 @@ from chaos.sim.stack.node import StackNode
 from chaos.sim.stack.node_part import directory_of
 from chaos.sim.stack.roster import Roster, Rosters
 
+# For a moment at which a power cut does something special.
 WAIT_S, WAIT_STEP_S = 15.0, 0.005
-"""For a moment at which a power cut does something special."""
 
 
 class Power:
@@ -34,8 +34,8 @@ class Power:
         self._rosters = rosters
         self._damages = damages
         self._happened = happened
+        # Nodes that are to lose something, or have, with their process: what is left shows when the next one runs.
         self._losing: dict[StackNode, object] = {}
-        """Nodes that are to lose something, or have, with their process: what is left shows when the next one runs."""
         self._over = False
 
     def end(self) -> None:

@@ -33,8 +33,8 @@ from raft.core import (
 )
 from raft.core.quorum import majority
 
+# In election timeouts: how long a leader may go on without having heard a majority; it gives up after one.
 PATIENCE = 2
-"""In election timeouts: how long a leader may go on without having heard a majority; it gives up after one."""
 
 
 class Promises:
@@ -42,16 +42,16 @@ class Promises:
         self._fail = invariants.fail if options.has_faults else _nobody
         self._sync = options.sync
         self._patience = PATIENCE * options.election_ticks
+        # (candidate, term) -> who has told it that it would vote for it.
         self._would_vote: dict[tuple[int, int], set[int]] = {}
-        """(candidate, term) -> who has told it that it would vote for it."""
+        # (candidate, term) that every voter would vote for, as it says.
         self._unanimous: set[tuple[int, int]] = set()
-        """(candidate, term) that every voter would vote for, as it says."""
+        # Node -> its ticks since it became leader, or was started.
         self._ticks: dict[int, int] = {}
-        """Node -> its ticks since it became leader, or was started."""
+        # Leader -> voter -> the leader's tick at which it was heard last.
         self._heard: dict[int, dict[int, int]] = {}
-        """Leader -> voter -> the leader's tick at which it was heard last."""
+        # Leader -> its term, commit, and newest configuration with its index, when it was looked at last.
         self._leads: dict[int, tuple[int, int, int, Configuration]] = {}
-        """Leader -> its term, commit, and newest configuration with its index, when it was looked at last."""
 
     def sends(self, node: ProtocolNode, message: Message) -> None:
         match message:

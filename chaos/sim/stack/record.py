@@ -27,10 +27,10 @@ class Record:
     def __init__(self, shard: int, invariants: Invariants) -> None:
         self.shard = shard
         self.invariants = invariants
+        # The newest index behind which its log was made to begin.
         self.log_start = 0
-        """The newest index behind which its log was made to begin."""
+        # Those that are committed, by index, from 1 on.
         self._entries: list[CommittedEntry] = []
-        """Those that are committed, by index, from 1 on."""
 
     def committed(self, entry: CommittedEntry) -> None:
         """The next one is."""

@@ -26,10 +26,10 @@ class Roster:
         self.shard = shard
         self._nodes = nodes
         self._founders = founders
+        # As it was known last.
         self._newest: ShardConfiguration | None = None
-        """As it was known last."""
+        # By the leader that had the newest one, as long as that one is not committed.
         self._applied: ShardConfiguration | None = None
-        """By the leader that had the newest one, as long as that one is not committed."""
 
     @property
     def leader(self) -> Part | None:
@@ -121,8 +121,8 @@ class Rosters:
     def __init__(self, nodes: Sequence[StackNode], founders: int, first_shards: int) -> None:
         self._nodes = nodes
         self._first_shards = first_shards
+        # Where each shard begins.
         self._table: dict[int, tuple[int, ...]] = {TOPICS_SHARD: tuple(range(1, founders + 1))}
-        """Where each shard begins."""
         self._by_shard: dict[int, Roster] = {}
 
     @property

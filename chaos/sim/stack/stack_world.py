@@ -51,18 +51,18 @@ from store import Header, Kind, Snapshot
 
 SEGMENT_BYTES = (64 << 10, 256 << 10, 1 << 20)
 MAX_MESSAGE_BYTES = 16 << 10
+# Where the log is to begin later: it can do so only behind a whole segment.
 SMALL_SEGMENT_BYTES = (32 << 10, 64 << 10)
-"""Where the log is to begin later: it can do so only behind a whole segment."""
+# Enough: whether one comes free depends on when garbage is collected, which is no function of the seed.
 STAGED_SEGMENTS = 16
-"""Enough: whether one comes free depends on when garbage is collected, which is no function of the seed."""
 OPERATOR = FIRST_CLIENT + 70
 OPERATOR_OF_CONSUMERS = FIRST_CLIENT + 80
 MOST_NODES = 6
 SETTLE_STEP_S = 0.5
+# Times the time to settle: the bound while consumers come further, who may have thousands of messages before them.
 MOST_TO_SETTLE = 10
-"""Times the time to settle: the bound while consumers come further, who may have thousands of messages before them."""
+# Of that process, which is that client, to that node.
 MakeChannel = Callable[[Life, int, int], SimChannel]
-"""Of that process, which is that client, to that node."""
 _COMMIT = struct.Struct("<dIQQ")
 
 
@@ -77,8 +77,8 @@ class StackWorld:
         self.records = Records(self._now_ms, self._committed)
         self.history_of_clients = History(self.records.fail)
         self._doors: dict[DoorKey, Door] = {}
+        # By topic and queue: the shard in which all of its messages are committed.
         self._homes: dict[tuple[int, int], int] = {}
-        """By topic and queue: the shard in which all of its messages are committed."""
         self._retry_delays_s = options.chance("retries").choice(RETRY_DELAYS_S)
         spare = 2 if self._is_drawn("reconfigure") else 0
         self._addresses = {node: f"node-{node}:9871" for node in range(1, min(options.nodes + spare, MOST_NODES) + 1)}

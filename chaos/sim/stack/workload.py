@@ -31,16 +31,16 @@ AGAIN_S = 0.5
 TOPICS = 2
 READS_PER_SECOND = 2.0
 HURRIED_READS_PER_SECOND = 20.0
+# After so many, another client reads.
 READS_OF_ONE = 50
-"""After so many, another client reads."""
+# Of all producers together; about every tenth is a send_many.
 SENDS_PER_SECOND = 11.0
-"""Of all producers together; about every tenth is a send_many."""
+# How often a consumer that is bound to a node looks whether that still takes part.
 LOOK_MS = 3_000
-"""How often a consumer that is bound to a node looks whether that still takes part."""
+# Messages of one producer without an outcome: with more it waits, so that their end is no matter of minutes.
 MOST_OPEN = 100
-"""Messages of one producer without an outcome: with more it waits, so that their end is no matter of minutes."""
+# Between two topics that are made while the load is on.
 NEW_TOPIC_S = 40.0
-"""Between two topics that are made while the load is on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,10 @@ class Workload:
         process: MakeProcess,
         takes_part: Callable[[int], bool],
     ) -> None:
+        # Those that are there.
         self.topics: list[str] = []
-        """Those that are there."""
+        # Whether new messages are sent.
         self.busy = True
-        """Whether new messages are sent."""
         self._history = history
         self._options = options
         self._admin = process(FIRST_CLIENT)
@@ -86,8 +86,8 @@ class Workload:
             Consumer(self, process(FIRST_CLIENT + 50 + i), node, options.chance(f"consumer {i}"))
             for i, node in enumerate((None, pinned))
         ]
+        # Reads everything that is kept, from its beginning, once all was sent.
         self._late = Consumer(self, process(FIRST_CLIENT + 60), None, options.chance("late consumer"), (1 << 20,))
-        """Reads everything that is kept, from its beginning, once all was sent."""
         self.bootstrap = list(bootstrap)
         self.takes_part = takes_part
         self._random = options.chance("admin")
@@ -179,15 +179,15 @@ class Producer:
 
     def __init__(self, load: Workload, process: ClientProcess, random: Random, routing: Random) -> None:
         """`routing`: the chance of how it finds queues and how often it tries."""
+        # Every send has its outcome, and the producer is closed.
         self.done = False
-        """Every send has its outcome, and the producer is closed."""
         self.process = process
         self._load = load
         self._random = random
         self._routing = routing
         self._calls = 0
+        # Messages without an outcome.
         self._open = 0
-        """Messages without an outcome."""
 
     async def run(self) -> None:
         while not self._load.topics:  # noqa: ASYNC110

@@ -21,8 +21,8 @@ NO_ORDER = -1
 class SendOutcome(Enum):
     PENDING = "pending"
     OK = "ok"
+    # Surely not committed, now or later.
     FAILED = "failed"
-    """Surely not committed, now or later."""
     UNKNOWN = "unknown"
 
 
@@ -38,15 +38,15 @@ class Sent:
     """One message."""
 
     producer: int
+    # In the order of this producer's calls.
     number: int
-    """In the order of this producer's calls."""
     topic: str
+    # Messages of one line keep their order: all single sends are in line 0, each send_many has one of its own (it may
+    # wait for room while others pass). Those in no line (`NO_ORDER`) are promised none.
     line: int
-    """Messages of one line keep their order: all single sends are in line 0, each send_many has one of its own (it may
-    wait for room while others pass). Those in no line (`NO_ORDER`) are promised none."""
     outcome: SendOutcome = SendOutcome.PENDING
+    # Where it is committed; None while it is not.
     place: Place | None = None
-    """Where it is committed; None while it is not."""
 
     @property
     def name(self) -> bytes:
@@ -61,20 +61,20 @@ class History:
         self.outcomes = dict.fromkeys(SendOutcome, 0)
         self.delivered = 0
         self.reads = 0
+        # Messages that a consumer was too late for: the log begins behind them.
         self.skipped = 0
-        """Messages that a consumer was too late for: the log begins behind them."""
         self._fail = fail
         self._sent: dict[bytes, Sent] = {}
+        # By producer: its last number.
         self._numbers: dict[int, int] = {}
-        """By producer: its last number."""
+        # What is committed, by offset.
         self._queues: dict[tuple[str, int], list[Sent]] = {}
-        """What is committed, by offset."""
+        # By producer, line and queue: the number of its last message that is committed there.
         self._last: dict[tuple[int, int, str, int], int] = {}
-        """By producer, line and queue: the number of its last message that is committed there."""
+        # By consumer and queue: the offset that must come next.
         self._positions: dict[tuple[int, str, int], int] = {}
-        """By consumer and queue: the offset that must come next."""
+        # By queue: the largest first offset that it has on any node.
         self._begins: dict[tuple[str, int], int] = {}
-        """By queue: the largest first offset that it has on any node."""
 
     # -- what producers do and are told
 
