@@ -1,6 +1,6 @@
-"""How a campaign goes, for a person who watches: seeds, simulated hours a second, faults that really happened.
+"""Shows the progress of a campaign: seeds, simulated hours per second, and faults that had an effect.
 
-On a terminal a bar that is drawn anew; elsewhere a line now and then.
+On a terminal the progress is a live bar. Elsewhere it is one line every 30 seconds.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ LINE_EVERY_S = 30.0
 
 
 class Progress:
+    """The live display of one campaign, used as a context manager."""
+
     def __init__(self, seeds: int, totals: Totals) -> None:
         self._totals = totals
         self._seeds = seeds
@@ -42,7 +44,7 @@ class Progress:
         self._console.print(self._line(), soft_wrap=True)
 
     def update(self) -> None:
-        """A report has come."""
+        """Show the totals after a report was added."""
         if self._console.is_terminal:
             self._bar.update(self._task, completed=self._totals.seeds)
             self._live.update(Group(self._bar, Text(self._line()), Text(self._faults())), refresh=True)

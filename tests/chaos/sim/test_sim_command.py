@@ -74,12 +74,12 @@ def test_a_failure_is_told_shortened_and_can_be_seen_again(
     seed = re.search(r"seed (\d+) at \S.*: \d+ ms: ", err)
     assert seed is not None
     again = f"ledgermq sim --world protocol --seeds {seed[1]} --minutes 1 --nodes 3 --faults power_cut_all,kill"
-    assert f"  again: {again}\n" in err
+    assert f"  to repeat this run: {again}\n" in err
     shortened = re.search(r"fails with (\d+) of (\d+) fault events", err)
     assert shortened is not None
     assert 1 <= int(shortened[1]) <= int(shortened[2])
     schedule = f"sim-protocol-{seed[1]}.schedule"
-    assert f"  again: {again} --schedule {schedule}\n" in err
+    assert f"  to repeat this run: {again} --schedule {schedule}\n" in err
     assert sim("--seeds", seed[1], *arguments, "--schedule", schedule) == 1
     err = capsys.readouterr().err
     assert "power_cut_all" in err
@@ -96,7 +96,7 @@ def test_an_asked_for_fault_that_never_happens_is_no_pass(
 ) -> None:
     monkeypatch.setattr(command, "run_seeds", lambda seeds, wishes, jobs: (run.run(seed, wishes, ()) for seed in seeds))
     assert sim("--seeds", "1", "--faults", "kill", *QUICK) == 1
-    assert "never happened, though asked for: kill" in capsys.readouterr().err
+    assert "requested faults never had an effect: kill" in capsys.readouterr().err
 
 
 def test_a_ledger_lets_a_campaign_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
