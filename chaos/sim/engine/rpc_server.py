@@ -1,7 +1,7 @@
-"""The calls that come to one simulated process: its servicer's own methods, run as tasks of its life.
+"""The server side of simulated RPCs: runs a node's own servicer methods as tasks of its simulated process.
 
-A handler is what runs in production; around it is what gRPC's server would be: a context to read, write and abort,
-cancellation when the client goes away or the connection breaks.
+The handlers are production code. This module replaces gRPC's server: it gives a handler a context to read, write and
+abort, and cancels the handler when the client gives up or the connection breaks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Handler = Callable[..., Awaitable[Any]]
 
 
 class AbortError(Exception):
-    """A handler ended its call with a status."""
+    """A handler ended its call with a status code."""
 
     def __init__(self, code: grpc.StatusCode, details: str) -> None:
         super().__init__(details)
@@ -30,7 +30,7 @@ class AbortError(Exception):
 
 
 class Context:
-    """What a handler has of its call, as `grpc.aio.ServicerContext`."""
+    """The context of one call, with the methods of `grpc.aio.ServicerContext` that the product uses."""
 
     def __init__(self, write: Callable[[Any], None]) -> None:
         self._on_end: list[Callable[[Context], None]] = []
@@ -63,13 +63,14 @@ class Context:
 
 
 class Calls:
-    """Those under way in one process. Implements `chaos.sim.engine.rpc.Server`. `handler(method)`: what answers it."""
+    """The running calls of one process. Implements `chaos.sim.engine.rpc.Server`. `handler` maps a method's name to its
+    handler."""
 
     def __init__(self, life: Life, node: int, handler: Callable[[str], Handler]) -> None:
         self._life = life
         self._node = node
         self._handler = handler
-        # By number of the connection and of the call.
+        # Key: number of the connection, number of the call.
         self._calls: dict[tuple[int, int], tuple[asyncio.Task[None], Context]] = {}
         self._connections: dict[Connection, int] = {}
 
@@ -86,7 +87,7 @@ class Calls:
         self._life.deliver(self._broken, connection)
 
     def stop(self) -> None:
-        """Ends what is under way."""
+        """Cancel all running calls."""
         for task, _ in [*self._calls.values()]:
             task.cancel()
 
@@ -121,7 +122,7 @@ class Calls:
         except AbortError as aborted:
             end(aborted.code, aborted.details)
             return
-        if response is None:  # of a stream
+        if response is None:  # a stream ended
             end(grpc.StatusCode.OK, "")
         else:
             write(response)
@@ -148,7 +149,7 @@ class Calls:
 
 
 class Nobody:
-    """Where no process listens: what comes is lost. The connection is refused, or breaks, by itself."""
+    """The server of a node that is down: it ignores everything. The network refuses or breaks the connection."""
 
     def begin(self, connection: Connection, call: int, method: str, request: Any, answers: Answers) -> None: ...
     def message(self, connection: Connection, call: int, request: Any) -> None: ...

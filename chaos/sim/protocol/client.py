@@ -1,10 +1,8 @@
-"""The clients of the protocol world: producers with sequences that try again, readers, consumers. Pure but for time.
+"""The clients of the protocol world: producers that retry with sequences, readers and consumers.
 
-What is in doubt is sent again, with the same sequence, to whoever may lead now, until somebody says that it is
-committed. Requests and answers are datagrams: they come late, twice, or out of order, which is harsher than the
-streams that the real clients have.
-
-Must not know: how nodes agree.
+A producer sends an unanswered batch again, with the same sequence, to the node that it believes to be the leader, until
+a node confirms the commit. Requests and responses are datagrams: they may arrive late, twice or out of order, which is
+harsher than the streams of the real clients.
 """
 
 from __future__ import annotations
@@ -17,21 +15,21 @@ from chaos.sim.protocol.machine import Answer, Batch, Reply, Verdict
 from chaos.sim.stack.deliveries import Deliveries, Span, Stream
 
 TOPIC = 1
-# More than there are clients: a producer that begins anew adds so much to its id.
+# Added to a producer's id when it starts anew. Larger than the number of clients.
 IDS = 1_000
 
-# After this long without an answer.
+# A batch without an answer is sent again after this time.
 TRY_AGAIN_S = 1.0
 
-# After this long a sender is told that its fate is unknown; the producer goes on finding out.
+# After this time a send is reported as unknown. The producer continues to retry the batch.
 DELIVERY_S = 30.0
 
-# Messages of a lane that are in no batch yet.
+# Largest number of messages of one queue that wait for a batch.
 MOST_WAITING = 40
 
 
 class Service(Protocol):
-    """The cluster, as a client reaches it."""
+    """The cluster as its clients use it."""
 
     def time(self) -> float: ...
     def produce(self, client: int, node: int, batch: Batch, reply: Reply) -> None: ...
@@ -39,21 +37,21 @@ class Service(Protocol):
 
 
 class _Attempt:
-    """A batch that is on its way."""
+    """A batch that was sent and is not finished."""
 
     __slots__ = ("batch", "done", "node", "sent_at", "since", "told_unknown")
 
     def __init__(self, batch: Batch, now: float) -> None:
         self.batch = batch
         self.since = self.sent_at = now
-        # Where it was sent last; 0: nowhere so far, or that node says that another leads.
+        # Node of the last attempt; 0 if there was none, or if that node answered that it does not lead.
         self.node = 0
         self.told_unknown = False
         self.done = False
 
 
 class Route:
-    """Whom a client takes for the leader."""
+    """The node that a client believes to be the leader."""
 
     __slots__ = ("_nodes", "_random", "leader")
 
@@ -63,16 +61,16 @@ class Route:
         self.leader = random.randint(1, nodes)
 
     def doubt(self, hint: int, of: int) -> None:
-        """That node does not lead, or does not answer."""
+        """Choose another leader, because node `of` does not lead or does not answer. `hint` is its suggestion or 0."""
         if of == self.leader:
             self.leader = hint or self._random.randint(1, self._nodes)
 
 
 class SimSequencer:
-    """One producer's messages to one queue."""
+    """Numbers and sends one producer's messages to one queue."""
 
     def __init__(self, client: int, stream: Stream, options: Options, route: Route, random: Random) -> None:
-        # Messages whose sender was told so.
+        # Messages whose result was reported as unknown.
         self.unknown = 0
         self.sent = 0
         self._client = client
@@ -83,8 +81,8 @@ class SimSequencer:
         # Messages that are in no batch yet.
         self._waiting = 0
         self._next_sequence = 0
-        # By sequence, ascending: from the oldest that is not acknowledged on. The window is as wide as what a leader
-        # remembers, so an acknowledged one keeps its place in it until those before it are acknowledged too.
+        # Batches by ascending sequence, from the oldest unacknowledged batch on. The window is as wide as a leader's
+        # memory of sequences, so an acknowledged batch stays in it until all earlier batches are acknowledged.
         self._in_flight: dict[int, _Attempt] = {}
 
     @property
@@ -92,13 +90,13 @@ class SimSequencer:
         return not self._waiting and not self._in_flight
 
     def send(self, messages: int) -> None:
-        """Unless its buffer is full: then whoever sends would have to wait."""
+        """Add messages to the buffer. Messages for a full buffer are dropped, where a real program would wait."""
         if self._waiting < MOST_WAITING:
             self.sent += messages
             self._waiting += messages
 
     def pump(self, service: Service, deliveries: Deliveries) -> None:
-        """Sends what can be sent, and again what was not answered."""
+        """Send new batches while the window has room, and send unanswered batches again."""
         now = service.time()
         for attempt in [*self._in_flight.values()]:
             if not attempt.done and (attempt.node == 0 or now - attempt.sent_at >= TRY_AGAIN_S):
@@ -115,7 +113,7 @@ class SimSequencer:
                 self.unknown += attempt.batch.messages
 
     def begin_anew(self, producer: int) -> None:
-        """Under that id. What is in flight stays unknown for ever."""
+        """Continue with another producer id. The batches in flight keep an unknown result."""
         self._stream = self._stream._replace(producer=producer)
         self._next_sequence = 0
         self.unknown += sum(each.batch.messages for each in self._in_flight.values() if not each.told_unknown)
@@ -153,7 +151,7 @@ class SimSequencer:
         attempt = self._in_flight.get(batch.sequence) if batch.stream == self._stream else None
         if answer.verdict is Verdict.DONE:
             span = Span(batch.stream, batch.sequence, batch.messages, answer.offset)
-            deliveries.acknowledge(span, again=attempt is None or attempt.done)  # repeats are compared too
+            deliveries.acknowledge(span, again=attempt is None or attempt.done)  # check repeated answers too
             if attempt is not None:
                 attempt.done = True
             self._slide()
@@ -169,7 +167,7 @@ class SimSequencer:
 
 
 class Producer:
-    """A client with a lane for each queue."""
+    """A client that sends to all queues."""
 
     def __init__(self, client: int, options: Options) -> None:
         self.client = client
@@ -182,7 +180,7 @@ class Producer:
         ]
 
     def send(self, messages: int, service: Service, deliveries: Deliveries) -> None:
-        """Some more to a queue."""
+        """Send messages to a randomly chosen queue."""
         sequencer = self._random.choice(self.sequencers)
         sequencer.send(messages)
         sequencer.pump(service, deliveries)
@@ -196,14 +194,14 @@ class Producer:
         return all(sequencer.idle for sequencer in self.sequencers)
 
     def begin_anew(self) -> None:
-        """Under another id: the cluster does not remember this one."""
+        """Continue with another producer id, because the cluster may have lost this producer's sequences."""
         self._lives += 1
         for sequencer in self.sequencers:
             sequencer.begin_anew(self.client + IDS * self._lives)
 
 
 class Reader:
-    """Asks for linearizable reads."""
+    """A client that makes linearizable reads."""
 
     def __init__(self, client: int, options: Options) -> None:
         self.answered = 0
@@ -226,19 +224,19 @@ class Reader:
 
 
 class Consumer:
-    """Reads every queue from its beginning, from any node."""
+    """A client that reads every queue from its start, from any node."""
 
     def __init__(self, queues: int) -> None:
         self.consumed = 0
-        # Offset of the message that comes next, by queue.
+        # Next offset to read, by queue.
         self._next = [0] * queues
 
     def forget(self, ends: dict[int, int]) -> None:
-        """What it has read behind these ends is not there any more."""
+        """Go back to these ends of the queues: the messages after them were lost."""
         self._next = [min(offset, ends.get(queue, 0)) for queue, offset in enumerate(self._next)]
 
     def take(self, queue: int, spans: list[Span], deliveries: Deliveries) -> None:
-        """What a node has of that queue."""
+        """Read the new messages that a node has in the queue."""
         at = self._next[queue]
         for span in _from(spans, at):
             for offset in range(max(at, span.offset), span.offset + span.messages):
@@ -248,7 +246,7 @@ class Consumer:
 
 
 def _from(spans: list[Span], offset: int) -> list[Span]:
-    """Those that end after `offset`: the last ones."""
+    """The spans that end after `offset`."""
     first = len(spans)
     while first and spans[first - 1].offset + spans[first - 1].messages > offset:
         first -= 1
