@@ -1,9 +1,7 @@
-"""The replicated state of a node in the protocol world, and what a broker does with it: the real `ledger.state`.
+"""The state machine of a node in the protocol world: the real `ledger.state`, and a broker's handling of batches.
 
-As `ledger.broker.broker_replica` does it, without bodies, futures or streams. `ProduceDecisions` decides about each
-batch, here and in the broker; this module acts on the decision. It implements `raft.interfaces.Machine`.
-
-Must not know: how anything gets here, or who asks.
+It behaves like `ledger.broker.broker_replica`, without message bodies, futures or streams. `ProduceDecisions` decides
+about each batch, here and in the broker; this module carries the decision out. Implements `raft.interfaces.Machine`.
 """
 
 from __future__ import annotations
@@ -44,13 +42,13 @@ _BODY = struct.Struct("<QQ")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """So many messages of a stream, from `sequence` on. Implements
+    """A number of messages of one stream, starting at `sequence`. Implements
     `ledger.broker.produce.produce_decisions.ProducedBatch`."""
 
     stream: Stream
     sequence: int
     messages: int
-    # Of the body, in bytes.
+    # Size of the body in bytes.
     size: int
 
     @property
@@ -67,7 +65,7 @@ class Batch:
 
     @property
     def epoch(self) -> int:
-        return 0  # producers of this world have one epoch only
+        return 0  # producers in this world have only one epoch
 
     @property
     def first_sequence(self) -> int:
@@ -78,13 +76,14 @@ class Batch:
         return self.messages
 
     def draft(self, offset: int) -> Draft:
+        """The entry for this batch, with its first message at `offset`."""
         stream = self.stream
         body = _BODY.pack(stream.producer, self.sequence).ljust(self.size, b"\0")
         return Draft(Kind.BATCH, body, stream.topic, stream.queue, offset, self.messages)
 
 
 def span_of(header: Header, body: bytes | memoryview) -> Span:
-    """What a batch's entry says."""
+    """The span of messages that a batch's entry contains."""
     producer, sequence = _BODY.unpack_from(body)
     return Span(Stream(producer, header.topic_id, header.queue), sequence, header.count, header.base_offset)
 
@@ -107,16 +106,16 @@ _VERDICTS: dict[type[LedgerError], Verdict] = {
 
 
 def _verdict_of(refusal: Refuse) -> Verdict:
-    """Every other refusal would be a bug: there is one epoch, all queues exist, and no disk is nearly full."""
+    """The verdict for a refusal. Other refusals would be bugs: all queues exist, and no disk is nearly full."""
     verdict = _VERDICTS.get(refusal.kind)
-    assert verdict is not None, f"this world knows no such refusal: {refusal}"
+    assert verdict is not None, f"a refusal that cannot occur in this world: {refusal}"
     return verdict
 
 
 class Answer(NamedTuple):
     verdict: Verdict
     offset: int = 0
-    # Where to ask instead; 0 when nobody knows.
+    # The node to ask instead; 0 if it is not known.
     leader: int = 0
 
 
@@ -124,14 +123,14 @@ Reply = Callable[[Answer], None]
 
 
 class _Proposal:
-    """Implements `raft.interfaces.Proposal`."""
+    """A proposed entry and the replies that wait for it. Implements `raft.interfaces.Proposal`."""
 
     __slots__ = ("draft", "machine", "record", "replies")
 
     def __init__(self, machine: SimMachine, draft: Draft, record: BatchRecord | None, reply: Reply) -> None:
         self.machine = machine
         self.draft = draft
-        # None for a command.
+        # The batch's record; None for a command.
         self.record = record
         self.replies = [reply]
 
@@ -148,26 +147,26 @@ class Applied(Protocol):
 
 
 class SimMachine:
-    """Of one process. Set `driver` before anything else."""
+    """The state machine of one process. The node sets `driver` before it uses anything else."""
 
     driver: Driver
 
     def __init__(
         self, on_applied: Applied, on_failed: Callable[[StoreError], None], on_loss: Callable[[], None]
     ) -> None:
-        """`on_loss` is called when this node is elected over a loss that all voters accept."""
+        """`on_loss` is called when this node is elected and all voters have accepted a loss."""
         self.state = State()
-        # What can be fetched.
+        # Messages that can be fetched, by topic and queue.
         self.queues: dict[tuple[int, int], list[Span]] = {}
         self.repeats = 0
         self._on_applied = on_applied
         self._on_failed = on_failed
         self._on_loss = on_loss
         self._projected: Projected | None = None
-        # By id of their BatchRecord: looked up, never walked through.
+        # Batches that are proposed and not committed, by id() of their record. Never iterated: the order could differ.
         self._pending: dict[int, _Proposal] = {}
 
-    # -- as the driver sees it
+    # -- called by the driver
 
     def apply(self, header: Header, body: memoryview) -> None:
         if header.kind is Kind.BATCH:
@@ -199,16 +198,16 @@ class SimMachine:
     def log_starts(self, snapshot: Snapshot) -> NoReturn:
         raise AssertionError(NO_SNAPSHOTS)
 
-    # -- as clients see it
+    # -- called by clients
 
     def produce(self, batch: Batch, reply: Reply) -> None:
-        """Appends a batch, or finds it appended; replies once it is known which, now or later."""
+        """Append a batch or repeat its earlier result. Calls `reply` when the result is known, now or later."""
         obstacle = self._obstacle(batch.size)
         projected = self._projected
         match ProduceDecisions.decide(batch, self.state, projected, self._pending, obstacle):
             case AppendBatch():
                 assert projected is not None, "only a leader that is ready appends"
-                self._append(projected, batch, reply)
+                assert projected is not None, "only a ready leader appends"
             case RepeatResult() | AwaitFirst() as repeat:
                 self._repeated(repeat, reply)
             case Refuse() as refusal:
@@ -265,7 +264,7 @@ class SimMachine:
         self.driver.propose(proposal)
 
     def _repeated(self, repeat: RepeatResult | AwaitFirst, reply: Reply) -> None:
-        """Replies with the first result, once that is committed."""
+        """Reply with the first result of a repeated batch, once that is committed."""
         self.repeats += 1
         if isinstance(repeat, AwaitFirst):
             self._pending[id(repeat.record)].replies.append(reply)
@@ -276,10 +275,10 @@ class SimMachine:
         leader = self.driver.raft.leader
         return Answer(Verdict.NOT_LEADER, leader=0 if self.driver.leads else leader)
 
-    # -- as proposals see it
+    # -- called by proposals
 
     def appended(self, record: BatchRecord, header: Header) -> None:
-        assert self._projected is not None, "an entry was appended while nothing is led here"
+        assert self._projected is not None, "an entry was appended on a node that does not lead"
         self._projected.appended(record, index=header.index, term=header.term, append_time_ms=header.append_time_ms)
 
     def settled(self, proposal: _Proposal, committed: bool) -> None:

@@ -1,7 +1,7 @@
-"""The protocol world: real core, real driver and real replicated state, on simulated logs. Fast, for many seeds.
+"""The protocol world: the real core, driver and replicated state, on simulated logs. It is fast enough for many seeds.
 
-It puts the parts together, fires what a schedule says, drives clients, and tells the invariants of everything. What
-it leaves out (files, bytes of batches, the real clients) is in the stack world.
+The world builds nodes and clients, carries out the schedule of faults, and reports each event to the invariants. Files,
+bytes of batches and the real clients exist only in the stack world.
 """
 
 from __future__ import annotations
@@ -37,20 +37,21 @@ from store import Kind, StoreError
 
 FIRST_CLIENT = 100
 READS_AFTER_ELECTION_S = (0.05, 0.2, 0.5, 1.0)
-# On average: who sends much sends in bursts.
+# Mean number of messages of one burst.
 SENDS_AT_ONCE = 6
 
-# Of a cluster that has some dozens of messages to carry, in small pieces.
+# Limit on messages per second in a cluster that does not catch up. The load itself needs only some dozens.
 MOST_MESSAGES_A_SECOND = 10_000
-# For each entry that somebody who was behind has made good there may be so many more: who joins takes the whole log
-# within a second, and where messages overtake each other most of what is in flight to it is refused, and sent again.
+# Additional messages allowed for each entry that a lagging log has received. A new member takes the whole log within a
+# second, and when messages overtake each other, most messages in flight are refused and sent again.
 MOST_FOR_AN_ENTRY = MAX_IN_FLIGHT_MESSAGES
 
 _EVENT = struct.Struct("<dIQQQI")
 
 
 class ProtocolWorld:
-    """Implements `World`, and is the `Watch` of its nodes and the `Service` of its clients."""
+    """A simulated cluster of protocol nodes. Implements `World`, the `Watch` of its nodes, and the `Service` of its
+    clients."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -71,9 +72,9 @@ class ProtocolWorld:
         self._producers = [Producer(FIRST_CLIENT + i, options) for i in range(options.producers)]
         self._reader = Reader(FIRST_CLIENT + 50, options)
         self._consumer = Consumer(options.queues)
-        # What is committed, each with its index.
+        # Committed spans, each with the index of its entry.
         self._spans: list[tuple[int, Span]] = []
-        # Messages that were acknowledged and are gone, where the run accepts that.
+        # Acknowledged messages that were lost, in a run that accepts loss.
         self._lost = 0
         self._sending = False
         for node in self._nodes:
@@ -86,7 +87,7 @@ class ProtocolWorld:
         return self.invariants.violations
 
     def history(self) -> int:
-        """Every change of any node, with its time, and how many events and messages there were in all."""
+        """A hash of each change of each node with its time, and of the total numbers of events and messages."""
         self._history.update(f"{self.loop.events} {sorted(self.network.counts.items())}".encode())
         return self._history.intdigest()
 
@@ -117,8 +118,8 @@ class ProtocolWorld:
         self._history.update(str(event).encode())
 
     def _isolate_leader(self, event: FaultEvent) -> bool:
-        """Clients reach a leader that does not know what the others have elected; with a slow clock it is later still
-        to find out."""
+        """Cut the leader off from the other nodes while clients still reach it. A slow clock makes it notice later that
+        the others have elected a new leader."""
         leader = leader_of(self._nodes)
         if event.kind != "isolate_with_client" or leader is None:
             return False
@@ -137,7 +138,7 @@ class ProtocolWorld:
         self.loop.call_later(0.05, self._all_unreachable)
 
     def _all_unreachable(self) -> None:
-        """Streams that broke while nobody looked are noticed in the end."""
+        """Let every node notice streams that broke without notice."""
         for node in self._nodes:
             for other in self._nodes:
                 if other is not node:
@@ -155,16 +156,16 @@ class ProtocolWorld:
         self._watch_traffic(0, 0)
 
     def _watch_traffic(self, sent_before: int, caught_up_before: int) -> None:
-        """Nodes that answer each other without end do no harm to safety, and are no good either. To catch up has an
-        end."""
+        """Check that the number of messages per second is bounded, so that nodes do not answer each other endlessly.
+        Catching up allows more messages for a limited time."""
         sent, caught_up = self.network.counts["sent"], self.invariants.caught_up
         messages, entries = sent - sent_before, caught_up - caught_up_before
         if messages > MOST_MESSAGES_A_SECOND + MOST_FOR_AN_ENTRY * entries:
-            self.invariants.fail("bounded traffic", f"{messages:,} messages within a second")
+            self.invariants.fail("bounded traffic", f"{messages:,} messages within one second")
         self.loop.call_later(1.0, self._watch_traffic, sent, caught_up)
 
     def _make_topic(self) -> None:
-        """Asked of everyone, until it is there; and again, should it be lost."""
+        """Ask every node to create the topic until it exists, and again if it is lost."""
         queues, leader = self.options.queues, leader_of(self._nodes)
         if leader is None or not len(leader.machine.state.topics):
             for node in self._numbers():
@@ -180,7 +181,7 @@ class ProtocolWorld:
         self.loop.call_later(random.expovariate(1.0) * SENDS_AT_ONCE / options.sends_per_second, self._send_some)
 
     def _pump(self) -> None:
-        """What was not answered is sent again."""
+        """Let all producers send unanswered batches again."""
         for producer in self._producers:
             producer.pump(self, self.deliveries)
         self.loop.call_later(0.5, self._pump)
@@ -196,7 +197,7 @@ class ProtocolWorld:
             self._consumer.take(queue, node.machine.queues.get((1, queue), []), self.deliveries)
         self.loop.call_later(1.0, self._consume_some)
 
-    # -- the service that clients see
+    # -- the service for clients
 
     def time(self) -> float:
         return self.loop.time()
@@ -234,7 +235,7 @@ class ProtocolWorld:
     def _way_back(self, client: int, node: int, reply: Reply) -> Reply:
         return lambda answer: self.network.send(node, client, lambda: reply(answer))
 
-    # -- what nodes tell
+    # -- called by nodes
 
     def sends(self, node: ProtocolNode, message: Message) -> None:
         self.promises.sends(node, message)
@@ -261,7 +262,7 @@ class ProtocolWorld:
             self.loop.call_later(delay_s, self._read_everywhere)
 
     def _read_everywhere(self) -> None:
-        """Somebody may think that it leads still."""
+        """Read from every node, because an old leader may believe that it still leads."""
         floor = self.invariants.newest_commit
         for node in self._numbers():
             self.read(FIRST_CLIENT, node, floor, _nobody)
@@ -292,13 +293,13 @@ class ProtocolWorld:
             self._node_faults.disk_failed(node)
 
     def _give_up(self, node: ProtocolNode, incarnation: int) -> None:
-        """Its log is another one than that of the others: as its message says, it must be added again, empty."""
+        """Wipe a node whose log has diverged. Its error message asks for this: add the node again with empty data."""
         if node.incarnation == incarnation:
             node.wipe()
             node.start()
 
     def loss_accepted(self, node: ProtocolNode) -> None:
-        """This node leads, and what it lacks of what was committed is gone. No promise, where the run accepts that."""
+        """A node leads after an accepted loss. Forgive the committed entries that it lacks, if the run accepts loss."""
         kept = self.invariants.kept_by(node.log)
         if kept == self.invariants.newest_commit or not self.options.accepted_loss:
             return
@@ -330,36 +331,36 @@ class ProtocolWorld:
         return self._unsettled()
 
     def _unsettled(self) -> list[str]:
-        """What is still missing for an end."""
+        """The conditions that are not met yet, as phrases for the report."""
         leader = leader_of(self._nodes)
         missing = [
             f"client {FIRST_CLIENT + i} has open sends" for i, each in enumerate(self._producers) if not each.idle
         ]
         if leader is None:
-            return [*missing, "nobody leads"]
+            return [*missing, "no node leads"]
         last, entry = leader.log.last_index, leader.log.entries[-1]
         assert leader.raft is not None
         members = [self._node(member) for member in leader.raft.configuration.members]
         for node in members:
             if node.stranger:
-                continue  # its disk was wiped, and nobody has removed it
+                continue  # its disk was wiped, and no operator has removed it
             if not node.alive:
                 missing.append(f"node {node.node} is down")
             elif node.log.last_index != last or node.log.entries[-1] != entry:
-                missing.append(f"node {node.node} has another log than the leader")
+                missing.append(f"the log of node {node.node} differs from the leader's")
             elif node.driver.applied != last:
-                missing.append(f"node {node.node} has applied {node.driver.applied} of {last}")
+                missing.append(f"node {node.node} has applied {node.driver.applied} of {last} entries")
         return missing
 
     def _compare_all(self) -> None:
-        """All replicas are the same, and everything acknowledged is in them."""
+        """Check that all states are equal and that they contain every acknowledged message."""
         self.deliveries.finish()
         for node in self._nodes:
             if node.alive:
                 self.invariants.check(node)
                 self.invariants.same_state(node.node, node.driver.applied, node.machine.state.digest())
 
-    # -- places
+    # -- lookups
 
     def _node(self, node: int) -> ProtocolNode:
         return self._nodes[node - 1]
@@ -372,4 +373,4 @@ class ProtocolWorld:
 
 
 def _nobody(answer: Answer) -> None:
-    """Somebody who asks, and does not need to be told."""
+    """A reply that ignores the answer."""
