@@ -206,8 +206,8 @@ class SimMachine:
         projected = self._projected
         match ProduceDecisions.decide(batch, self.state, projected, self._pending, obstacle):
             case AppendBatch():
-                assert projected is not None, "only a leader that is ready appends"
                 assert projected is not None, "only a ready leader appends"
+                self._append(projected, batch, reply)
             case RepeatResult() | AwaitFirst() as repeat:
                 self._repeated(repeat, reply)
             case Refuse() as refusal:

@@ -50,7 +50,7 @@ def test_totals_add_up_and_tell_what_failed_or_never_happened(reports: list[Repo
 def test_a_campaign_without_seeds_or_with_a_failure_does_not_pass(reports: list[Report]) -> None:
     totals = Totals()
     assert not totals.passed
-    totals.add(replace(reports[0], passed=False, missing=("nobody leads",)))
+    totals.add(replace(reports[0], passed=False, missing=("no node leads",)))
     assert [report.seed for report in totals.failures] == [1]
     assert not totals.passed
 
