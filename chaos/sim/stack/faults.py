@@ -41,6 +41,8 @@ STOP_S = 5.0
 
 
 class StackFaults:
+    """The faults of nodes and disks of one run."""
+
     def __init__(
         self,
         loop: SimLoop,

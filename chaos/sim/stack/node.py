@@ -1,10 +1,10 @@
-"""A simulated node: the production code of a node, from its directory to its broker, over simulated surroundings.
+"""A simulated node: a node's production code, from its directory to its broker, on a simulated runtime.
 
     SimDisk ─> NodeDirectory ─> NodeShards ─> LocalReplica ─> Replica ─> BrokerService ─> Calls
                                                   └── SimTransport, SimWorker, Life
 
-A node outlives its processes. What it keeps is its disk, its address and its wall clock; a process is a `Life` with
-everything in it, and is gone without a trace when that ends. What it does in one shard: node_part.py.
+A node outlives its processes: it keeps its disk, its address and its wall clock. A process is a `Life` and everything
+in it; nothing of it remains when the life ends. node_part.py is a node's part in one shard.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from raft.core import Raft
 from store import Header, NodeDirectory, Snapshot, StoreError
 from store.disk.memory_disk import Killed
 
-# What wall clocks show when a simulation begins.
+# Wall-clock time at the start of a simulation.
 START_MS = 1_700_000_000_000
-# That a process may have open.
+# Limit on open files of a process.
 FILES = 20_000
 
 
 class SimSettings(NodeSettings):
-    """Small enough for a simulation: production's smallest segment would rarely be filled."""
+    """Settings with small sizes. A simulation would rarely fill production's smallest segment."""
 
     @property
     def largest_entry_bytes(self) -> int:
@@ -65,14 +65,14 @@ class SimSettings(NodeSettings):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long work beside the loop takes on average, in ms."""
+    """Mean duration of work on worker threads, in ms."""
 
     flush_ms: float
     vote_ms: float
 
 
 class Process:
-    """One life of a node. Raises StoreError, ShardError where it cannot start."""
+    """One process of a node, from its start to its end. The start may raise StoreError or ShardError."""
 
     def __init__(self, node: StackNode, life: Life) -> None:
         self.life = life
@@ -121,7 +121,7 @@ class Process:
         return handler
 
     async def _fetch(self, request: broker_pb2.FetchRequest, context: Any) -> broker_pb2.FetchResponse:
-        """Its handler gives the bytes for the wire."""
+        """Call the real handler, which returns encoded bytes, and decode its response."""
         return broker_pb2.FetchResponse.FromString(await self._broker.Fetch(request, context))
 
     async def _introduce(self, request: object, _: object) -> object:
@@ -131,7 +131,7 @@ class Process:
         return self.shards.read_entries(request)  # type: ignore[arg-type]
 
     async def stop(self) -> None:
-        """As `cluster.node.node.Node.stop` does it."""
+        """Stop in order, as `cluster.node.node.Node.stop` does."""
         await self.shards.hand_over()
         self.calls.stop()
         await self.shards.stop()
@@ -139,7 +139,8 @@ class Process:
 
 
 class StackNode:
-    """Implements `chaos.sim.world.SimNode`, by its part in shard 0, and `chaos.sim.stack.node_part.Home`."""
+    """A node with its disk. Implements `chaos.sim.world.SimNode` (as its part in shard 0) and
+    `chaos.sim.stack.node_part.Home`."""
 
     def __init__(
         self,
@@ -158,26 +159,26 @@ class StackNode:
         self.node = settings.node
         self.settings = settings
         self.disk = disk
-        # By how much its wall clock is wrong.
+        # Error of its wall clock in ms.
         self.clock_ms = 0
-        # How fast its clocks run.
+        # Rate of its clocks; 1.0 is correct.
         self.clock_rate = 1.0
-        # How many times longer than usual work on the disk takes, and saving a vote: the slower of the two counts.
+        # Factors for the duration of disk work and of saving a vote. For a vote the larger factor counts.
         self.slow_disk = self.slow_vote = 1.0
-        # What becomes of bytes that it sends.
+        # Corrupts bytes that the node sends.
         self.transit = Transit(chance)
-        # Why its last process ended by itself, or could not start.
+        # Why the last process ended by itself or could not start.
         self.ended: BaseException | None = None
         self.on_end: Callable[[StackNode], None] = _nothing
         self.on_log_start: Callable[[BrokerReplica, Snapshot], None] = _nobody_asks
         self.on_applied: Callable[[BrokerReplica, Header, memoryview], None] = _nobody_asks_either
         self.process: Process | None = None
-        # Whether it was ever switched on, and not put away since.
+        # Whether the node was ever started and has not been put away since.
         self.is_present = False
         # How often its computer was started.
         self.boots = 1
         self.vital = Vital(self._broken)
-        # It, or what its last process had staged; and it has not been started since.
+        # Whether unflushed data was lost, by a power cut or with a staging process, since the last start.
         self.lost_power = False
         self._loop = loop
         self._network = network
@@ -189,17 +190,17 @@ class StackNode:
         self._timing = timing
         self._stages = settings.write == "staged"
         self._parts: dict[int, Part] = {}
-        # Those that have a replica in this process.
+        # Parts whose shard has a replica in this process.
         self._watched: list[Part] = []
 
-    # -- as invariants see it
+    # -- read by the invariants
 
     @property
     def alive(self) -> bool:
         return self.process is not None
 
     def part(self, shard: int) -> Part:
-        """Its part in that shard, which it may have none in."""
+        """The node's part in a shard. The node may have no replica of that shard."""
         part = self._parts.get(shard)
         if part is None:
             part = self._parts[shard] = Part(self, self._records.of(shard))
@@ -216,12 +217,12 @@ class StackNode:
 
     @property
     def parts(self) -> list[Part]:
-        """In all shards that it ever had anything of."""
+        """The parts in all shards that the node has ever had."""
         return [self._parts[shard] for shard in sorted(self._parts)]
 
     @property
     def raft(self) -> Raft | None:
-        """This and what follows: of shard 0, which is on every node."""
+        """The Raft core of shard 0, which is on every node. The next properties are about shard 0 too."""
         return self.part(TOPICS_SHARD).raft
 
     @property
@@ -238,14 +239,14 @@ class StackNode:
 
     @property
     def is_empty(self) -> bool:
-        """Whether its process runs, and has taken in nothing yet, in no shard."""
+        """Whether the process runs and has not received any data in any shard."""
         return self.process is not None and all(
             local.forming_node.empty for local in self.process.shards.local.values()
         )
 
     @property
     def suspect(self) -> bool:
-        """This and what follows: in any shard."""
+        """Whether the node is suspect in any shard. The next properties are about all shards too."""
         return self.lost_power or any(part.suspect for part in self.parts)
 
     @property
@@ -256,10 +257,10 @@ class StackNode:
     def server(self) -> Server:
         return self.process.calls if self.process is not None else Nobody()
 
-    # -- its processes
+    # -- processes
 
     def start(self) -> None:
-        """A new process on what is on the disk. Where it cannot start, `refused` says why."""
+        """Start a new process on the disk's content. If it cannot start, `ended` says why."""
         assert self.process is None
         self.is_present = True
         life = Life(self._loop, self._after_event)
@@ -280,25 +281,25 @@ class StackNode:
         self._network.up(self.node)
 
     def start_again(self) -> None:
-        """If it is down, and was not put away."""
+        """Start the node if it is down and was not put away."""
         if not self.alive and self.is_present:
             self.start()
 
     def kill(self) -> None:
-        """The process is killed: what it wrote stays, but for what it staged."""
+        """Kill the process. What it wrote stays on the disk, except writes that it staged in its own memory."""
         self.lost_power = self.lost_power or (self.alive and self._stages)
         self._die()
         self.disk = self.disk.kill()
 
     def power_cut(self, crash: Crash) -> None:
-        """The computer is without power: what was not synced may be gone. `start` switches it on again."""
+        """Cut the power. Unsynced data may be lost. `start` turns the node on again."""
         self._die()
         self.boots += 1
         self.lost_power = True
         self.disk = self.disk.power_cut(crash)
 
     def stop(self) -> None:
-        """In order, as on SIGTERM, of which a second one does nothing; `process` is None when it is over."""
+        """Stop in order, as on SIGTERM; a second call has no effect. `process` is None when the stop is done."""
         if (process := self.process) is not None:
             process.life.deliver(lambda: self.vital.spawn(self._stop(process), "stop"))
 
@@ -311,7 +312,7 @@ class StackNode:
         self.disk = self.disk.kill()
 
     def wipe(self) -> None:
-        """The disk is lost; an empty one takes its place. The node must be down."""
+        """Replace the disk by an empty one. The node must be down."""
         assert self.process is None
         self.lost_power = False
         self.disk = self.disk.replaced()
@@ -319,20 +320,20 @@ class StackNode:
             part.wiped()
 
     def join(self) -> None:
-        """With an empty disk, waiting to be added."""
+        """Start with an empty disk, and wait to be added to the cluster."""
         self.put_away()
         self.wipe()
         self.settings = self.settings.model_copy(update={"join": True})
         self.start()
 
     def put_away(self) -> None:
-        """Switched off, for longer than any fault lasts."""
+        """Turn the node off for longer than any fault lasts."""
         if self.alive:
             self.kill()
         self.is_present = False
 
     def will_be_suspect(self) -> None:
-        """What it acknowledged may be gone: its next start finds that out."""
+        """Note that acknowledged data may be lost. The next start will find that out."""
         self.lost_power = True
 
     def _die(self) -> None:
@@ -340,7 +341,7 @@ class StackNode:
             self._gone(self.process.life)
 
     def _gone(self, life: Life) -> None:
-        """This life is over, whoever ended it."""
+        """Remove all traces of a life that is over."""
         life.end()
         for key in [key for key in self._doors if key[1] == self.node]:
             del self._doors[key]
@@ -355,21 +356,21 @@ class StackNode:
             self._ended(self.process.life, error)
 
     def _ended(self, life: Life, reason: BaseException) -> None:
-        """By itself."""
+        """The process ended by itself."""
         self.ended = reason
         self.lost_power = self.lost_power or (self.alive and self._stages)
         self._gone(life)
         self.disk = self.disk.kill()
         self.on_end(self)
 
-    # -- what is told of it
+    # -- the node's runtime
 
     def now_ms(self) -> int:
-        """What its wall clock shows."""
+        """The node's wall-clock time."""
         return START_MS + self.clock_ms + int(self._loop.time() * 1000)
 
     def runtime(self, life: Life) -> Runtime:
-        """Of one process."""
+        """The runtime of one process."""
         workers = {
             "votes": partial(SimWorker, mean_ms=self._vote_ms, worked=self._vote_saved),
             "flush": partial(SimWorker, mean_ms=self._flush_ms),
@@ -395,7 +396,7 @@ class StackNode:
         )
 
     def watch(self, replica: BrokerReplica) -> None:
-        """Tells the invariants of its shard of it, from now on."""
+        """Report the events of this replica to the invariants of its shard, from now on."""
         part = self.part(replica.shard)
         part.watch(replica)
         self._watched.append(part)
@@ -408,7 +409,7 @@ class StackNode:
 
     def _vote_saved(self) -> None:
         assert self.process is not None
-        for shard, local in self.process.shards.local.items():  # of one of them, which the worker does not know
+        for shard, local in self.process.shards.local.items():  # the worker does not know whose vote it saved
             self.part(shard).vote_saved(local)
 
     def _after_event(self) -> None:
@@ -417,12 +418,12 @@ class StackNode:
 
 
 def _nothing(_: StackNode) -> None:
-    """Nobody asked to be told."""
+    """The default callback, which does nothing."""
 
 
 def _nobody_asks(_: BrokerReplica, __: Snapshot) -> None:
-    """Where logs begin."""
+    """The default callback for log starts, which does nothing."""
 
 
 def _nobody_asks_either(_: BrokerReplica, __: Header, ___: memoryview) -> None:
-    """What is applied."""
+    """The default callback for applied entries, which does nothing."""

@@ -1,10 +1,10 @@
-"""The full-stack world: production's nodes on simulated disks, its clients over simulated calls, in one loop.
+"""The stack world: production nodes on simulated disks, and production clients over simulated RPCs, in one event loop.
 
     clients (workload.py) ── SimChannel ── Calls ── BrokerService ── Replica ── Driver ── Raft      node.py
                                                           SimTransport ──┘         └── CommitLog, VoteFile ── SimDisk
 
-What a seed draws is put together here, and everything that anybody is told is compared with the log. The code under
-test is not touched: what it takes from the world is handed to it.
+The world builds what the seed has drawn, and compares all results that clients receive with the log. The code under
+test is unchanged: it receives its runtime and environment as parameters.
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ from store import Header, Kind, Snapshot
 
 SEGMENT_BYTES = (64 << 10, 256 << 10, 1 << 20)
 MAX_MESSAGE_BYTES = 16 << 10
-# Where the log is to begin later: it can do so only behind a whole segment.
+# Segment sizes for runs in which logs are trimmed. A log can start only at the start of a segment.
 SMALL_SEGMENT_BYTES = (32 << 10, 64 << 10)
-# Enough: whether one comes free depends on when garbage is collected, which is no function of the seed.
+# More than are ever needed at once. With fewer, the history would depend on the time of garbage collection.
 STAGED_SEGMENTS = 16
 OPERATOR = FIRST_CLIENT + 70
 OPERATOR_OF_CONSUMERS = FIRST_CLIENT + 80
 MOST_NODES = 6
 SETTLE_STEP_S = 0.5
-# Times the time to settle: the bound while consumers come further, who may have thousands of messages before them.
+# Factor for the time to settle, while consumers make progress. They may have thousands of messages to read.
 MOST_TO_SETTLE = 10
-# Of that process, which is that client, to that node.
+# Makes the channel of a process, for the client with this number, to a node.
 MakeChannel = Callable[[Life, int, int], SimChannel]
 _COMMIT = struct.Struct("<dIQQ")
 
 
 class StackWorld:
-    """Implements `chaos.sim.world.World`."""
+    """A simulated cluster of production nodes. Implements `chaos.sim.world.World`."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -77,7 +77,7 @@ class StackWorld:
         self.records = Records(self._now_ms, self._committed)
         self.history_of_clients = History(self.records.fail)
         self._doors: dict[DoorKey, Door] = {}
-        # By topic and queue: the shard in which all of its messages are committed.
+        # (topic, queue) -> the shard in which all messages of the queue are committed.
         self._homes: dict[tuple[int, int], int] = {}
         self._retry_delays_s = options.chance("retries").choice(RETRY_DELAYS_S)
         spare = 2 if self._is_drawn("reconfigure") else 0
@@ -115,7 +115,7 @@ class StackWorld:
         for node in self._nodes[: options.nodes]:
             node.start()
 
-    # -- its parts
+    # -- building the world
 
     def _is_drawn(self, kind: str) -> bool:
         return any(kind == name for name, _ in self.options.strengths)
@@ -129,7 +129,7 @@ class StackWorld:
         ]
 
     def _retention(self, segment_bytes: int) -> dict[str, Any]:
-        """What lets go of the log besides the operator, who would find nothing left to do where it was much."""
+        """Settings of retention. It is off unless the operator trims logs, and mild then, so that trims have effect."""
         if not self._is_drawn("log_start"):
             return {"disk_force_ratio": 0.0, "disk_refuse_ratio": 0.0}
         random = self.options.chance("retention")
@@ -212,7 +212,7 @@ class StackWorld:
         return replace(client, environment=environment)
 
     def _environment(self, life: Life, number: int, random: Random, channel: MakeChannel | None = None) -> Environment:
-        """Of a client within that process, which is at that place of the network."""
+        """The environment of a client in this process, at this place of the network."""
         numbers, connect = {address: node for node, address in self._addresses.items()}, channel or self._channel
         return Environment(
             channel=lambda address, _: connect(life, number, numbers[address]),
@@ -227,7 +227,7 @@ class StackWorld:
     def _now_ms(self) -> int:
         return int(self.loop.time() * 1000)
 
-    # -- as the runner sees it
+    # -- called by the runner
 
     def nodes(self) -> Sequence[StackNode]:
         return self._nodes
@@ -271,12 +271,13 @@ class StackWorld:
         return missing
 
     def _wait_until_settled(self, within_s: float) -> list[str]:
-        """So long, counted from where consumers came further last. Returns what is missing still."""
+        """Wait until nothing is missing, or until consumers have made no progress for `within_s`. Returns what is
+        missing."""
         deadline = self.loop.time() + within_s
         end, come = self.loop.time() + MOST_TO_SETTLE * within_s, self.consumption.come
         while (missing := self._unsettled()) and self.loop.time() < min(deadline, end) and not self._failed():
             self.loop.run_until(self.loop.time() + SETTLE_STEP_S)
-            if self.consumption.come != come:  # back, too: an operator's reset was still under way
+            if self.consumption.come != come:  # the number may also fall, by an operator's reset
                 deadline, come = self.loop.time() + within_s, self.consumption.come
         return missing
 
