@@ -148,7 +148,7 @@ class Calls:
                 task.cancel()
 
 
-class Nobody:
+class NoServer:
     """The server of a node that is down: it ignores everything. The network refuses or breaks the connection."""
 
     def begin(self, connection: Connection, call: int, method: str, request: Any, answers: Answers) -> None: ...

@@ -169,7 +169,7 @@ class ProtocolWorld:
         queues, leader = self.options.queues, leader_of(self._nodes)
         if leader is None or not len(leader.machine.state.topics):
             for node in self._numbers():
-                self._request(FIRST_CLIENT, node, lambda at: at.machine.create_topic("t", queues, _nobody))
+                self._request(FIRST_CLIENT, node, lambda at: at.machine.create_topic("t", queues, _ignore_answer))
         self.loop.call_later(0.5, self._make_topic)
 
     def _send_some(self) -> None:
@@ -265,7 +265,7 @@ class ProtocolWorld:
         """Read from every node, because an old leader may believe that it still leads."""
         floor = self.invariants.newest_commit
         for node in self._numbers():
-            self.read(FIRST_CLIENT, node, floor, _nobody)
+            self.read(FIRST_CLIENT, node, floor, _ignore_answer)
 
     def broken(self, node: ProtocolNode, error: Exception) -> None:
         self.invariants.fail("no exception", f"node {node.node}: {type(error).__name__}: {error}")
@@ -372,5 +372,5 @@ class ProtocolWorld:
         return round(self.loop.time() * 1000)
 
 
-def _nobody(answer: Answer) -> None:
+def _ignore_answer(answer: Answer) -> None:
     """A reply that ignores the answer."""

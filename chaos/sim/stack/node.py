@@ -23,7 +23,7 @@ from chaos.sim.engine.loop import SimLoop
 from chaos.sim.engine.network import Network
 from chaos.sim.engine.node_life import Life
 from chaos.sim.engine.rpc import Server, SimChannel, SimEntrySource, SimIntroductions
-from chaos.sim.engine.rpc_server import Calls, Handler, Nobody
+from chaos.sim.engine.rpc_server import Calls, Handler, NoServer
 from chaos.sim.stack.node_part import DATA, Part
 from chaos.sim.stack.node_transport import Door, DoorKey, SimTransport, Transit
 from chaos.sim.stack.node_worker import SimWorker
@@ -170,8 +170,8 @@ class StackNode:
         # Why the last process ended by itself or could not start.
         self.ended: BaseException | None = None
         self.on_end: Callable[[StackNode], None] = _nothing
-        self.on_log_start: Callable[[BrokerReplica, Snapshot], None] = _nobody_asks
-        self.on_applied: Callable[[BrokerReplica, Header, memoryview], None] = _nobody_asks_either
+        self.on_log_start: Callable[[BrokerReplica, Snapshot], None] = _ignore_log_start
+        self.on_applied: Callable[[BrokerReplica, Header, memoryview], None] = _ignore_applied
         self.process: Process | None = None
         # Whether the node was ever started and has not been put away since.
         self.is_present = False
@@ -255,7 +255,7 @@ class StackNode:
 
     @property
     def server(self) -> Server:
-        return self.process.calls if self.process is not None else Nobody()
+        return self.process.calls if self.process is not None else NoServer()
 
     # -- processes
 
@@ -421,9 +421,9 @@ def _nothing(_: StackNode) -> None:
     """The default callback, which does nothing."""
 
 
-def _nobody_asks(_: BrokerReplica, __: Snapshot) -> None:
+def _ignore_log_start(_: BrokerReplica, __: Snapshot) -> None:
     """The default callback for log starts, which does nothing."""
 
 
-def _nobody_asks_either(_: BrokerReplica, __: Header, ___: memoryview) -> None:
+def _ignore_applied(_: BrokerReplica, __: Header, ___: memoryview) -> None:
     """The default callback for applied entries, which does nothing."""

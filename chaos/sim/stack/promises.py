@@ -40,7 +40,7 @@ class Promises:
     """The checker of one shard."""
 
     def __init__(self, invariants: Invariants, options: Options) -> None:
-        self._fail = invariants.fail if options.has_faults else _nobody
+        self._fail = invariants.fail if options.has_faults else _ignore_violation
         self._sync = options.sync
         self._patience = PATIENCE * options.election_ticks
         # (candidate, term) -> nodes that promised their vote.
@@ -146,5 +146,5 @@ class Promises:
         return len(lately) >= majority(voters)
 
 
-def _nobody(invariant: str, what: str) -> None:
+def _ignore_violation(invariant: str, what: str) -> None:
     """Ignores a violation."""

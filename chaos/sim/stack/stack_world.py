@@ -328,7 +328,7 @@ class StackWorld:
             life.bury()
         self.loop.close()
 
-    # -- what is told of the log
+    # -- called for the log
 
     def _committed(self, shard: int, log: SimNodeLog, index: int) -> None:
         assert isinstance(log, LogOfNode)

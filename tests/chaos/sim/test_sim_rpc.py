@@ -16,7 +16,7 @@ from chaos.sim.engine.loop import SimLoop
 from chaos.sim.engine.network import Network
 from chaos.sim.engine.node_life import Life
 from chaos.sim.engine.rpc import SimChannel
-from chaos.sim.engine.rpc_server import Calls, Context, Handler, Nobody
+from chaos.sim.engine.rpc_server import Calls, Context, Handler, NoServer
 
 NODE, CLIENT = 1, 100
 
@@ -52,7 +52,7 @@ class Rig:
         self.client = Life(self.loop, lambda: None)
         self.start_node()
         self.channel = SimChannel(
-            self.client, self.network, CLIENT, NODE, lambda: Nobody() if self.node.over else self.calls
+            self.client, self.network, CLIENT, NODE, lambda: NoServer() if self.node.over else self.calls
         )
 
     def start_node(self) -> None:
