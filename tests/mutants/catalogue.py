@@ -64,6 +64,6 @@ def plant(mutant: Mutant, directory: Path) -> None:
         text = path.read_text()
         if text.count(change.old) != 1:
             raise StaleMutantError(
-                f"{mutant.name}: this text must occur exactly once in {change.file}, so adapt the patch: {change.old.strip()!r}"
+                f"{mutant.name}: adapt the patch; {change.file} must contain exactly once: {change.old.strip()!r}"
             )
         path.write_text(text.replace(change.old, change.new))
