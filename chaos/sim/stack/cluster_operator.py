@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 
 from chaos.sim.engine.loop import SimLoop
@@ -36,34 +37,47 @@ LONGEST_HOLD_MS = 10_000
 PUT_AWAY_S = 20.0
 
 
+@dataclass(frozen=True, slots=True)
+class OperatedCluster:
+    """The cluster that an operator changes."""
+
+    nodes: Sequence[StackNode]
+    rosters: Rosters
+    workload: Workload
+    # Node id -> its address.
+    addresses: Mapping[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLimits:
+    """The largest number of voters and of shards that an operator may reach."""
+
+    voters: int
+    shards: int
+
+
 class SimOperator:
     """The operator, as one simulated client process. Confirmed actions are counted in `happened`."""
 
     def __init__(
         self,
         loop: SimLoop,
-        nodes: Sequence[StackNode],
-        rosters: Rosters,
-        workload: Workload,
         process: ClientProcess,
-        addresses: Mapping[int, str],
-        most: int,
-        most_shards: int,
+        cluster: OperatedCluster,
+        limits: ClusterLimits,
         happened: Counter[str],
     ) -> None:
-        """`most`, `most_shards`: the largest allowed number of voters and shards."""
         # Whether a change of members or shards is in progress.
         self.busy = False
         # Whether a trim is in progress.
         self._trims = False
         self._loop = loop
-        self._nodes = nodes
-        self._rosters = rosters
-        self._workload = workload
         self._process = process
-        self._addresses = addresses
-        self._most = most
-        self._most_shards = most_shards
+        self._nodes = cluster.nodes
+        self._rosters = cluster.rosters
+        self._workload = cluster.workload
+        self._addresses = cluster.addresses
+        self._limits = limits
         self._happened = happened
         self._over = False
 
@@ -105,7 +119,7 @@ class SimOperator:
             await self._remove(admin, strangers[0])
         elif learners:
             await admin.promote_node(random.choice(learners), timeout_ms=TIMEOUT_MS)
-        elif gone and len(voters) < self._most and (len(voters) <= LEAST_VOTERS or random.random() < 0.6):
+        elif gone and len(voters) < self._limits.voters and (len(voters) <= LEAST_VOTERS or random.random() < 0.6):
             await self._add(admin, random.choice(gone), promote=random.random() < 0.7)
         elif len(voters) > LEAST_VOTERS:
             await self._remove(admin, self._nodes[random.choice(voters) - 1])
@@ -158,7 +172,7 @@ class SimOperator:
 
     def add_shard(self, random: Random) -> None:
         """Add one shard, if no change is in progress."""
-        if len(self._rosters.numbers) < self._most_shards:
+        if len(self._rosters.numbers) < self._limits.shards:
             self._begin(self._add_shard, "add_group", random)
 
     async def _add_shard(self, admin: AsyncAdmin) -> bool:

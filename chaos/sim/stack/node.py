@@ -71,6 +71,22 @@ class Timing:
     vote_ms: float
 
 
+@dataclass(frozen=True, slots=True)
+class SharedParts:
+    """The parts of the world that all its nodes share."""
+
+    loop: SimLoop
+    network: Network
+    # The entry points of all running nodes.
+    doors: dict[DoorKey, Door]
+    # Makes the channel of a process, for the client with this number, to a node.
+    channel: Callable[[Life, int, int], SimChannel]
+    # Makes the environment of a client in a process.
+    environment: Callable[[Life, int, Random], Environment]
+    records: Records
+    timing: Timing
+
+
 class Process:
     """One process of a node, from its start to its end. The start may raise StoreError or ShardError."""
 
@@ -142,20 +158,7 @@ class StackNode:
     """A node with its disk. Implements `chaos.sim.world.SimNode` (as its part in shard 0) and
     `chaos.sim.stack.node_part.Home`."""
 
-    def __init__(
-        self,
-        settings: NodeSettings,
-        disk: SimDisk,
-        *,
-        loop: SimLoop,
-        network: Network,
-        doors: dict[DoorKey, Door],
-        channel: Callable[[Life, int, int], SimChannel],
-        environment: Callable[[Life, int, Random], Environment],
-        records: Records,
-        chance: Random,
-        timing: Timing,
-    ) -> None:
+    def __init__(self, settings: NodeSettings, disk: SimDisk, shared: SharedParts, chance: Random) -> None:
         self.node = settings.node
         self.settings = settings
         self.disk = disk
@@ -180,14 +183,8 @@ class StackNode:
         self.vital = Vital(self._broken)
         # Whether unflushed data was lost, by a power cut or with a staging process, since the last start.
         self.lost_power = False
-        self._loop = loop
-        self._network = network
-        self._doors = doors
-        self._channel = channel
-        self._environment = environment
-        self._records = records
+        self._shared = shared
         self._chance = chance
-        self._timing = timing
         self._stages = settings.write == "staged"
         self._parts: dict[int, Part] = {}
         # Parts whose shard has a replica in this process.
@@ -203,7 +200,7 @@ class StackNode:
         """The node's part in a shard. The node may have no replica of that shard."""
         part = self._parts.get(shard)
         if part is None:
-            part = self._parts[shard] = Part(self, self._records.of(shard))
+            part = self._parts[shard] = Part(self, self._shared.records.of(shard))
         return part
 
     def local(self, shard: int) -> LocalReplica | None:
@@ -263,7 +260,7 @@ class StackNode:
         """Start a new process on the disk's content. If it cannot start, `ended` says why."""
         assert self.process is None
         self.is_present = True
-        life = Life(self._loop, self._after_event)
+        life = Life(self._shared.loop, self._after_event)
         life.run_at_rate(self.clock_rate)
         self.disk.on_death = partial(self._ended, life, Killed())
         life.deliver(self._begin, life)
@@ -278,7 +275,7 @@ class StackNode:
         self.lost_power = False
         for shard, local in self.process.shards.local.items():
             self.part(shard).begin(local)
-        self._network.up(self.node)
+        self._shared.network.up(self.node)
 
     def start_again(self) -> None:
         """Start the node if it is down and was not put away."""
@@ -343,9 +340,9 @@ class StackNode:
     def _gone(self, life: Life) -> None:
         """Remove all traces of a life that is over."""
         life.end()
-        for key in [key for key in self._doors if key[1] == self.node]:
-            del self._doors[key]
-        self._network.down(self.node)
+        for key in [key for key in self._shared.doors if key[1] == self.node]:
+            del self._shared.doors[key]
+        self._shared.network.down(self.node)
         for part in self.parts:
             part.end()
         self.process = None
@@ -367,7 +364,7 @@ class StackNode:
 
     def now_ms(self) -> int:
         """The node's wall-clock time."""
-        return START_MS + self.clock_ms + int(self._loop.time() * 1000)
+        return START_MS + self.clock_ms + int(self._shared.loop.time() * 1000)
 
     def runtime(self, life: Life) -> Runtime:
         """The runtime of one process."""
@@ -379,18 +376,20 @@ class StackNode:
         }
         return Runtime(
             make_transport=lambda me, peers, receiver: SimTransport(
-                life, self._network, self._doors, me, receiver, self.transit
+                life, self._shared.network, self._shared.doors, me, receiver, self.transit
             ),
             introductions=lambda peers: SimIntroductions(
-                {peer: self._channel(life, self.node, peer) for peer in peers}
+                {peer: self._shared.channel(life, self.node, peer) for peer in peers}
             ),
-            entry_source=lambda peers: SimEntrySource({peer: self._channel(life, self.node, peer) for peer in peers}),
+            entry_source=lambda peers: SimEntrySource(
+                {peer: self._shared.channel(life, self.node, peer) for peer in peers}
+            ),
             worker=lambda name: workers[name](life, self._chance),
             now_ms=self.now_ms,
             chance=self._chance,
             monotonic_ms=lambda: life.time() * 1000,
             boot_id=lambda: f"boot {self.boots}",
-            client=self._environment(life, self.node, self._chance),
+            client=self._shared.environment(life, self.node, self._chance),
             file_limit=lambda: FILES,
             vital=self.vital,
         )
@@ -402,10 +401,10 @@ class StackNode:
         self._watched.append(part)
 
     def _flush_ms(self) -> float:
-        return self._timing.flush_ms * self.slow_disk
+        return self._shared.timing.flush_ms * self.slow_disk
 
     def _vote_ms(self) -> float:
-        return self._timing.vote_ms * max(self.slow_disk, self.slow_vote)
+        return self._shared.timing.vote_ms * max(self.slow_disk, self.slow_vote)
 
     def _vote_saved(self) -> None:
         assert self.process is not None

@@ -30,12 +30,11 @@ from chaos.sim.engine.network import Network
 from chaos.sim.engine.network_faults import NetworkFaults
 from chaos.sim.engine.node_life import Life
 from chaos.sim.engine.rpc import SimChannel
-from chaos.sim.stack.cluster_operator import SimOperator
+from chaos.sim.stack.cluster_operator import ClusterLimits, OperatedCluster, SimOperator
 from chaos.sim.stack.end import compare, unopened, unsettled
 from chaos.sim.stack.faults import StackFaults
-from chaos.sim.stack.node import START_MS, SimSettings, StackNode, Timing
+from chaos.sim.stack.node import START_MS, SharedParts, SimSettings, StackNode, Timing
 from chaos.sim.stack.node_part import DATA, LogOfNode
-from chaos.sim.stack.node_transport import Door, DoorKey
 from chaos.sim.stack.record import CommittedEntry, Records
 from chaos.sim.stack.roster import Rosters
 from chaos.sim.stack.workload import FIRST_CLIENT, ClientProcess, Workload
@@ -76,7 +75,6 @@ class StackWorld:
         self.network = Network(self.loop, options.chance("network"), options.conditions)
         self.records = Records(self._now_ms, self._committed)
         self.history_of_clients = History(self.records.fail)
-        self._doors: dict[DoorKey, Door] = {}
         # (topic, queue) -> the shard in which all messages of the queue are committed.
         self._homes: dict[tuple[int, int], int] = {}
         self._retry_delays_s = options.chance("retries").choice(RETRY_DELAYS_S)
@@ -123,10 +121,17 @@ class StackWorld:
     def _make_nodes(self) -> list[StackNode]:
         random = self.options.chance("nodes")
         segment_bytes = random.choice(SMALL_SEGMENT_BYTES if self._is_drawn("log_start") else SEGMENT_BYTES)
-        retention = self._retention(segment_bytes)
-        return [
-            self._make_node(number, segment_bytes, retention, self._make_disk(number)) for number in self._addresses
-        ]
+        overrides = {"segment_bytes": segment_bytes, **self._retention(segment_bytes)}
+        shared = SharedParts(
+            loop=self.loop,
+            network=self.network,
+            doors={},
+            channel=self._channel,
+            environment=self._environment,
+            records=self.records,
+            timing=Timing(self.options.flush_ms, self.options.vote_ms),
+        )
+        return [self._make_node(number, overrides, self._make_disk(number), shared) for number in self._addresses]
 
     def _retention(self, segment_bytes: int) -> dict[str, Any]:
         """Settings of retention. It is off unless the operator trims logs, and mild then, so that trims have effect."""
@@ -144,7 +149,7 @@ class StackWorld:
         random = self.options.chance(f"disk {number}")
         return SimDisk(random, writes_back=random.choice((0.0, 0.1, 0.5)))
 
-    def _make_node(self, number: int, segment_bytes: int, retention: Mapping[str, Any], disk: SimDisk) -> StackNode:
+    def _make_node(self, number: int, overrides: Mapping[str, Any], disk: SimDisk, shared: SharedParts) -> StackNode:
         options = self.options
         founders = dict([*self._addresses.items()][: options.nodes])
         settings = SimSettings.model_construct(
@@ -161,40 +166,19 @@ class StackWorld:
             flush_interval_ms=options.flush_interval_ms,
             write="staged" if options.staged else "direct",
             staged_segments=STAGED_SEGMENTS,
-            segment_bytes=segment_bytes,
             max_message_bytes=MAX_MESSAGE_BYTES,
             tick_ms=options.tick_ms,
             heartbeat_ticks=options.heartbeat_ticks,
             election_ticks=options.election_ticks,
             retry_delays_s=self._retry_delays_s,
-            **retention,
+            **overrides,
         )
-        return StackNode(
-            settings,
-            disk,
-            loop=self.loop,
-            network=self.network,
-            doors=self._doors,
-            channel=self._channel,
-            environment=self._environment,
-            records=self.records,
-            chance=options.chance(f"node {number}"),
-            timing=Timing(options.flush_ms, options.vote_ms),
-        )
+        return StackNode(settings, disk, shared, options.chance(f"node {number}"))
 
     def _make_operator(self) -> SimOperator:
-        process, most = self._make_client(OPERATOR), min(self.options.nodes + 1, MOST_NODES)
-        return SimOperator(
-            self.loop,
-            self._nodes,
-            self._rosters,
-            self.workload,
-            process,
-            self._addresses,
-            most,
-            self.options.shards,
-            self.happened,
-        )
+        cluster = OperatedCluster(self._nodes, self._rosters, self.workload, self._addresses)
+        limits = ClusterLimits(voters=min(self.options.nodes + 1, MOST_NODES), shards=self.options.shards)
+        return SimOperator(self.loop, self._make_client(OPERATOR), cluster, limits, self.happened)
 
     def _make_client(self, number: int) -> ClientProcess:
         life, random = Life(self.loop, _nothing), self.options.chance(f"client {number}")
