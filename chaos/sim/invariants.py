@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from chaos.sim.world import SimNode, SimNodeLog, Violation
+from chaos.sim.world import InvariantViolation, SimNode, SimNodeLog
 from raft.core import Raft, Role
 
 # The checker compares states each time the applied index is a multiple of this number, and at the end of the run.
@@ -50,7 +50,7 @@ class Invariants:
     """Checks the invariants of one shard."""
 
     def __init__(
-        self, now_ms: Callable[[], int], violations: list[Violation] | None = None, shard: int | None = None
+        self, now_ms: Callable[[], int], violations: list[InvariantViolation] | None = None, shard: int | None = None
     ) -> None:
         """`violations`: a list shared with other checkers, if there are any. `shard`: named in texts if not None."""
         self.violations = [] if violations is None else violations
@@ -74,7 +74,7 @@ class Invariants:
 
     def fail(self, invariant: str, what: str) -> None:
         """Record a violation of the named invariant."""
-        self.violations.append(Violation(self._now_ms(), invariant, f"{self._where}{what}"))
+        self.violations.append(InvariantViolation(self._now_ms(), invariant, f"{self._where}{what}"))
 
     # -- after every event
 

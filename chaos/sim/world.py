@@ -19,7 +19,7 @@ from raft.core import Raft
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
+class InvariantViolation:
     """A promise that was broken: when, which invariant, and what was seen."""
 
     at_ms: int
@@ -82,7 +82,7 @@ class World(Protocol):
     def stop_faults(self) -> None:
         """Heal network, disks and clocks, and start every node that is down."""
 
-    def violations(self) -> Sequence[Violation]:
+    def violations(self) -> Sequence[InvariantViolation]:
         """The violations found so far."""
 
     def settle(self, within_ms: int) -> list[str]:

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing import get_context
 
-from chaos.sim.campaign.run import Report, run
+from chaos.sim.campaign.run import SeedReport, run
 from chaos.sim.campaign.swarm import Wishes
 
 # If a campaign scheduled a fault kind at least this often, a fault of that kind must have had an effect.
 LEAST_TRIES = 10
 
 
-def run_seeds(seeds: Iterable[int], wishes: Wishes, jobs: int) -> Generator[Report, None, None]:
+def run_seeds(seeds: Iterable[int], wishes: Wishes, jobs: int) -> Generator[SeedReport, None, None]:
     """Run the seeds and yield each report as it arrives, in any order. If the caller closes the iterator, the runs in
     progress finish and their reports are discarded."""
     if jobs == 1:
@@ -31,7 +31,7 @@ def run_seeds(seeds: Iterable[int], wishes: Wishes, jobs: int) -> Generator[Repo
         return
     # Use "spawn": a forked process would inherit the state of threads that do not run in it.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_leave_interrupts) as pool:
-        waiting, under_way = iter(seeds), set[Future[Report]]()
+        waiting, under_way = iter(seeds), set[Future[SeedReport]]()
         while True:
             for seed in islice(waiting, 2 * jobs - len(under_way)):
                 under_way.add(pool.submit(run, seed, wishes))
@@ -56,9 +56,9 @@ class Totals:
     scheduled: Counter[str] = field(default_factory=Counter)
     figures: Counter[str] = field(default_factory=Counter)
     # Reports that did not pass, including void runs.
-    failures: list[Report] = field(default_factory=list)
+    failures: list[SeedReport] = field(default_factory=list)
 
-    def add(self, report: Report) -> None:
+    def add(self, report: SeedReport) -> None:
         self.seeds += 1
         self.simulated_ms += report.simulated_ms
         self.happened.update(report.happened)

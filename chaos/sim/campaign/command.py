@@ -15,10 +15,10 @@ import click
 
 from chaos.sim.campaign.campaign import Totals, run_seeds
 from chaos.sim.campaign.ledger_file import LedgerFile, OtherCampaignError, commit_of_code
-from chaos.sim.campaign.progress import Progress
-from chaos.sim.campaign.run import Report, run
+from chaos.sim.campaign.progress import CampaignProgress
+from chaos.sim.campaign.run import SeedReport, run
 from chaos.sim.campaign.seeds import Seeds
-from chaos.sim.campaign.shrink import Budget, shrink
+from chaos.sim.campaign.shrink import RunBudget, shrink
 from chaos.sim.campaign.swarm import Wishes, draw
 from chaos.sim.engine import schedule as schedules
 from chaos.sim.engine.faults import BOTH, KINDS, RATES
@@ -152,7 +152,7 @@ class _Campaign:
 
     def run(self, jobs: int, until_failure: bool) -> None:
         waiting = self._seeds.without(self._done_before())
-        with Progress(len(self._seeds), self.totals) as progress:
+        with CampaignProgress(len(self._seeds), self.totals) as progress:
             reports = run_seeds(waiting, self._wishes, min(jobs, max(1, len(waiting))))
             try:
                 for report in reports:
@@ -180,7 +180,7 @@ class _Campaign:
             self.totals.add(report)
         return [report.seed for report in before]
 
-    def _add(self, report: Report) -> None:
+    def _add(self, report: SeedReport) -> None:
         self.totals.add(report)
         if self._ledger is not None:
             self._ledger.add(report)
@@ -226,13 +226,13 @@ def replay_command(seed: int, wishes: Wishes, schedule: Path | None = None) -> s
     return " ".join(parts)
 
 
-def _explain(failure: Report, wishes: Wishes, commit: str) -> None:
+def _explain(failure: SeedReport, wishes: Wishes, commit: str) -> None:
     """Shorten the schedule of a failed run, write it to a file in the current directory, and print it."""
     if failure.void:
         return
     say(f"seed {failure.seed}: searching for the shortest schedule that still fails")
     whole = schedules.make(draw(failure.seed, wishes))
-    short = shrink(whole, lambda part: run(failure.seed, wishes, part).failed, Budget())
+    short = shrink(whole, lambda part: run(failure.seed, wishes, part).failed, RunBudget())
     report = run(failure.seed, wishes, short)
     path = Path(f"sim-{wishes.world}-{failure.seed}.schedule")
     path.write_text(schedules.to_json(short))

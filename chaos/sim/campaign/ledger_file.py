@@ -16,7 +16,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from chaos.sim.campaign.run import Report
+from chaos.sim.campaign.run import SeedReport
 from chaos.sim.campaign.swarm import Wishes
 from ledger.version import VERSION
 
@@ -32,7 +32,7 @@ class LedgerFile:
         self._path = path
         self._head = {"campaign": json.loads(json.dumps(asdict(wishes))), "commit": commit}
 
-    def begin(self) -> list[Report]:
+    def begin(self) -> list[SeedReport]:
         """Open the file for this campaign. Returns the reports that this commit has already recorded.
 
         Raises OtherCampaignError if the file belongs to a campaign with other settings.
@@ -44,10 +44,10 @@ class LedgerFile:
         self._add(self._head)
         return done
 
-    def add(self, report: Report) -> None:
+    def add(self, report: SeedReport) -> None:
         self._add(asdict(report))
 
-    def _reports(self) -> Iterator[Report]:
+    def _reports(self) -> Iterator[SeedReport]:
         counts = False
         for line in self._lines():
             if "campaign" in line:
@@ -77,13 +77,13 @@ class LedgerFile:
                 file.write(b"\n")
 
 
-def report_of(line: dict[str, Any]) -> Report:
+def report_of(line: dict[str, Any]) -> SeedReport:
     """The report that a line of the file contains."""
-    values: dict[str, Any] = {field.name: line[field.name] for field in fields(Report)}
+    values: dict[str, Any] = {field.name: line[field.name] for field in fields(SeedReport)}
     for name, value in values.items():
         if isinstance(value, list):
             values[name] = tuple(value)
-    return Report(**values)
+    return SeedReport(**values)
 
 
 def commit_of_code() -> str:

@@ -20,7 +20,7 @@ from cluster.cli.output import note_console
 LINE_EVERY_S = 30.0
 
 
-class Progress:
+class CampaignProgress:
     """The live display of one campaign, used as a context manager."""
 
     def __init__(self, seeds: int, totals: Totals) -> None:
@@ -33,7 +33,7 @@ class Progress:
         self._began = self._told = time.monotonic()
         self._hours_before = totals.hours
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> CampaignProgress:
         if self._console.is_terminal:
             self._live.start()
         return self

@@ -1,4 +1,4 @@
-"""Runs one seed: first with faults, then without faults until the cluster has settled. Returns a `Report`.
+"""Runs one seed: first with faults, then without faults until the cluster has settled. Returns a `SeedReport`.
 
     |-- workload and faults ---------------|-- all faults healed, no new sends: settle --|
     0                                 duration      at most SETTLE_MS more (stack world: ten times that while consumers
@@ -32,7 +32,7 @@ _LOOK_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SeedReport:
     """The result of one seed. Every field depends only on the input of the run, never on the wall clock."""
 
     seed: int
@@ -66,7 +66,7 @@ class Report:
 MakeWorld = Callable[[Options], World]
 
 
-def run(seed: int, wishes: Wishes, schedule: Schedule | None = None, make_world: MakeWorld | None = None) -> Report:
+def run(seed: int, wishes: Wishes, schedule: Schedule | None = None, make_world: MakeWorld | None = None) -> SeedReport:
     """Run a seed. `schedule` replaces the schedule that the seed would draw; it may be a shortened one."""
     options = draw(seed, wishes)
     events = schedules.make(options) if schedule is None else schedule
@@ -97,7 +97,7 @@ def world_of(name: str) -> MakeWorld:
     return made
 
 
-def _run(world: World, options: Options, events: Schedule) -> Report:
+def _run(world: World, options: Options, events: Schedule) -> SeedReport:
     loop = world.loop
     world.start_workload()
     for event in events:
@@ -115,13 +115,13 @@ def _stopped(world: World) -> bool:
     return bool(world.violations() or world.loop.errors)
 
 
-def _report(world: World, options: Options, events: Schedule, missing: list[str]) -> Report:
+def _report(world: World, options: Options, events: Schedule, missing: list[str]) -> SeedReport:
     violations = [str(violation) for violation in world.violations()]
     violations += [f"{type(error).__name__}: {error}" for error in world.loop.errors if not violations]
     happened = {name: count for name, count in sorted(world.happened.items()) if count}
 
     void = tuple(name for name in options.requested if name not in happened)
-    return Report(
+    return SeedReport(
         seed=options.seed,
         passed=not (violations or missing or void),
         violations=tuple(violations),

@@ -16,15 +16,15 @@ Fails = Callable[[Schedule], bool]
 
 
 @dataclass(slots=True)
-class Budget:
+class RunBudget:
     """How many more runs the search may use."""
 
     runs: int = 300
 
 
-def shrink(schedule: Schedule, fails: Fails, budget: Budget | None = None) -> Schedule:
+def shrink(schedule: Schedule, fails: Fails, budget: RunBudget | None = None) -> Schedule:
     """Return a part of the schedule that still fails. If the budget suffices, no single event of it can be removed."""
-    budget = budget or Budget()
+    budget = budget or RunBudget()
     if _try((), fails, budget):
         return ()
     parts = 2
@@ -39,7 +39,7 @@ def shrink(schedule: Schedule, fails: Fails, budget: Budget | None = None) -> Sc
     return schedule
 
 
-def _without_a_part(schedule: Schedule, parts: int, fails: Fails, budget: Budget) -> Schedule | None:
+def _without_a_part(schedule: Schedule, parts: int, fails: Fails, budget: RunBudget) -> Schedule | None:
     """The schedule without one of `parts` equal parts, if it still fails; otherwise None. Later parts are tried first,
     because events after the failure cannot be its cause."""
     bounds = [len(schedule) * i // parts for i in range(parts + 1)]
@@ -50,7 +50,7 @@ def _without_a_part(schedule: Schedule, parts: int, fails: Fails, budget: Budget
     return None
 
 
-def _try(schedule: Schedule, fails: Fails, budget: Budget) -> bool:
+def _try(schedule: Schedule, fails: Fails, budget: RunBudget) -> bool:
     if budget.runs <= 0:
         return False
     budget.runs -= 1

@@ -41,7 +41,7 @@ TIMEOUT_MS = 5_000
 MakeMemberProcess = Callable[[int, MemberEar], ClientProcess]
 
 
-class Consumption:
+class SimConsumption:
     """All consumer groups of a run. `process` makes a member's process, `operator` that of the operator who resets
     offsets. `first_offset` returns the largest first offset of a queue on any node."""
 

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 from chaos.sim.consumers.consumption_history import ConsumptionHistory
 from chaos.sim.consumers.consumption_plan import NEVER, GroupPlan
-from chaos.sim.consumers.consumption_truth import ConsumptionTruth, Record, Stand
-from chaos.sim.stack.workload_history import Place
+from chaos.sim.consumers.consumption_truth import ConsumptionTruth, Stand, StoredMessage
+from chaos.sim.stack.workload_history import MessagePlace
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.delays import Delays
 from ledger.retries import dead_letter_topic, retry_topic
@@ -79,20 +79,20 @@ class ConsumptionEnd:
                     yield "delivered at least once", f"{place} was never received by {plan.name}"
                 yield from self._wrongly_dead(plan, place, record, stand, dead[place], place in waiting)
 
-    def _messages(self, plan: GroupPlan, topic: str) -> Iterator[tuple[Place, Record, bool]]:
+    def _messages(self, plan: GroupPlan, topic: str) -> Iterator[tuple[MessagePlace, StoredMessage, bool]]:
         """The messages of a topic. The flag says whether the group may have settled without receiving the message,
         because it is not due or was trimmed with the log."""
         for queue in self._truth.queues(topic):
             stand = self._truth.stand(plan.name, topic, queue)
             for offset, record in enumerate(self._truth.records(topic, queue)):
-                place = Place(topic, queue, offset)
+                place = MessagePlace(topic, queue, offset)
                 yield place, record, stand is None or offset >= stand.offset or self._missed(place, stand)
 
-    def _missed(self, place: Place, stand: Stand) -> bool:
+    def _missed(self, place: MessagePlace, stand: Stand) -> bool:
         """Whether the consumer group may have skipped the message, by a reset or because the log was trimmed."""
         return place.offset in stand.skipped or place.offset < self._history.first_offset(place.topic, place.queue)
 
-    def _excused(self, plan: GroupPlan, place: Place, record: Record, stand: Stand) -> bool:
+    def _excused(self, plan: GroupPlan, place: MessagePlace, record: StoredMessage, stand: Stand) -> bool:
         reasons = {
             "not_wanted": not plan.wants(record.tag),
             "before_the_start": plan.start == "latest" and place.offset < stand.began,
@@ -104,7 +104,7 @@ class ConsumptionEnd:
         return bool(reason)
 
     def _wrongly_dead(
-        self, plan: GroupPlan, place: Place, record: Record, stand: Stand, copies: int, waits: bool
+        self, plan: GroupPlan, place: MessagePlace, record: StoredMessage, stand: Stand, copies: int, waits: bool
     ) -> Iterator[tuple[str, str]]:
         if plan.failures_of(record.name) != NEVER:
             if copies:

@@ -15,22 +15,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from chaos.sim.consumers.consumption_plan import GroupPlan, Style
-from chaos.sim.consumers.consumption_truth import ConsumptionTruth, Record, Stand
-from chaos.sim.consumers.member_ear import Claim, MemberEar, QueueId
-from chaos.sim.stack.workload_history import Place, name_of
+from chaos.sim.consumers.consumption_truth import ConsumptionTruth, Stand, StoredMessage
+from chaos.sim.consumers.member_ear import MemberEar, QueueId, SeenClaim
+from chaos.sim.stack.workload_history import MessagePlace, name_of
 from ledger.client.records import Message
 from ledger.state.progress_table import ConsumedQueue
 from ledger.v1 import consumer_group_pb2 as pb2
 
 Fail = Callable[[str, str], None]
-_NO_CLAIM = Claim(0, 0, 0, frozenset())
+_NO_CLAIM = SeenClaim(0, 0, 0, frozenset())
 
 
 @dataclass(slots=True)
 class MemberQueue:
     """What one member received of one queue since it claimed the queue."""
 
-    claim: Claim
+    claim: SeenClaim
     # Offset of the last message that it received.
     last: int = -1
     # How often the member has tried that message.
@@ -77,9 +77,9 @@ class ConsumptionHistory:
         self._now = now
         self._truth = truth
         self._plans = plans
-        self._hand_outs: dict[tuple[str, Place], HandOut] = {}
+        self._hand_outs: dict[tuple[str, MessagePlace], HandOut] = {}
         # (consumer group, message) that any member has finished.
-        self._finished: set[tuple[str, Place]] = set()
+        self._finished: set[tuple[str, MessagePlace]] = set()
         # (queue, offset) of messages that a member asked to move -> the claims (epoch, resets) under which it asked.
         self._asked: dict[tuple[ConsumedQueue, int], set[tuple[int, int]]] = {}
         truth.may_pass = self._may_pass
@@ -97,7 +97,7 @@ class ConsumptionHistory:
 
     def handed(self, member: MemberHistory, message: Message) -> int:
         """A member received this message. Returns the number of its attempt at this member: 1, 2, ..."""
-        place = Place(message.topic, message.queue, message.offset)
+        place = MessagePlace(message.topic, message.queue, message.offset)
         self.counts["handed"] += 1
         self._check_record(member, place, message)
         queue = (self._truth.topic_ids[message.topic], message.queue)
@@ -115,7 +115,7 @@ class ConsumptionHistory:
 
     def finished(self, member: MemberHistory, message: Message) -> None:
         """The member has consumed the message."""
-        place = Place(message.topic, message.queue, message.offset)
+        place = MessagePlace(message.topic, message.queue, message.offset)
         self._finished.add((member.plan.name, place))
         hand_out = self._hand_outs[member.plan.name, place]
         if hand_out.member is member:
@@ -124,7 +124,7 @@ class ConsumptionHistory:
         if view is not None:
             view.in_hand.pop(place.offset, None)
 
-    def _check_record(self, member: MemberHistory, place: Place, message: Message) -> None:
+    def _check_record(self, member: MemberHistory, place: MessagePlace, message: Message) -> None:
         records = self._truth.records(place.topic, place.queue)
         record = records[place.offset] if place.offset < len(records) else None
         if record is None or record.name != name_of(message.value):
@@ -132,7 +132,7 @@ class ConsumptionHistory:
         elif not member.plan.wants(record.tag):
             self._fail("what is filtered stays away", f"{member} received {place} with tag {record.tag}")
 
-    def _check_fence(self, member: MemberHistory, place: Place, queue: QueueId, claim: Claim) -> None:
+    def _check_fence(self, member: MemberHistory, place: MessagePlace, queue: QueueId, claim: SeenClaim) -> None:
         void_since = member.ear.void_since.get(queue)
         if claim is _NO_CLAIM:
             self._fail("nothing without a claim", f"{member} received {place} without a claim")
@@ -143,7 +143,7 @@ class ConsumptionHistory:
                 "that this claim is no longer valid",
             )
 
-    def _check_order(self, member: MemberHistory, place: Place, view: MemberQueue) -> None:
+    def _check_order(self, member: MemberHistory, place: MessagePlace, view: MemberQueue) -> None:
         if place.offset < view.claim.offset or place.offset in view.claim.settled:
             self._fail("what is settled stays away", f"{member} received {place}, but its claim began at {view.claim}")
         if member.plan.style is not Style.ORDERLY:
@@ -154,7 +154,7 @@ class ConsumptionHistory:
         elif place.offset == view.last and view.last not in view.in_hand:
             self._fail("in order", f"{member} received {place} again after it had finished it")
 
-    def _check_repeat(self, member: MemberHistory, place: Place, view: MemberQueue) -> None:
+    def _check_repeat(self, member: MemberHistory, place: MessagePlace, view: MemberQueue) -> None:
         key, stand = (member.plan.name, place), self._stand(member.plan.name, place)
         before, era = self._hand_outs.get(key), stand.era
         if before is not None and before.view is not view:
@@ -170,7 +170,7 @@ class ConsumptionHistory:
         # A claim from before a reset, of which the member has not heard yet, belongs to the era before the reset.
         self._hand_outs[key] = HandOut(member, view, era if view.claim.resets == stand.resets else era - 1)
 
-    def _reason(self, before: HandOut, place: Place, era: int) -> str:
+    def _reason(self, before: HandOut, place: MessagePlace, era: int) -> str:
         """Why a message may be handed out again after `before`; empty if there is no reason."""
         member, queue = before.member, (self._truth.topic_ids[place.topic], place.queue)
         if not before.finished:
@@ -188,14 +188,14 @@ class ConsumptionHistory:
             return member.trouble or "silent"
         return "" if place.offset < member.ear.acknowledged.get(queue, 0) else "unacknowledged"
 
-    def _stand(self, consumer_group: str, place: Place) -> Stand:
+    def _stand(self, consumer_group: str, place: MessagePlace) -> Stand:
         stand = self._truth.stand(consumer_group, place.topic, place.queue)
         assert stand is not None, "a member can receive messages only of a claimed queue"
         return stand
 
     # -- called by the truth
 
-    def _may_pass(self, key: ConsumedQueue, place: Place, record: Record) -> bool:
+    def _may_pass(self, key: ConsumedQueue, place: MessagePlace, record: StoredMessage) -> bool:
         plan = self._plans.get(key.consumer_group)
         return (
             plan is None
@@ -222,6 +222,6 @@ class ConsumptionHistory:
             had = f"with {list(view.in_hand)[:5]} in hand"
             self._fail("finished before it is let go", f"{member} releases {queue} {had}")
 
-    def was_handed(self, consumer_group: str, place: Place) -> bool:
+    def was_handed(self, consumer_group: str, place: MessagePlace) -> bool:
         """Whether any member of the group has ever received the message."""
         return (consumer_group, place) in self._hand_outs

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import xxhash
 
 from chaos.sim.consumers.consumption_shares import SharesSeen
-from chaos.sim.stack.workload_history import Place, name_of
+from chaos.sim.stack.workload_history import MessagePlace, name_of
 from ledger.batch import Batch
 from ledger.retries import DEAD_LETTERS, consumer_group_of, origin, place_before
 from ledger.state import State
@@ -34,13 +34,13 @@ Fail = Callable[[str, str], None]
 COMPARED_EVERY = 16
 
 
-class Record(NamedTuple):
+class StoredMessage(NamedTuple):
     """A message in a queue."""
 
     name: bytes
     tag: str | None
     # The place where its producer put it.
-    origin: Place
+    origin: MessagePlace
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class ConsumptionTruth:
         self.shares: dict[int, SharesSeen] = {}
         self.counts: Counter[str] = Counter()
         # Whether a group need not consume a message: the group has finished it, filters it out, or it was trimmed.
-        self.may_pass: Callable[[ConsumedQueue, Place, Record], bool] = lambda key, place, record: True
+        self.may_pass: Callable[[ConsumedQueue, MessagePlace, StoredMessage], bool] = lambda key, place, record: True
         # Whether the owner with this epoch has asked to move the message since the last reset.
         self.may_move: Callable[[ConsumedQueue, int, int, int], bool] = lambda key, offset, epoch, resets: True
         self._fail = fail
@@ -86,9 +86,9 @@ class ConsumptionTruth:
         self._indexes: dict[int, int] = {}
         # (shard, index) -> digest of the progress after that entry.
         self._digests: dict[tuple[int, int], int] = {}
-        self._records: dict[tuple[int, int], list[Record]] = {}
+        self._records: dict[tuple[int, int], list[StoredMessage]] = {}
 
-    def records(self, topic: str, queue: int) -> list[Record]:
+    def records(self, topic: str, queue: int) -> list[StoredMessage]:
         """All messages that were ever in the queue, by offset."""
         return self._records.get((self.topic_ids.get(topic, 0), queue), [])
 
@@ -124,9 +124,9 @@ class ConsumptionTruth:
         self.topic_ids[topic.name], self.topics[topic.topic_id] = topic.topic_id, topic.name
         batch, records = Batch(body), self._records.setdefault((header.topic_id, header.queue), [])
         for value, tag, headers in zip(batch.values(), batch.tags(), batch.headers(), strict=True):
-            here = Place(topic.name, header.queue, len(records))
+            here = MessagePlace(topic.name, header.queue, len(records))
             first = origin(headers)
-            records.append(Record(name_of(value), tag, here if first is None else _place(first)))
+            records.append(StoredMessage(name_of(value), tag, here if first is None else _place(first)))
             consumer_group, before = consumer_group_of(topic.name), place_before(headers)
             if consumer_group is not None and before is not None:
                 self._moved(consumer_group, before, here, records[-1], state)
@@ -183,7 +183,7 @@ class ConsumptionTruth:
     def _check_finished(self, key: ConsumedQueue, first: int, end: int, settled: set[int]) -> None:
         records, topic = self._records.get((key.topic_id, key.queue), []), self.topics[key.topic_id]
         for offset in range(first, end):
-            place = Place(topic, key.queue, offset)
+            place = MessagePlace(topic, key.queue, offset)
             if offset not in settled and not self.may_pass(key, place, records[offset]):
                 self._fail(
                     "acknowledged is finished", f"{key.consumer_group} passes {place}, which no member has finished"
@@ -200,7 +200,7 @@ class ConsumptionTruth:
         self.counts["offsets_reset"] += 1
 
     def _moved(
-        self, consumer_group: str, before: tuple[int, int, int], here: Place, record: Record, state: State
+        self, consumer_group: str, before: tuple[int, int, int], here: MessagePlace, record: StoredMessage, state: State
     ) -> None:
         """Check a moved message: it must have been at its earlier place, and no member may have consumed it."""
         topic_id, queue, offset = before
@@ -259,10 +259,10 @@ def _twin_of(progress: Progress, stand: Stand) -> Stand:
     return replace(stand, epoch=progress.epoch, offset=progress.offset, resets=progress.resets, settled=settled)
 
 
-def _place(text: str) -> Place:
+def _place(text: str) -> MessagePlace:
     """The place that the header of a moved message names."""
     topic, queue, offset = text.rsplit(":", 2)
-    return Place(topic, int(queue), int(offset))
+    return MessagePlace(topic, int(queue), int(offset))
 
 
 def _touched(command: command_pb2.Command) -> list[ConsumedQueue]:

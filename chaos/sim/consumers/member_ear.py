@@ -23,7 +23,7 @@ QueueId = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class SeenClaim:
     """A claim that the queue's shard accepted. The member continues at `offset`."""
 
     epoch: int
@@ -41,7 +41,7 @@ class MemberEar:
         # Whether it has asked to leave.
         self.leaves = False
         # The last claim of each queue.
-        self.claims: dict[QueueId, Claim] = {}
+        self.claims: dict[QueueId, SeenClaim] = {}
         # Acknowledged offset of each queue, as the member was told.
         self.acknowledged: dict[QueueId, int] = {}
         # When the member first learned that its last claim of a queue is no longer valid.
@@ -109,7 +109,7 @@ class MemberEar:
             if progress.HasField("error"):
                 continue
             queue = (each.topic_id, each.queue)
-            self.claims[queue] = Claim(each.epoch, progress.resets, progress.offset, frozenset(progress.settled))
+            self.claims[queue] = SeenClaim(each.epoch, progress.resets, progress.offset, frozenset(progress.settled))
             self.void_since.pop(queue, None)
             if self._view.get(queue) != each.epoch:  # the member had learned so before the response
                 self.void_since[queue] = self._now()

@@ -15,7 +15,7 @@ from chaos.sim.protocol.node import ProtocolNode
 Trap = Callable[[ProtocolNode], None]
 
 
-class Moment(Enum):
+class CriticalMoment(Enum):
     """A moment in the life of a node at which a fault can be triggered."""
 
     VOTED = "voted"
@@ -28,13 +28,13 @@ class Ambush:
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
-        self._traps: dict[Moment, list[tuple[float, Trap]]] = {moment: [] for moment in Moment}
+        self._traps: dict[CriticalMoment, list[tuple[float, Trap]]] = {moment: [] for moment in CriticalMoment}
 
-    def lay(self, moment: Moment, delay_s: float, trap: Trap) -> None:
+    def lay(self, moment: CriticalMoment, delay_s: float, trap: Trap) -> None:
         """At the next moment of this kind, call `trap` with the node that has it, `delay_s` seconds later."""
         self._traps[moment].append((delay_s, trap))
 
-    def comes(self, moment: Moment, node: ProtocolNode) -> None:
+    def comes(self, moment: CriticalMoment, node: ProtocolNode) -> None:
         """Report that the node has such a moment now. The trap runs after the current event of the node."""
         traps = self._traps[moment]
         if traps:

@@ -27,7 +27,7 @@ class Network:
         self._random = random
         self._links: dict[tuple[int, int], Link] = {}
         self._down: set[int] = set()
-        self._connections: list[Connection] = []
+        self._connections: list[SimConnection] = []
 
     def link(self, sender: int, receiver: int) -> Link:
         """The link from one endpoint to another."""
@@ -77,13 +77,13 @@ class Network:
 
     # -- connections
 
-    def connection(self, a: int, b: int, on_broken: Callable[[int], None]) -> Connection:
+    def connection(self, a: int, b: int, on_broken: Callable[[int], None]) -> SimConnection:
         """Open a connection from `a` to `b`.
 
         When the connection breaks, `on_broken` is called with each end that is up. A connection to an endpoint that is
         down breaks after one round trip.
         """
-        opened = Connection(self, self._loop, self._random, (a, b), on_broken)
+        opened = SimConnection(self, self._loop, self._random, (a, b), on_broken)
         self._connections.append(opened)
         if self.is_down(a) or self.is_down(b):
             opened._break_after(2 * self.conditions.delay_ms)
@@ -98,7 +98,7 @@ class Network:
     def is_down(self, endpoint: int) -> bool:
         return endpoint in self._down
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: SimConnection) -> None:
         if connection in self._connections:
             self._connections.remove(connection)
 
@@ -163,7 +163,7 @@ class Network:
         self._down.discard(endpoint)
 
 
-class Connection:
+class SimConnection:
     """A stream between two endpoints that keeps the order in both directions. A broken connection stays broken."""
 
     def __init__(

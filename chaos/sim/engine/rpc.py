@@ -1,6 +1,6 @@
 """The client side of simulated RPCs: replaces a gRPC channel and its stub by a simulated connection.
 
-    client: SimChannel -> Connection -> Calls (rpc_server.py) -> the node's own BrokerService
+    client: SimChannel -> SimConnection -> Calls (rpc_server.py) -> the node's own BrokerService
 
 A channel has at most one connection. When it breaks, all its calls fail as UNAVAILABLE, and the next call opens a new
 connection. Clients get the same status codes, deadlines and cancellations as from gRPC.
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import grpc
 from grpc import aio
 
-from chaos.sim.engine.network import Connection, Network
+from chaos.sim.engine.network import Network, SimConnection
 from chaos.sim.engine.node_life import Life
 from cluster.node.formation.first_start import ANSWER_S
 from cluster.node.repair import entry_source
@@ -26,18 +26,18 @@ from raft.v1 import raft_pb2
 CONNECT_S = 5.0
 
 
-class Server(Protocol):
+class RpcServer(Protocol):
     """The server side of a connection. Each call has a number that the client chose."""
 
-    def begin(self, connection: Connection, call: int, method: str, request: Any, answers: Answers) -> None:
+    def begin(self, connection: SimConnection, call: int, method: str, request: Any, answers: RpcClient) -> None:
         """Start a call. For a stream the request is None and the messages arrive by `message`."""
 
-    def message(self, connection: Connection, call: int, request: Any) -> None: ...
-    def cancel(self, connection: Connection, call: int) -> None: ...
-    def broken(self, connection: Connection) -> None: ...
+    def message(self, connection: SimConnection, call: int, request: Any) -> None: ...
+    def cancel(self, connection: SimConnection, call: int) -> None: ...
+    def broken(self, connection: SimConnection) -> None: ...
 
 
-class Answers(Protocol):
+class RpcClient(Protocol):
     """The client side of a connection, which receives responses."""
 
     def answered(self, call: int, response: Any) -> None: ...
@@ -51,16 +51,16 @@ def error(code: grpc.StatusCode, details: str) -> aio.AioRpcError:
 
 class SimChannel:
     """A channel from one client process to one node. Implements `ledger.client.connection.channels.Channel` and
-    `Answers`."""
+    `RpcClient`."""
 
-    def __init__(self, life: Life, network: Network, client: int, node: int, server: Callable[[], Server]) -> None:
+    def __init__(self, life: Life, network: Network, client: int, node: int, server: Callable[[], RpcServer]) -> None:
         self.stub: Any = SimStub(self)
         self.life = life
         self._network = network
         self._client = client
         self._node = node
         self._server = server
-        self._connection: Connection | None = None
+        self._connection: SimConnection | None = None
         self._connected: asyncio.Future[None] | None = None
         self._calls: dict[int, UnaryCall | StreamCall] = {}
         self._number = 0
@@ -119,7 +119,7 @@ class SimChannel:
 
     # -- the connection
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> SimConnection:
         connection = self._connection
         if connection is None:
             connected: asyncio.Future[None] = self.life.create_future()
@@ -140,12 +140,12 @@ class SimChannel:
             self.life.call_later(CONNECT_S, self._too_late, opened, connected)
         return connection
 
-    def _too_late(self, connection: Connection, connected: asyncio.Future[None]) -> None:
+    def _too_late(self, connection: SimConnection, connected: asyncio.Future[None]) -> None:
         if not connected.done() and not connection.broken:
             self._say_goodbye(connection)
             self._broken(connection)
 
-    def _broken(self, connection: Connection) -> None:
+    def _broken(self, connection: SimConnection) -> None:
         if connection is not self._connection:
             return
         connected, self._connection, self._connected = self._connected, None, None
@@ -156,7 +156,7 @@ class SimChannel:
         for call in calls:
             call.ended(grpc.StatusCode.UNAVAILABLE, why)
 
-    def _say_goodbye(self, connection: Connection) -> None:
+    def _say_goodbye(self, connection: SimConnection) -> None:
         server = self._server()
         server.broken(connection)
         connection.close()

@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 
 import grpc
 
-from chaos.sim.engine.network import Connection
+from chaos.sim.engine.network import SimConnection
 from chaos.sim.engine.node_life import Life
-from chaos.sim.engine.rpc import Answers
+from chaos.sim.engine.rpc import RpcClient
 
 Handler = Callable[..., Awaitable[Any]]
 
@@ -63,7 +63,7 @@ class Context:
 
 
 class Calls:
-    """The running calls of one process. Implements `chaos.sim.engine.rpc.Server`. `handler` maps a method's name to its
+    """The running calls of one process. Implements `chaos.sim.engine.rpc.RpcServer`. `handler` maps a method's name to its
     handler."""
 
     def __init__(self, life: Life, node: int, handler: Callable[[str], Handler]) -> None:
@@ -72,18 +72,18 @@ class Calls:
         self._handler = handler
         # Key: number of the connection, number of the call.
         self._calls: dict[tuple[int, int], tuple[asyncio.Task[None], Context]] = {}
-        self._connections: dict[Connection, int] = {}
+        self._connections: dict[SimConnection, int] = {}
 
-    def begin(self, connection: Connection, call: int, method: str, request: Any, answers: Answers) -> None:
+    def begin(self, connection: SimConnection, call: int, method: str, request: Any, answers: RpcClient) -> None:
         self._life.deliver(self._begin, connection, call, method, request, answers)
 
-    def message(self, connection: Connection, call: int, request: Any) -> None:
+    def message(self, connection: SimConnection, call: int, request: Any) -> None:
         self._life.deliver(self._message, connection, call, request)
 
-    def cancel(self, connection: Connection, call: int) -> None:
+    def cancel(self, connection: SimConnection, call: int) -> None:
         self._life.deliver(self._cancel, connection, call)
 
-    def broken(self, connection: Connection) -> None:
+    def broken(self, connection: SimConnection) -> None:
         self._life.deliver(self._broken, connection)
 
     def stop(self) -> None:
@@ -91,7 +91,7 @@ class Calls:
         for task, _ in [*self._calls.values()]:
             task.cancel()
 
-    def _begin(self, connection: Connection, call: int, method: str, request: Any, answers: Answers) -> None:
+    def _begin(self, connection: SimConnection, call: int, method: str, request: Any, answers: RpcClient) -> None:
         key = (self._connections.setdefault(connection, len(self._connections)), call)
 
         def write(response: Any) -> None:
@@ -127,21 +127,21 @@ class Calls:
         else:
             write(response)
 
-    def _message(self, connection: Connection, call: int, request: Any) -> None:
+    def _message(self, connection: SimConnection, call: int, request: Any) -> None:
         found = self._found(connection, call)
         if found is not None:
             found[1].receive(request)
 
-    def _cancel(self, connection: Connection, call: int) -> None:
+    def _cancel(self, connection: SimConnection, call: int) -> None:
         found = self._found(connection, call)
         if found is not None:
             found[0].cancel()
 
-    def _found(self, connection: Connection, call: int) -> tuple[asyncio.Task[None], Context] | None:
+    def _found(self, connection: SimConnection, call: int) -> tuple[asyncio.Task[None], Context] | None:
         number = self._connections.get(connection)
         return None if number is None else self._calls.get((number, call))
 
-    def _broken(self, connection: Connection) -> None:
+    def _broken(self, connection: SimConnection) -> None:
         number = self._connections.get(connection)
         for (of, _), (task, _) in [*self._calls.items()]:
             if of == number:
@@ -151,7 +151,7 @@ class Calls:
 class NoServer:
     """The server of a node that is down: it ignores everything. The network refuses or breaks the connection."""
 
-    def begin(self, connection: Connection, call: int, method: str, request: Any, answers: Answers) -> None: ...
-    def message(self, connection: Connection, call: int, request: Any) -> None: ...
-    def cancel(self, connection: Connection, call: int) -> None: ...
-    def broken(self, connection: Connection) -> None: ...
+    def begin(self, connection: SimConnection, call: int, method: str, request: Any, answers: RpcClient) -> None: ...
+    def message(self, connection: SimConnection, call: int, request: Any) -> None: ...
+    def cancel(self, connection: SimConnection, call: int) -> None: ...
+    def broken(self, connection: SimConnection) -> None: ...

@@ -11,8 +11,8 @@ from random import Random
 from typing import Protocol
 
 from chaos.sim.campaign.swarm import Options
-from chaos.sim.protocol.machine import Answer, Batch, Reply, Verdict
-from chaos.sim.stack.deliveries import Deliveries, Span, Stream
+from chaos.sim.protocol.machine import Reply, SimAnswer, SimBatch, SimVerdict
+from chaos.sim.stack.deliveries import Deliveries, MessageSpan, Stream
 
 TOPIC = 1
 # Added to a producer's id when it starts anew. Larger than the number of clients.
@@ -32,7 +32,7 @@ class Service(Protocol):
     """The cluster as its clients use it."""
 
     def time(self) -> float: ...
-    def produce(self, client: int, node: int, batch: Batch, reply: Reply) -> None: ...
+    def produce(self, client: int, node: int, batch: SimBatch, reply: Reply) -> None: ...
     def read(self, client: int, node: int, floor: int, reply: Reply) -> None: ...
 
 
@@ -41,7 +41,7 @@ class _Attempt:
 
     __slots__ = ("batch", "done", "node", "sent_at", "since", "told_unknown")
 
-    def __init__(self, batch: Batch, now: float) -> None:
+    def __init__(self, batch: SimBatch, now: float) -> None:
         self.batch = batch
         self.since = self.sent_at = now
         # Node of the last attempt; 0 if there was none, or if that node answered that it does not lead.
@@ -50,7 +50,7 @@ class _Attempt:
         self.done = False
 
 
-class Route:
+class SimRoute:
     """The node that a client believes to be the leader."""
 
     __slots__ = ("_nodes", "_random", "leader")
@@ -69,7 +69,7 @@ class Route:
 class SimSequencer:
     """Numbers and sends one producer's messages to one queue."""
 
-    def __init__(self, client: int, stream: Stream, options: Options, route: Route, random: Random) -> None:
+    def __init__(self, client: int, stream: Stream, options: Options, route: SimRoute, random: Random) -> None:
         # Messages whose result was reported as unknown.
         self.unknown = 0
         self.sent = 0
@@ -128,7 +128,7 @@ class SimSequencer:
 
     def _next_batch(self, now: float) -> _Attempt:
         messages = min(self._waiting, self._random.randint(1, self._options.largest_batch))
-        batch = Batch(self._stream, self._next_sequence, messages, 16 + 40 * messages)
+        batch = SimBatch(self._stream, self._next_sequence, messages, 16 + 40 * messages)
         self._waiting -= messages
         self._next_sequence += messages
         attempt = self._in_flight[batch.sequence] = _Attempt(batch, now)
@@ -147,10 +147,12 @@ class SimSequencer:
             self._client, node, batch, lambda answer: self._answered(batch, node, answer, service, deliveries)
         )
 
-    def _answered(self, batch: Batch, node: int, answer: Answer, service: Service, deliveries: Deliveries) -> None:
+    def _answered(
+        self, batch: SimBatch, node: int, answer: SimAnswer, service: Service, deliveries: Deliveries
+    ) -> None:
         attempt = self._in_flight.get(batch.sequence) if batch.stream == self._stream else None
-        if answer.verdict is Verdict.DONE:
-            span = Span(batch.stream, batch.sequence, batch.messages, answer.offset)
+        if answer.verdict is SimVerdict.DONE:
+            span = MessageSpan(batch.stream, batch.sequence, batch.messages, answer.offset)
             deliveries.acknowledge(span, again=attempt is None or attempt.done)  # check repeated answers too
             if attempt is not None:
                 attempt.done = True
@@ -158,22 +160,22 @@ class SimSequencer:
             self.pump(service, deliveries)
         elif attempt is None or attempt.done:
             return
-        elif answer.verdict is Verdict.NOT_LEADER:
+        elif answer.verdict is SimVerdict.NOT_LEADER:
             self._route.doubt(answer.leader, node)
             if attempt.node == node:
                 attempt.node = 0
-        elif answer.verdict is Verdict.FORGOTTEN:
+        elif answer.verdict is SimVerdict.FORGOTTEN:
             deliveries.forgotten(batch.stream, batch.sequence)
 
 
-class Producer:
+class SimProducer:
     """A client that sends to all queues."""
 
     def __init__(self, client: int, options: Options) -> None:
         self.client = client
         self._lives = 0
         self._random = options.chance(f"producer {client}")
-        route = Route(options.nodes, self._random)
+        route = SimRoute(options.nodes, self._random)
         self.sequencers = [
             SimSequencer(client, Stream(client, TOPIC, queue), options, route, self._random)
             for queue in range(options.queues)
@@ -200,13 +202,13 @@ class Producer:
             sequencer.begin_anew(self.client + IDS * self._lives)
 
 
-class Reader:
+class SimReader:
     """A client that makes linearizable reads."""
 
     def __init__(self, client: int, options: Options) -> None:
         self.answered = 0
         self._client = client
-        self._route = Route(options.nodes, options.chance(f"reader {client}"))
+        self._route = SimRoute(options.nodes, options.chance(f"reader {client}"))
         self._waits = False
 
     def read(self, service: Service, floor: int) -> None:
@@ -215,15 +217,15 @@ class Reader:
         node, self._waits = self._route.leader, True
         service.read(self._client, node, floor, lambda answer: self._answered(node, answer))
 
-    def _answered(self, node: int, answer: Answer) -> None:
+    def _answered(self, node: int, answer: SimAnswer) -> None:
         self._waits = False
-        if answer.verdict is Verdict.DONE:
+        if answer.verdict is SimVerdict.DONE:
             self.answered += 1
         else:
             self._route.doubt(answer.leader, node)
 
 
-class Consumer:
+class SimConsumer:
     """A client that reads every queue from its start, from any node."""
 
     def __init__(self, queues: int) -> None:
@@ -235,7 +237,7 @@ class Consumer:
         """Go back to these ends of the queues: the messages after them were lost."""
         self._next = [min(offset, ends.get(queue, 0)) for queue, offset in enumerate(self._next)]
 
-    def take(self, queue: int, spans: list[Span], deliveries: Deliveries) -> None:
+    def take(self, queue: int, spans: list[MessageSpan], deliveries: Deliveries) -> None:
         """Read the new messages that a node has in the queue."""
         at = self._next[queue]
         for span in _from(spans, at):
@@ -245,7 +247,7 @@ class Consumer:
                 self._next[queue] = offset + 1
 
 
-def _from(spans: list[Span], offset: int) -> list[Span]:
+def _from(spans: list[MessageSpan], offset: int) -> list[MessageSpan]:
     """The spans that end after `offset`."""
     first = len(spans)
     while first and spans[first - 1].offset + spans[first - 1].messages > offset:

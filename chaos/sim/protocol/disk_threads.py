@@ -20,7 +20,7 @@ from store import DiskFailedError, StoreError
 SLOWEST_S = 10.0
 
 
-class Process(Protocol):
+class DiskProcess(Protocol):
     """The process that uses the disk."""
 
     def later(self, delay_s: float, action: Callable[[], None]) -> None:
@@ -51,7 +51,7 @@ class Votes:
 class SimDiskThreads:
     """The disk threads of one process."""
 
-    def __init__(self, process: Process, log: SimLog, votes: Votes, options: Options, random: Random) -> None:
+    def __init__(self, process: DiskProcess, log: SimLog, votes: Votes, options: Options, random: Random) -> None:
         # Factor for the duration of every operation.
         self.slowness = 1.0
         self.vote_slowness = 1.0

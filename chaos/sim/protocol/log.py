@@ -34,7 +34,7 @@ class SimEntry(NamedTuple):
     body: bytes
 
 
-class Range(bytes):
+class SimRange(bytes):
     """A range of entries on its way to a follower. As bytes it has the size of the encoded entries, with blank headers.
     The receiver takes the objects in `entries`."""
 
@@ -88,7 +88,7 @@ class SimLog:
         return headers
 
     def examine(self, data: Readable, prev_index: int) -> list[Header]:
-        assert isinstance(data, Range)
+        assert isinstance(data, SimRange)
         chain = self.entries[prev_index - 1].header.chain if prev_index else 0
         headers = [entry.header for entry in data.entries]
         assert headers[0].index == prev_index + 1, "the first entry of a range must follow prev_index"
@@ -99,7 +99,7 @@ class SimLog:
         return headers
 
     def write(self, data: Readable, headers: list[Header], first: int) -> None:
-        assert isinstance(data, Range)
+        assert isinstance(data, SimRange)
         assert first == self.last_index + 1, f"entry {first} would leave a gap or overlap after {self.last_index}"
         self._check_writable()
         self.entries.extend(data.entries[first - headers[0].index :])
@@ -127,7 +127,7 @@ class SimLog:
 
     def view_range(self, first: int, last: int) -> bytes:
         """The entries themselves; this log has no bytes to view."""
-        return Range.of(self.entries[first - 1 : last])
+        return SimRange.of(self.entries[first - 1 : last])
 
     # -- the start of the log, which never moves in this world: the driver is given no snapshots
 

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import NamedTuple, NoReturn, Protocol
 
 from chaos.sim.protocol.log import NO_SNAPSHOTS
-from chaos.sim.stack.deliveries import Span, Stream
+from chaos.sim.stack.deliveries import MessageSpan, Stream
 from ledger.broker.produce.produce_decisions import (
     AppendBatch,
     AwaitFirst,
@@ -41,7 +41,7 @@ _BODY = struct.Struct("<QQ")
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class SimBatch:
     """A number of messages of one stream, starting at `sequence`. Implements
     `ledger.broker.produce.produce_decisions.ProducedBatch`."""
 
@@ -82,13 +82,13 @@ class Batch:
         return Draft(Kind.BATCH, body, stream.topic, stream.queue, offset, self.messages)
 
 
-def span_of(header: Header, body: bytes | memoryview) -> Span:
+def span_of(header: Header, body: bytes | memoryview) -> MessageSpan:
     """The span of messages that a batch's entry contains."""
     producer, sequence = _BODY.unpack_from(body)
-    return Span(Stream(producer, header.topic_id, header.queue), sequence, header.count, header.base_offset)
+    return MessageSpan(Stream(producer, header.topic_id, header.queue), sequence, header.count, header.base_offset)
 
 
-class Verdict(Enum):
+class SimVerdict(Enum):
     DONE = "done"
     NOT_LEADER = "not leader"
     BUSY = "busy"
@@ -97,29 +97,29 @@ class Verdict(Enum):
     FORGOTTEN = "forgotten"
 
 
-_VERDICTS: dict[type[LedgerError], Verdict] = {
-    NoLeaderError: Verdict.BUSY,
-    UnknownTopicError: Verdict.NO_TOPIC,
-    SequenceGapError: Verdict.GAP,
-    DuplicateForgottenError: Verdict.FORGOTTEN,
+_VERDICTS: dict[type[LedgerError], SimVerdict] = {
+    NoLeaderError: SimVerdict.BUSY,
+    UnknownTopicError: SimVerdict.NO_TOPIC,
+    SequenceGapError: SimVerdict.GAP,
+    DuplicateForgottenError: SimVerdict.FORGOTTEN,
 }
 
 
-def _verdict_of(refusal: Refuse) -> Verdict:
+def _verdict_of(refusal: Refuse) -> SimVerdict:
     """The verdict for a refusal. Other refusals would be bugs: all queues exist, and no disk is nearly full."""
     verdict = _VERDICTS.get(refusal.kind)
     assert verdict is not None, f"a refusal that cannot occur in this world: {refusal}"
     return verdict
 
 
-class Answer(NamedTuple):
-    verdict: Verdict
+class SimAnswer(NamedTuple):
+    verdict: SimVerdict
     offset: int = 0
     # The node to ask instead; 0 if it is not known.
     leader: int = 0
 
 
-Reply = Callable[[Answer], None]
+Reply = Callable[[SimAnswer], None]
 
 
 class _Proposal:
@@ -157,7 +157,7 @@ class SimMachine:
         """`on_loss` is called when this node is elected and all voters have accepted a loss."""
         self.state = State()
         # Messages that can be fetched, by topic and queue.
-        self.queues: dict[tuple[int, int], list[Span]] = {}
+        self.queues: dict[tuple[int, int], list[MessageSpan]] = {}
         self.repeats = 0
         self._on_applied = on_applied
         self._on_failed = on_failed
@@ -200,7 +200,7 @@ class SimMachine:
 
     # -- called by clients
 
-    def produce(self, batch: Batch, reply: Reply) -> None:
+    def produce(self, batch: SimBatch, reply: Reply) -> None:
         """Append a batch or repeat its earlier result. Calls `reply` when the result is known, now or later."""
         obstacle = self._obstacle(batch.size)
         projected = self._projected
@@ -211,11 +211,11 @@ class SimMachine:
             case RepeatResult() | AwaitFirst() as repeat:
                 self._repeated(repeat, reply)
             case Refuse() as refusal:
-                reply(Answer(_verdict_of(refusal)))
+                reply(SimAnswer(_verdict_of(refusal)))
             case Unavailable(obstacle):
                 reply(self._unavailable(obstacle))
 
-    def _append(self, projected: Projected, batch: Batch, reply: Reply) -> None:
+    def _append(self, projected: Projected, batch: SimBatch, reply: Reply) -> None:
         record = projected.admit_batch(
             topic_id=batch.topic_id,
             queue=batch.queue,
@@ -237,15 +237,15 @@ class SimMachine:
             self._projected.admit_topic(name, queues)
         except TopicExistsError:
             done = self.state.topics.named(name) is not None
-            reply(Answer(Verdict.DONE if done else Verdict.BUSY))
+            reply(SimAnswer(SimVerdict.DONE if done else SimVerdict.BUSY))
             return
         self._propose(Draft(Kind.COMMAND, body), None, reply)
 
-    def _refusal(self, size: int) -> Answer | None:
+    def _refusal(self, size: int) -> SimAnswer | None:
         obstacle = self._obstacle(size)
         if obstacle is not None:
             return self._unavailable(obstacle)
-        return None if self._projected is not None else Answer(Verdict.BUSY)
+        return None if self._projected is not None else SimAnswer(SimVerdict.BUSY)
 
     def _obstacle(self, size: int) -> Obstacle | None:
         try:
@@ -254,8 +254,8 @@ class SimMachine:
             return obstacle.with_traceback(None)
         return None
 
-    def _unavailable(self, obstacle: Obstacle) -> Answer:
-        return self._not_leading() if isinstance(obstacle, NotLeader | StoreError) else Answer(Verdict.BUSY)
+    def _unavailable(self, obstacle: Obstacle) -> SimAnswer:
+        return self._not_leading() if isinstance(obstacle, NotLeader | StoreError) else SimAnswer(SimVerdict.BUSY)
 
     def _propose(self, draft: Draft, record: BatchRecord | None, reply: Reply) -> None:
         proposal = _Proposal(self, draft, record, reply)
@@ -269,11 +269,11 @@ class SimMachine:
         if isinstance(repeat, AwaitFirst):
             self._pending[id(repeat.record)].replies.append(reply)
         else:
-            reply(Answer(Verdict.DONE, repeat.record.base_offset))
+            reply(SimAnswer(SimVerdict.DONE, repeat.record.base_offset))
 
-    def _not_leading(self) -> Answer:
+    def _not_leading(self) -> SimAnswer:
         leader = self.driver.raft.leader
-        return Answer(Verdict.NOT_LEADER, leader=0 if self.driver.leads else leader)
+        return SimAnswer(SimVerdict.NOT_LEADER, leader=0 if self.driver.leads else leader)
 
     # -- called by proposals
 
@@ -287,11 +287,11 @@ class SimMachine:
             del self._pending[id(record)]
         answer = self._not_leading()
         if committed:
-            answer = Answer(Verdict.DONE, record.base_offset if record is not None else 0)
+            answer = SimAnswer(SimVerdict.DONE, record.base_offset if record is not None else 0)
         for reply in proposal.replies:
             reply(answer)
 
-    def _apply_batch(self, header: Header, span: Span) -> None:
+    def _apply_batch(self, header: Header, span: MessageSpan) -> None:
         stream = span.stream
         self.queues.setdefault((stream.topic, stream.queue), []).append(span)
         self.state.apply_batch(

@@ -35,7 +35,7 @@ class _Change:
         """Nothing to do: the next step reads the configuration again."""
 
 
-class Membership:
+class SimMembership:
     """The simulated operator who changes members and leaders."""
 
     def __init__(self, nodes: Sequence[ProtocolNode]) -> None:

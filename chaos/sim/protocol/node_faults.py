@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from chaos.sim.campaign.swarm import Options
-from chaos.sim.engine.ambush import Ambush, Moment
+from chaos.sim.engine.ambush import Ambush, CriticalMoment
 from chaos.sim.engine.faults import FaultEvent
 from chaos.sim.engine.loop import SimLoop
 from chaos.sim.engine.targets import chance_of, target_of
-from chaos.sim.protocol.membership import Membership
+from chaos.sim.protocol.membership import SimMembership
 from chaos.sim.protocol.node import ProtocolNode
 
 # How long it takes until an operator restarts a node whose disk failed.
@@ -34,7 +34,7 @@ class NodeFaults:
         self._options = options
         self._nodes = nodes
         self._random = options.chance("node faults")
-        self._membership = Membership(nodes)
+        self._membership = SimMembership(nodes)
 
     def fire(self, event: FaultEvent) -> bool:
         """Carry out the event if it is a fault of a node and within the limits. Returns whether it had an effect."""
@@ -53,14 +53,18 @@ class NodeFaults:
                 return self._cut_power(self._nodes, event, random)
             case "kill_at_vote":
                 self._kill(node, event.for_ms)
-                self.ambush.lay(Moment.VOTED, 0.0, lambda hit: self._spring(event, self._kill(hit, event.for_ms)))
+                self.ambush.lay(
+                    CriticalMoment.VOTED, 0.0, lambda hit: self._spring(event, self._kill(hit, event.for_ms))
+                )
             case "kill_at_election":
                 self._kill(node, event.for_ms)
                 delay_s = random.choice((0.0, 0.02, 0.2))
-                self.ambush.lay(Moment.ELECTED, delay_s, lambda hit: self._spring(event, self._kill(hit, event.for_ms)))
+                self.ambush.lay(
+                    CriticalMoment.ELECTED, delay_s, lambda hit: self._spring(event, self._kill(hit, event.for_ms))
+                )
             case "power_cut_at_ack":
                 self.ambush.lay(
-                    Moment.ACKNOWLEDGED,
+                    CriticalMoment.ACKNOWLEDGED,
                     0.0,
                     lambda hit: self._spring(event, self._cut_power(self._nodes, event, random)),
                 )

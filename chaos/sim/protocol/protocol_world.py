@@ -14,22 +14,22 @@ from collections.abc import Callable, Mapping, Sequence
 import xxhash
 
 from chaos.sim.campaign.swarm import Options
-from chaos.sim.engine.ambush import Moment
+from chaos.sim.engine.ambush import CriticalMoment
 from chaos.sim.engine.faults import RATES, FaultEvent
 from chaos.sim.engine.loop import SimLoop
 from chaos.sim.engine.network import Network
 from chaos.sim.engine.network_faults import NetworkFaults
 from chaos.sim.engine.targets import chance_of, leader_of
 from chaos.sim.invariants import Invariants
-from chaos.sim.protocol.client import TOPIC, Consumer, Producer, Reader
+from chaos.sim.protocol.client import TOPIC, SimConsumer, SimProducer, SimReader
 from chaos.sim.protocol.disk_threads import SavedVote
 from chaos.sim.protocol.log import SimLog
-from chaos.sim.protocol.machine import Answer, Batch, Reply, Verdict, span_of
+from chaos.sim.protocol.machine import Reply, SimAnswer, SimBatch, SimVerdict, span_of
 from chaos.sim.protocol.node import ProtocolNode
 from chaos.sim.protocol.node_faults import NodeFaults
-from chaos.sim.stack.deliveries import Deliveries, Span
+from chaos.sim.stack.deliveries import Deliveries, MessageSpan
 from chaos.sim.stack.promises import Promises
-from chaos.sim.world import SimNodeLog, Violation
+from chaos.sim.world import InvariantViolation, SimNodeLog
 from raft.core import Message, NotLeader
 from raft.core.progress import MAX_IN_FLIGHT_MESSAGES
 from raft.errors import LossAcceptedError
@@ -69,11 +69,11 @@ class ProtocolWorld:
         ]
         self._network_faults = NetworkFaults(self.loop, self.network)
         self._node_faults = NodeFaults(self.loop, options, self._nodes, self._count)
-        self._producers = [Producer(FIRST_CLIENT + i, options) for i in range(options.producers)]
-        self._reader = Reader(FIRST_CLIENT + 50, options)
-        self._consumer = Consumer(options.queues)
+        self._producers = [SimProducer(FIRST_CLIENT + i, options) for i in range(options.producers)]
+        self._reader = SimReader(FIRST_CLIENT + 50, options)
+        self._consumer = SimConsumer(options.queues)
         # Committed spans, each with the index of its entry.
-        self._spans: list[tuple[int, Span]] = []
+        self._spans: list[tuple[int, MessageSpan]] = []
         # Acknowledged messages that were lost, in a run that accepts loss.
         self._lost = 0
         self._sending = False
@@ -83,7 +83,7 @@ class ProtocolWorld:
     def nodes(self) -> Sequence[ProtocolNode]:
         return self._nodes
 
-    def violations(self) -> Sequence[Violation]:
+    def violations(self) -> Sequence[InvariantViolation]:
         return self.invariants.violations
 
     def history(self) -> int:
@@ -202,13 +202,13 @@ class ProtocolWorld:
     def time(self) -> float:
         return self.loop.time()
 
-    def produce(self, client: int, node: int, batch: Batch, reply: Reply) -> None:
+    def produce(self, client: int, node: int, batch: SimBatch, reply: Reply) -> None:
         back = self._way_back(client, node, reply)
 
-        def answer(answer: Answer) -> None:
+        def answer(answer: SimAnswer) -> None:
             back(answer)
-            if answer.verdict is Verdict.DONE:
-                self._node_faults.ambush.comes(Moment.ACKNOWLEDGED, self._node(node))
+            if answer.verdict is SimVerdict.DONE:
+                self._node_faults.ambush.comes(CriticalMoment.ACKNOWLEDGED, self._node(node))
 
         self._request(client, node, lambda at: at.machine.produce(batch, answer))
 
@@ -219,12 +219,12 @@ class ProtocolWorld:
             def answer(confirmed: bool) -> None:
                 if confirmed:
                     self.deliveries.read(floor, at.driver.applied)
-                back(Answer(Verdict.DONE if confirmed else Verdict.NOT_LEADER))
+                back(SimAnswer(SimVerdict.DONE if confirmed else SimVerdict.NOT_LEADER))
 
             try:
                 at.driver.read_index(answer)
             except NotLeader as refusal:
-                back(Answer(Verdict.NOT_LEADER, leader=refusal.leader))
+                back(SimAnswer(SimVerdict.NOT_LEADER, leader=refusal.leader))
 
         self._request(client, node, ask)
 
@@ -257,7 +257,7 @@ class ProtocolWorld:
             self._history.update(_EVENT.pack(self.loop.time(), node.node, raft.term, raft.commit, last, chain))
 
     def _elected(self, node: ProtocolNode) -> None:
-        self._node_faults.ambush.comes(Moment.ELECTED, node)
+        self._node_faults.ambush.comes(CriticalMoment.ELECTED, node)
         for delay_s in READS_AFTER_ELECTION_S:
             self.loop.call_later(delay_s, self._read_everywhere)
 
@@ -277,7 +277,7 @@ class ProtocolWorld:
     def vote_saved(self, node: ProtocolNode, vote: SavedVote) -> None:
         self.invariants.vote_saved(node.node, *vote)
         if vote.voted_for not in (0, node.node):
-            self._node_faults.ambush.comes(Moment.VOTED, node)
+            self._node_faults.ambush.comes(CriticalMoment.VOTED, node)
 
     def started(self, node: ProtocolNode) -> None:
         self.invariants.restarted(node.node)
@@ -372,5 +372,5 @@ class ProtocolWorld:
         return round(self.loop.time() * 1000)
 
 
-def _ignore_answer(answer: Answer) -> None:
+def _ignore_answer(answer: SimAnswer) -> None:
     """A reply that ignores the answer."""

@@ -20,7 +20,7 @@ from random import Random
 
 from chaos.sim.engine.loop import SimLoop
 from chaos.sim.stack.node import StackNode
-from chaos.sim.stack.node_part import Part, directory_of
+from chaos.sim.stack.node_part import NodePart, directory_of
 from store import CommitLog, DamagedError, LogDamagedError
 from store.disk.numbered import name_of
 
@@ -36,7 +36,7 @@ INDEXES = {"queues", "positions", "keys"}
 class _Planted:
     """One damaged file."""
 
-    part: Part
+    part: NodePart
     path: Path
     # Content of the file before the damage.
     content: bytes
@@ -122,7 +122,7 @@ class Damages:
         self._loop.call_later(OLD_AFTER_S, self._stop, node, part, path, put_back, node.process)
 
     def _stop(
-        self, node: StackNode, part: Part, path: Path, put_back: Callable[[object], None], process: object
+        self, node: StackNode, part: NodePart, path: Path, put_back: Callable[[object], None], process: object
     ) -> None:
         is_same = node.process is process and process is not None
         if is_same and not self.is_planted(node) and _is_read(node, part, path):
@@ -132,7 +132,7 @@ class Damages:
     def _put_back(
         self,
         node: StackNode,
-        part: Part,
+        part: NodePart,
         path: Path,
         old: bytes,
         can_do_without: Callable[[StackNode], bool],
@@ -201,7 +201,7 @@ def _can_be_built_anew(path: Path) -> bool:
     return path.name == "checkpoint" or any(parent.name in INDEXES for parent in path.parents)
 
 
-def _is_read(node: StackNode, part: Part, path: Path) -> bool:
+def _is_read(node: StackNode, part: NodePart, path: Path) -> bool:
     """Whether a start reads this segment. Segments before the log start are not read."""
     if part.replica is None:
         return False

@@ -26,7 +26,7 @@ class Stream(NamedTuple):
     queue: int
 
 
-class Span(NamedTuple):
+class MessageSpan(NamedTuple):
     """A batch: the number of messages, their first sequence and their first offset."""
 
     stream: Stream
@@ -44,13 +44,13 @@ class Deliveries:
         self.committed = 0
         self._fail = fail
         # Committed spans of each stream, ordered by sequence, without gaps.
-        self._offsets: dict[Stream, list[Span]] = {}
+        self._offsets: dict[Stream, list[MessageSpan]] = {}
         # (topic, queue) -> committed spans, ordered by offset, without gaps.
-        self._queues: dict[tuple[int, int], list[Span]] = {}
+        self._queues: dict[tuple[int, int], list[MessageSpan]] = {}
         # Acknowledged spans; `finish` checks them again.
-        self._acknowledged: list[Span] = []
+        self._acknowledged: list[MessageSpan] = []
 
-    def commit(self, span: Span) -> None:
+    def commit(self, span: MessageSpan) -> None:
         """Record the next committed batch of the log."""
         stream, (_, topic, queue) = span.stream, span.stream
         before = self._offsets.setdefault(stream, [])
@@ -66,7 +66,7 @@ class Deliveries:
         at.append(span)
         self.committed += span.messages
 
-    def acknowledge(self, span: Span, again: bool = False) -> None:
+    def acknowledge(self, span: MessageSpan, again: bool = False) -> None:
         """A producer was told that its batch is committed at this offset. `again`: it was told so before."""
         if not again:
             self.acknowledged += span.messages
@@ -96,7 +96,7 @@ class Deliveries:
         if seen < floor:
             self._fail("reads are not stale", f"a read saw {seen} entries, but {floor} were committed before it")
 
-    def forgive(self, keep: Callable[[Span], bool]) -> int:
+    def forgive(self, keep: Callable[[MessageSpan], bool]) -> int:
         """Accept a loss: drop all spans for which `keep` is False. Returns the number of acknowledged messages that
         were lost."""
         for spans in [*self._offsets.values(), *self._queues.values()]:
@@ -118,7 +118,7 @@ class Deliveries:
         for span in self._acknowledged:
             self._check_acknowledged(span)
 
-    def _check_acknowledged(self, span: Span) -> None:
+    def _check_acknowledged(self, span: MessageSpan) -> None:
         spans = self._offsets.get(span.stream, [])
         place = bisect_right(spans, span.sequence, key=lambda each: each.sequence) - 1
         found = spans[place] if place >= 0 else None

@@ -9,13 +9,13 @@ import numpy as np
 
 from chaos.sim.engine.targets import leader_of
 from chaos.sim.invariants import Invariants
-from chaos.sim.stack.node_part import Part
+from chaos.sim.stack.node_part import NodePart
 from ledger.batch import key_hashes
 from ledger.broker.broker_replica import BrokerReplica
 from store import Kind
 
 
-def unsettled(shard: int, members: Sequence[Part]) -> list[str]:
+def unsettled(shard: int, members: Sequence[NodePart]) -> list[str]:
     """The conditions that a shard does not meet yet, as phrases. `members`: the nodes that take part in it."""
     leader = leader_of(members)
     if leader is None or leader.replica is None:
@@ -41,7 +41,7 @@ def unopened(topics: BrokerReplica | None) -> list[str]:
     return [f"topic {topic.name} has {topic.opened} of {topic.queues} queues open" for topic in opening]
 
 
-def compare(members: Sequence[Part], invariants: Invariants) -> None:
+def compare(members: Sequence[NodePart], invariants: Invariants) -> None:
     """Compare logs, states and ConsumeQueues of all replicas of a shard, and each replica's key index with its log.
 
     Two replicas are compared from the later of their log starts: a replica keeps more of its log if it had no snapshot

@@ -24,7 +24,7 @@ from chaos.sim.stack.cluster_operator import SimOperator
 from chaos.sim.stack.damage import Damages
 from chaos.sim.stack.node import StackNode
 from chaos.sim.stack.node_part import DATA, directory_of
-from chaos.sim.stack.power import Power
+from chaos.sim.stack.power import PowerFaults
 from chaos.sim.stack.roster import Rosters
 from chaos.sim.stack.workload import READER, Workload
 from ledger.topics import TOPICS_SHARD
@@ -64,7 +64,7 @@ class StackFaults:
         self._happened = happened
         self._random = options.chance("repairs")
         self._damages = Damages(loop, fail, happened)
-        self._power = Power(loop, options, rosters, self._damages, happened)
+        self._power = PowerFaults(loop, options, rosters, self._damages, happened)
         self._over = False
         loop.call_later(LOOK_S, self._look)
 

@@ -22,12 +22,12 @@ from chaos.sim.engine.disk_content import Crash
 from chaos.sim.engine.loop import SimLoop
 from chaos.sim.engine.network import Network
 from chaos.sim.engine.node_life import Life
-from chaos.sim.engine.rpc import Server, SimChannel, SimEntrySource, SimIntroductions
+from chaos.sim.engine.rpc import RpcServer, SimChannel, SimEntrySource, SimIntroductions
 from chaos.sim.engine.rpc_server import Calls, Handler, NoServer
-from chaos.sim.stack.node_part import DATA, Part
+from chaos.sim.stack.node_part import DATA, NodePart
 from chaos.sim.stack.node_transport import Door, DoorKey, SimTransport, Transit
 from chaos.sim.stack.node_worker import SimWorker
-from chaos.sim.stack.record import Records
+from chaos.sim.stack.record import ShardRecords
 from chaos.sim.world import SimNodeLog
 from cluster.node.local_replica import LocalReplica
 from cluster.node.metrics.node_metrics import Meters
@@ -64,7 +64,7 @@ class SimSettings(NodeSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class WorkDurations:
     """Mean duration of work on worker threads, in ms."""
 
     flush_ms: float
@@ -83,11 +83,11 @@ class SharedParts:
     channel: Callable[[Life, int, int], SimChannel]
     # Makes the environment of a client in a process.
     environment: Callable[[Life, int, Random], Environment]
-    records: Records
-    timing: Timing
+    records: ShardRecords
+    timing: WorkDurations
 
 
-class Process:
+class NodeProcess:
     """One process of a node, from its start to its end. The start may raise StoreError or ShardError."""
 
     def __init__(self, node: StackNode, life: Life) -> None:
@@ -175,7 +175,7 @@ class StackNode:
         self.on_end: Callable[[StackNode], None] = _nothing
         self.on_log_start: Callable[[BrokerReplica, Snapshot], None] = _ignore_log_start
         self.on_applied: Callable[[BrokerReplica, Header, memoryview], None] = _ignore_applied
-        self.process: Process | None = None
+        self.process: NodeProcess | None = None
         # Whether the node was ever started and has not been put away since.
         self.is_present = False
         # How often its computer was started.
@@ -186,9 +186,9 @@ class StackNode:
         self._shared = shared
         self._chance = chance
         self._stages = settings.write == "staged"
-        self._parts: dict[int, Part] = {}
+        self._parts: dict[int, NodePart] = {}
         # Parts whose shard has a replica in this process.
-        self._watched: list[Part] = []
+        self._watched: list[NodePart] = []
 
     # -- read by the invariants
 
@@ -196,11 +196,11 @@ class StackNode:
     def alive(self) -> bool:
         return self.process is not None
 
-    def part(self, shard: int) -> Part:
+    def part(self, shard: int) -> NodePart:
         """The node's part in a shard. The node may have no replica of that shard."""
         part = self._parts.get(shard)
         if part is None:
-            part = self._parts[shard] = Part(self, self._shared.records.of(shard))
+            part = self._parts[shard] = NodePart(self, self._shared.records.of(shard))
         return part
 
     def local(self, shard: int) -> LocalReplica | None:
@@ -213,7 +213,7 @@ class StackNode:
         self.on_applied(replica, header, body)
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[NodePart]:
         """The parts in all shards that the node has ever had."""
         return [self._parts[shard] for shard in sorted(self._parts)]
 
@@ -251,7 +251,7 @@ class StackNode:
         return any(part.is_damaged for part in self.parts)
 
     @property
-    def server(self) -> Server:
+    def server(self) -> RpcServer:
         return self.process.calls if self.process is not None else NoServer()
 
     # -- processes
@@ -268,7 +268,7 @@ class StackNode:
     def _begin(self, life: Life) -> None:
         self.ended = None
         try:
-            self.process = Process(self, life)
+            self.process = NodeProcess(self, life)
         except (StoreError, ShardError) as refusal:
             self._ended(life, refusal)
             return
@@ -300,7 +300,7 @@ class StackNode:
         if (process := self.process) is not None:
             process.life.deliver(lambda: self.vital.spawn(self._stop(process), "stop"))
 
-    async def _stop(self, process: Process) -> None:
+    async def _stop(self, process: NodeProcess) -> None:
         if process.is_stopping:
             return
         process.is_stopping = True

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from chaos.sim.engine.disk import SimDisk
-from chaos.sim.stack.record import Record
+from chaos.sim.stack.record import ShardRecord
 from chaos.sim.world import EntryHeader
 from cluster.node.local_replica import LocalReplica
 from ledger.broker.broker_replica import BrokerReplica
@@ -28,7 +28,7 @@ def directory_of(shard: int) -> Path:
 class LogOfNode:
     """The log as the invariants read it, mostly at its end. Trimmed entries are read from the shard's record."""
 
-    def __init__(self, replica: BrokerReplica, record: Record) -> None:
+    def __init__(self, replica: BrokerReplica, record: ShardRecord) -> None:
         self.whole: CommitLog = replica.log
         self._replica = replica
         self._record = record
@@ -72,10 +72,10 @@ class Home(Protocol):
     def applied(self, replica: BrokerReplica, header: Header, body: memoryview) -> None: ...
 
 
-class Part:
+class NodePart:
     """A node's part in one shard. Implements `chaos.sim.world.SimNode`."""
 
-    def __init__(self, home: Home, record: Record) -> None:
+    def __init__(self, home: Home, record: ShardRecord) -> None:
         self.node = home.node
         self.shard = record.shard
         self.raft: Raft | None = None

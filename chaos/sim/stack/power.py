@@ -23,7 +23,7 @@ from chaos.sim.stack.roster import Roster, Rosters
 WAIT_S, WAIT_STEP_S = 15.0, 0.005
 
 
-class Power:
+class PowerFaults:
     """Decides about power cuts and carries them out. `happened` also counts the effects of power cuts on disks."""
 
     def __init__(

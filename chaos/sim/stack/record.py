@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from chaos.sim.invariants import Invariants
-from chaos.sim.world import SimNodeLog, Violation
+from chaos.sim.world import InvariantViolation, SimNodeLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class CommittedEntry:
     chain: int
 
 
-class Record:
+class ShardRecord:
     """The record of one shard."""
 
     def __init__(self, shard: int, invariants: Invariants) -> None:
@@ -41,28 +41,28 @@ class Record:
         return self._entries[index - 1]
 
 
-class Records:
+class ShardRecords:
     """The records of all shards. `on_commit(shard, log, index)` is called once for each committed entry, with a log
     that contains it."""
 
     def __init__(self, now_ms: Callable[[], int], on_commit: Callable[[int, SimNodeLog, int], None]) -> None:
-        self.violations: list[Violation] = []
+        self.violations: list[InvariantViolation] = []
         self._now_ms = now_ms
         self._on_commit = on_commit
-        self._by_shard: dict[int, Record] = {}
+        self._by_shard: dict[int, ShardRecord] = {}
 
-    def of(self, shard: int) -> Record:
+    def of(self, shard: int) -> ShardRecord:
         record = self._by_shard.get(shard)
         if record is None:
             invariants = Invariants(self._now_ms, self.violations, shard)
             invariants.on_commit = lambda log, index: self._on_commit(shard, log, index)
-            record = self._by_shard[shard] = Record(shard, invariants)
+            record = self._by_shard[shard] = ShardRecord(shard, invariants)
         return record
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[ShardRecord]:
         """The records, ordered by shard."""
         return iter([self._by_shard[shard] for shard in sorted(self._by_shard)])
 
     def fail(self, invariant: str, what: str) -> None:
         """Record a violation that does not concern one shard."""
-        self.violations.append(Violation(self._now_ms(), invariant, what))
+        self.violations.append(InvariantViolation(self._now_ms(), invariant, what))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from chaos.sim.engine.targets import leader_of
 from chaos.sim.stack.node import StackNode
-from chaos.sim.stack.node_part import Part
+from chaos.sim.stack.node_part import NodePart
 from ledger.topics import TOPICS_SHARD
 from raft.configuration_entry import ShardConfiguration
 
@@ -31,7 +31,7 @@ class Roster:
         self._applied: ShardConfiguration | None = None
 
     @property
-    def leader(self) -> Part | None:
+    def leader(self) -> NodePart | None:
         """The part that leads the shard, in the newest term; None if there is none."""
         return leader_of([node.part(self.shard) for node in self._nodes])
 
@@ -81,7 +81,7 @@ class Roster:
         return [node for node in self.named if self._is_known(node)]
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[NodePart]:
         """The members' parts in this shard."""
         return [node.part(self.shard) for node in self.members]
 
@@ -105,7 +105,7 @@ class Roster:
             return True
         return node.part(self.shard).incarnation == self._newest.members[node.node].incarnation
 
-    def _is_committed(self, leader: Part) -> bool:
+    def _is_committed(self, leader: NodePart) -> bool:
         raft = leader.raft
         return raft is not None and raft.configuration_index <= raft.commit
 

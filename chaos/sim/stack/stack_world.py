@@ -20,7 +20,7 @@ from typing import Any
 import xxhash
 
 from chaos.sim.campaign.swarm import Options
-from chaos.sim.consumers.consumption import Consumption
+from chaos.sim.consumers.consumption import SimConsumption
 from chaos.sim.consumers.consumption_plan import RETRY_DELAYS_S
 from chaos.sim.consumers.member_ear import MemberEar, OverheardChannel
 from chaos.sim.engine.disk import SimDisk
@@ -33,13 +33,13 @@ from chaos.sim.engine.rpc import SimChannel
 from chaos.sim.stack.cluster_operator import ClusterLimits, OperatedCluster, SimOperator
 from chaos.sim.stack.end import compare, unopened, unsettled
 from chaos.sim.stack.faults import StackFaults
-from chaos.sim.stack.node import START_MS, SharedParts, SimSettings, StackNode, Timing
+from chaos.sim.stack.node import START_MS, SharedParts, SimSettings, StackNode, WorkDurations
 from chaos.sim.stack.node_part import DATA, LogOfNode
-from chaos.sim.stack.record import CommittedEntry, Records
+from chaos.sim.stack.record import CommittedEntry, ShardRecords
 from chaos.sim.stack.roster import Rosters
 from chaos.sim.stack.workload import FIRST_CLIENT, ClientProcess, Workload
-from chaos.sim.stack.workload_history import History, SendOutcome
-from chaos.sim.world import SimNodeLog, Violation
+from chaos.sim.stack.workload_history import LoadHistory, SendOutcome
+from chaos.sim.world import InvariantViolation, SimNodeLog
 from ledger.batch import Batch, BatchHeader
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.claims import BROKER
@@ -73,8 +73,8 @@ class StackWorld:
         self.happened: Counter[str] = Counter()
         self.loop = SimLoop()
         self.network = Network(self.loop, options.chance("network"), options.conditions)
-        self.records = Records(self._now_ms, self._committed)
-        self.history_of_clients = History(self.records.fail)
+        self.records = ShardRecords(self._now_ms, self._committed)
+        self.history_of_clients = LoadHistory(self.records.fail)
         # (topic, queue) -> the shard in which all messages of the queue are committed.
         self._homes: dict[tuple[int, int], int] = {}
         self._retry_delays_s = options.chance("retries").choice(RETRY_DELAYS_S)
@@ -85,7 +85,7 @@ class StackWorld:
         rosters = self._rosters = Rosters(self._nodes, options.nodes, options.first_shards)
         addresses = [*self._addresses.values()]
         self.workload = Workload(options, addresses, self.history_of_clients, self._make_client, rosters.is_in_all)
-        self.consumption = Consumption(
+        self.consumption = SimConsumption(
             options,
             self.loop,
             self.network,
@@ -129,7 +129,7 @@ class StackWorld:
             channel=self._channel,
             environment=self._environment,
             records=self.records,
-            timing=Timing(self.options.flush_ms, self.options.vote_ms),
+            timing=WorkDurations(self.options.flush_ms, self.options.vote_ms),
         )
         return [self._make_node(number, overrides, self._make_disk(number), shared) for number in self._addresses]
 
@@ -241,7 +241,7 @@ class StackWorld:
         self.consumption.end()
         self.happened["offsets_reset"] += self.consumption.truth.counts["offsets_reset"]
 
-    def violations(self) -> Sequence[Violation]:
+    def violations(self) -> Sequence[InvariantViolation]:
         return self.records.violations
 
     def settle(self, within_ms: int) -> list[str]:

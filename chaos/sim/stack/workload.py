@@ -15,7 +15,7 @@ from typing import Any
 
 from chaos.sim.campaign.swarm import Options
 from chaos.sim.engine.node_life import Life
-from chaos.sim.stack.workload_history import NO_ORDER, History, Place, Sent
+from chaos.sim.stack.workload_history import NO_ORDER, LoadHistory, MessagePlace, SentMessage
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.connection.environment import Environment
 from ledger.client.consumer.consumer import AsyncConsumer
@@ -62,7 +62,7 @@ class Workload:
         self,
         options: Options,
         bootstrap: Sequence[str],
-        history: History,
+        history: LoadHistory,
         process: MakeProcess,
         takes_part: Callable[[int], bool],
     ) -> None:
@@ -76,18 +76,18 @@ class Workload:
         self._reader = process(READER)
         self._hurried_until = 0.0
         self.producers = [
-            Producer(
+            LoadProducer(
                 self, process(FIRST_CLIENT + 1 + i), options.chance(f"producer {i}"), options.chance(f"routing {i}")
             )
             for i in range(options.producers)
         ]
         pinned = options.chance("pinned").randint(1, options.nodes)
         self.consumers = [
-            Consumer(self, process(FIRST_CLIENT + 50 + i), node, options.chance(f"consumer {i}"))
+            LoadConsumer(self, process(FIRST_CLIENT + 50 + i), node, options.chance(f"consumer {i}"))
             for i, node in enumerate((None, pinned))
         ]
         # At the end, this consumer reads every message that was not trimmed, from the start.
-        self._late = Consumer(self, process(FIRST_CLIENT + 60), None, options.chance("late consumer"), (1 << 20,))
+        self._late = LoadConsumer(self, process(FIRST_CLIENT + 60), None, options.chance("late consumer"), (1 << 20,))
         self.bootstrap = list(bootstrap)
         self.takes_part = takes_part
         self._random = options.chance("admin")
@@ -97,7 +97,7 @@ class Workload:
         return self._options
 
     @property
-    def history(self) -> History:
+    def history(self) -> LoadHistory:
         return self._history
 
     def start(self) -> None:
@@ -176,7 +176,7 @@ class Workload:
         return AsyncAdmin(self.bootstrap, request_timeout_ms=5_000, rng=self._random, _environment=process.environment)
 
 
-class Producer:
+class LoadProducer:
     """One AsyncProducer, from the first topic to the end of the load."""
 
     def __init__(self, load: Workload, process: ClientProcess, random: Random, routing: Random) -> None:
@@ -243,12 +243,12 @@ class Producer:
         line = self._line(key, count)
         messages = [history.send(self.process.number, topic, line) for _ in range(count)]
         values = [sent.name + b":" + bytes(random.choice((0, 10, 100, 700))) for sent in messages]
-        places: list[Place] = []
+        places: list[MessagePlace] = []
         error: LedgerError | None = None
         try:
             if count == 1:
                 receipt = await producer.send(topic, values[0], key=key, tag=random.choice((None, "tag")))
-                places = [Place(topic, receipt.queue, receipt.offset)]
+                places = [MessagePlace(topic, receipt.queue, receipt.offset)]
             else:
                 places = _places(topic, await producer.send_many(topic, values, key=key))
         except LedgerError as failed:
@@ -262,7 +262,7 @@ class Producer:
             return NO_ORDER
         return self._calls if count > 1 else 0
 
-    def _settle(self, messages: list[Sent], places: list[Place], error: LedgerError | None) -> None:
+    def _settle(self, messages: list[SentMessage], places: list[MessagePlace], error: LedgerError | None) -> None:
         history = self._load.history
         self._open -= len(messages)
         if error is None:
@@ -287,15 +287,15 @@ def surely_failed(error: LedgerError) -> bool:
     return isinstance(error, ClosedError) or not leaves_doubt(error)
 
 
-def _places(topic: str, ranges: list[RecordRange]) -> list[Place]:
+def _places(topic: str, ranges: list[RecordRange]) -> list[MessagePlace]:
     return [
-        Place(topic, each.queue, offset)
+        MessagePlace(topic, each.queue, offset)
         for each in ranges
         for offset in range(each.first_offset, each.first_offset + each.count)
     ]
 
 
-class Consumer:
+class LoadConsumer:
     """Reads each topic with one AsyncConsumer. `node`: the node to read from while it is a member; None: leaders."""
 
     def __init__(
@@ -348,7 +348,7 @@ class Consumer:
                 unplaced: dict[tuple[str, int], None] = {}
                 for message in await consumer.getmany(timeout_ms=None if node is None else LOOK_MS):
                     if (message.topic, message.queue) in placed:
-                        place = Place(message.topic, message.queue, message.offset)
+                        place = MessagePlace(message.topic, message.queue, message.offset)
                         history.deliver(number, place, message.value)
                     else:
                         unplaced[message.topic, message.queue] = None

@@ -27,14 +27,14 @@ class SendOutcome(Enum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class MessagePlace:
     topic: str
     queue: int
     offset: int
 
 
 @dataclass(slots=True)
-class Sent:
+class SentMessage:
     """One sent message."""
 
     producer: int
@@ -46,7 +46,7 @@ class Sent:
     line: int
     outcome: SendOutcome = SendOutcome.PENDING
     # Where it is committed; None if it is not committed.
-    place: Place | None = None
+    place: MessagePlace | None = None
 
     @property
     def name(self) -> bytes:
@@ -56,7 +56,7 @@ class Sent:
         return f"message {self.number} of producer {self.producer}"
 
 
-class History:
+class LoadHistory:
     """The history of one run. `fail(invariant, what)` reports violations."""
 
     def __init__(self, fail: Fail) -> None:
@@ -66,11 +66,11 @@ class History:
         # Messages that were trimmed before a consumer had read them.
         self.skipped = 0
         self._fail = fail
-        self._sent: dict[bytes, Sent] = {}
+        self._sent: dict[bytes, SentMessage] = {}
         # Producer -> number of its last message.
         self._numbers: dict[int, int] = {}
         # Queue -> committed messages by offset.
-        self._queues: dict[tuple[str, int], list[Sent]] = {}
+        self._queues: dict[tuple[str, int], list[SentMessage]] = {}
         # (producer, line, queue) -> number of the last message that is committed there.
         self._last: dict[tuple[int, int, str, int], int] = {}
         # (consumer, queue) -> the next offset that the consumer must receive.
@@ -80,30 +80,30 @@ class History:
 
     # -- called by producers
 
-    def send(self, producer: int, topic: str, line: int = 0) -> Sent:
+    def send(self, producer: int, topic: str, line: int = 0) -> SentMessage:
         """Record the next message of this producer."""
         number = self._numbers[producer] = self._numbers.get(producer, 0) + 1
-        sent = Sent(producer, number, topic, line)
+        sent = SentMessage(producer, number, topic, line)
         self._sent[sent.name] = sent
         self.outcomes[SendOutcome.PENDING] += 1
         return sent
 
-    def acknowledged(self, sent: Sent, place: Place) -> None:
+    def acknowledged(self, sent: SentMessage, place: MessagePlace) -> None:
         self._settle(sent, SendOutcome.OK)
         if sent.place != place:
             self._fail(
                 "acknowledged is committed", f"{sent} was acknowledged at {place}, but committed at {sent.place}"
             )
 
-    def failed(self, sent: Sent) -> None:
+    def failed(self, sent: SentMessage) -> None:
         self._settle(sent, SendOutcome.FAILED)
         if sent.place is not None:
             self._fail("failed is not committed", f"{sent} surely failed, but is committed at {sent.place}")
 
-    def unknown(self, sent: Sent) -> None:
+    def unknown(self, sent: SentMessage) -> None:
         self._settle(sent, SendOutcome.UNKNOWN)
 
-    def _settle(self, sent: Sent, outcome: SendOutcome) -> None:
+    def _settle(self, sent: SentMessage, outcome: SendOutcome) -> None:
         assert sent.outcome is SendOutcome.PENDING
         sent.outcome = outcome
         self.outcomes[SendOutcome.PENDING] -= 1
@@ -118,9 +118,9 @@ class History:
             if sent is None:
                 self._fail("committed was sent", f"no producer sent {value[:40]!r}")
             else:
-                self._commit(sent, Place(sent.topic, queue, offset))
+                self._commit(sent, MessagePlace(sent.topic, queue, offset))
 
-    def _commit(self, sent: Sent, place: Place) -> None:
+    def _commit(self, sent: SentMessage, place: MessagePlace) -> None:
         if sent.place is not None:
             self._fail("exactly once", f"{sent} is committed at {sent.place} and at {place}")
         if sent.outcome is SendOutcome.FAILED:
@@ -148,7 +148,7 @@ class History:
     def position(self, consumer: int, topic: str, queue: int) -> int:
         return self._positions.get((consumer, topic, queue), 0)
 
-    def deliver(self, consumer: int, place: Place, value: bytes) -> None:
+    def deliver(self, consumer: int, place: MessagePlace, value: bytes) -> None:
         key = (consumer, place.topic, place.queue)
         expected = self._positions.get(key, 0)
         if place.offset != expected:

@@ -12,7 +12,7 @@ import pytest
 
 from chaos.sim.campaign import command, run
 from chaos.sim.campaign.campaign import run_seeds
-from chaos.sim.campaign.run import Report
+from chaos.sim.campaign.run import SeedReport
 from chaos.sim.campaign.swarm import Wishes
 from chaos.sim.protocol.log import SimLog
 from cluster.cli import main
@@ -152,4 +152,4 @@ def test_a_schedule_belongs_to_one_seed(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_reports_are_values() -> None:
-    assert isinstance(run.run(1, Wishes(minutes=0.1, faults=())), Report)
+    assert isinstance(run.run(1, Wishes(minutes=0.1, faults=())), SeedReport)

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from chaos.sim.campaign.run import Report, run
+from chaos.sim.campaign.run import SeedReport, run
 from chaos.sim.campaign.swarm import Wishes, draw
 from chaos.sim.engine.faults import PROTOCOL, FaultEvent, kinds_of
 from chaos.sim.engine.targets import leader_of
@@ -21,7 +21,7 @@ from store import Draft, Kind
 pytestmark = pytest.mark.long
 
 
-def quiet(seed: int = 1, nodes: int = 3) -> Report:
+def quiet(seed: int = 1, nodes: int = 3) -> SeedReport:
     return run(seed, Wishes(minutes=0.5, nodes=nodes, faults=()))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from chaos.sim.campaign.swarm import Wishes, draw
-from chaos.sim.protocol.client import TRY_AGAIN_S, Route, SimSequencer
-from chaos.sim.protocol.machine import Answer, Batch, Reply, Verdict
+from chaos.sim.protocol.client import TRY_AGAIN_S, SimRoute, SimSequencer
+from chaos.sim.protocol.machine import Reply, SimAnswer, SimBatch, SimVerdict
 from chaos.sim.stack.deliveries import Deliveries, Stream
 
 PUMP_S = 0.5
@@ -26,14 +26,14 @@ class Cluster:
     def time(self) -> float:
         return self.now
 
-    def produce(self, client: int, node: int, batch: Batch, reply: Reply) -> None:
+    def produce(self, client: int, node: int, batch: SimBatch, reply: Reply) -> None:
         self.asked.append(node)
         if node == FOLLOWER:
-            reply(Answer(Verdict.NOT_LEADER, leader=LEADER))
+            reply(SimAnswer(SimVerdict.NOT_LEADER, leader=LEADER))
         elif node == LEADER:
             offset = self._ends.get(batch.stream, 0)
             self._ends[batch.stream] = offset + batch.messages
-            reply(Answer(Verdict.DONE, offset))
+            reply(SimAnswer(SimVerdict.DONE, offset))
 
     def read(self, client: int, node: int, floor: int, reply: Reply) -> None:
         raise AssertionError("nobody reads")
@@ -45,7 +45,7 @@ class Clients:
     def __init__(self, begins_with: int) -> None:
         self.cluster = Cluster()
         self.deliveries = Deliveries(lambda invariant, what: None)
-        self.route = Route(NODES, Random(1))
+        self.route = SimRoute(NODES, Random(1))
         self.route.leader = begins_with
         options = draw(1, Wishes())
         self.one, self.other = (
