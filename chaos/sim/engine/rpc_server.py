@@ -63,8 +63,10 @@ class Context:
 
 
 class Calls:
-    """The running calls of one process. Implements `chaos.sim.engine.rpc.RpcServer`. `handler` maps the name of a method
-    to its handler."""
+    """The running calls of one process. Implements `chaos.sim.engine.rpc.RpcServer`.
+
+    `handler` maps the name of a method to its handler.
+    """
 
     def __init__(self, life: Life, node: int, handler: Callable[[str], Handler]) -> None:
         self._life = life
