@@ -21,37 +21,26 @@ from chaos.sim.engine.network import Network
 from chaos.sim.engine.network_faults import NetworkFaults
 from chaos.sim.engine.targets import chance_of, leader_of
 from chaos.sim.invariants import Invariants
-from chaos.sim.protocol.client import TOPIC, SimConsumer, SimProducer, SimReader
 from chaos.sim.protocol.disk_threads import SavedVote
 from chaos.sim.protocol.log import SimLog
-from chaos.sim.protocol.machine import Reply, SimAnswer, SimBatch, SimVerdict, span_of
+from chaos.sim.protocol.machine import span_of
 from chaos.sim.protocol.node import ProtocolNode
 from chaos.sim.protocol.node_faults import NodeFaults
-from chaos.sim.stack.deliveries import Deliveries, MessageSpan
+from chaos.sim.protocol.protocol_clients import ProtocolClients
+from chaos.sim.stack.deliveries import MessageSpan
 from chaos.sim.stack.promises import Promises
 from chaos.sim.world import InvariantViolation, SimNodeLog
-from raft.core import Message, NotLeader
-from raft.core.progress import MAX_IN_FLIGHT_MESSAGES
+from raft.core import Message
 from raft.errors import LossAcceptedError
 from store import Kind, StoreError
 
-FIRST_CLIENT = 100
 READS_AFTER_ELECTION_S = (0.05, 0.2, 0.5, 1.0)
-# Mean number of messages of one burst.
-SENDS_AT_ONCE = 6
-
-# Limit on messages per second in a cluster that does not catch up. The load itself needs only some dozens.
-MOST_MESSAGES_A_SECOND = 10_000
-# Additional messages allowed for each entry that a lagging log has received. A new member takes the whole log within a
-# second, and when messages overtake each other, most messages in flight are refused and sent again.
-MOST_FOR_AN_ENTRY = MAX_IN_FLIGHT_MESSAGES
 
 _EVENT = struct.Struct("<dIQQQI")
 
 
 class ProtocolWorld:
-    """A simulated cluster of protocol nodes. Implements `World`, the `Watch` of its nodes, and the `Service` of its
-    clients."""
+    """A simulated cluster of protocol nodes. Implements `World` and the `Watch` of its nodes."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -61,22 +50,17 @@ class ProtocolWorld:
         self.invariants = Invariants(self._now_ms)
         self.invariants.on_commit = self._committed
         self.promises = Promises(self.invariants, options)
-        self.deliveries = Deliveries(self.invariants.fail)
         self._history = xxhash.xxh3_64()
-        self._random = options.chance("workload")
         self._nodes = [
             ProtocolNode(node, self.loop, self.network, options, self, self._node) for node in self._numbers()
         ]
         self._network_faults = NetworkFaults(self.loop, self.network)
         self._node_faults = NodeFaults(self.loop, options, self._nodes, self._count)
-        self._producers = [SimProducer(FIRST_CLIENT + i, options) for i in range(options.producers)]
-        self._reader = SimReader(FIRST_CLIENT + 50, options)
-        self._consumer = SimConsumer(options.queues)
+        self._clients = ProtocolClients(
+            self.loop, self.network, options, self._nodes, self.invariants, self._node_faults.ambush
+        )
         # Committed spans, each with the index of its entry.
         self._spans: list[tuple[int, MessageSpan]] = []
-        # Acknowledged messages that were lost, in a run that accepts loss.
-        self._lost = 0
-        self._sending = False
         for node in self._nodes:
             node.start()
 
@@ -92,17 +76,10 @@ class ProtocolWorld:
         return self._history.intdigest()
 
     def figures(self) -> Mapping[str, int]:
-        sequencers = [sequencer for producer in self._producers for sequencer in producer.sequencers]
         return {
-            "sent": sum(sequencer.sent for sequencer in sequencers),
-            "acknowledged": self.deliveries.acknowledged,
-            "lost": self._lost,
-            "unknown": sum(sequencer.unknown for sequencer in sequencers),
-            "committed": self.deliveries.committed,
+            **self._clients.figures(),
             "entries": self.invariants.newest_commit,
             "leaders": len(self.invariants.leaders),
-            "reads": self._reader.answered,
-            "consumed": self._consumer.consumed,
             "events": self.loop.events,
         }
 
@@ -144,96 +121,8 @@ class ProtocolWorld:
                 if other is not node:
                     node.unreachable(other.node)
 
-    # -- the workload
-
     def start_workload(self) -> None:
-        self._sending = True
-        self._make_topic()
-        self._send_some()
-        self._read_one()
-        self._consume_some()
-        self._pump()
-        self._watch_traffic(0, 0)
-
-    def _watch_traffic(self, sent_before: int, caught_up_before: int) -> None:
-        """Check that the number of messages per second is bounded, so that nodes do not answer each other endlessly.
-        Catching up allows more messages for a limited time."""
-        sent, caught_up = self.network.counts["sent"], self.invariants.caught_up
-        messages, entries = sent - sent_before, caught_up - caught_up_before
-        if messages > MOST_MESSAGES_A_SECOND + MOST_FOR_AN_ENTRY * entries:
-            self.invariants.fail("bounded traffic", f"{messages:,} messages within one second")
-        self.loop.call_later(1.0, self._watch_traffic, sent, caught_up)
-
-    def _make_topic(self) -> None:
-        """Ask every node to create the topic until it exists, and again if it is lost."""
-        queues, leader = self.options.queues, leader_of(self._nodes)
-        if leader is None or not len(leader.machine.state.topics):
-            for node in self._numbers():
-                self._request(FIRST_CLIENT, node, lambda at: at.machine.create_topic("t", queues, _ignore_answer))
-        self.loop.call_later(0.5, self._make_topic)
-
-    def _send_some(self) -> None:
-        if not self._sending:
-            return
-        random, options = self._random, self.options
-        messages = random.randint(1, 2 * SENDS_AT_ONCE - 1)
-        random.choice(self._producers).send(messages, self, self.deliveries)
-        self.loop.call_later(random.expovariate(1.0) * SENDS_AT_ONCE / options.sends_per_second, self._send_some)
-
-    def _pump(self) -> None:
-        """Let all producers send unanswered batches again."""
-        for producer in self._producers:
-            producer.pump(self, self.deliveries)
-        self.loop.call_later(0.5, self._pump)
-
-    def _read_one(self) -> None:
-        if self._sending:
-            self._reader.read(self, self.invariants.newest_commit)
-            self.loop.call_later(self._random.expovariate(self.options.reads_per_second), self._read_one)
-
-    def _consume_some(self) -> None:
-        node, queue = self._random.choice(self._nodes), self._random.randrange(self.options.queues)
-        if node.alive and not node.paused:
-            self._consumer.take(queue, node.machine.queues.get((1, queue), []), self.deliveries)
-        self.loop.call_later(1.0, self._consume_some)
-
-    # -- the service for clients
-
-    def time(self) -> float:
-        return self.loop.time()
-
-    def produce(self, client: int, node: int, batch: SimBatch, reply: Reply) -> None:
-        back = self._way_back(client, node, reply)
-
-        def answer(answer: SimAnswer) -> None:
-            back(answer)
-            if answer.verdict is SimVerdict.DONE:
-                self._node_faults.ambush.comes(CriticalMoment.ACKNOWLEDGED, self._node(node))
-
-        self._request(client, node, lambda at: at.machine.produce(batch, answer))
-
-    def read(self, client: int, node: int, floor: int, reply: Reply) -> None:
-        back = self._way_back(client, node, reply)
-
-        def ask(at: ProtocolNode) -> None:
-            def answer(confirmed: bool) -> None:
-                if confirmed:
-                    self.deliveries.read(floor, at.driver.applied)
-                back(SimAnswer(SimVerdict.DONE if confirmed else SimVerdict.NOT_LEADER))
-
-            try:
-                at.driver.read_index(answer)
-            except NotLeader as refusal:
-                back(SimAnswer(SimVerdict.NOT_LEADER, leader=refusal.leader))
-
-        self._request(client, node, ask)
-
-    def _request(self, client: int, node: int, action: Callable[[ProtocolNode], None]) -> None:
-        at = self._node(node)
-        self.network.send(client, node, lambda: at.now(lambda: action(at)))
-
-    def _way_back(self, client: int, node: int, reply: Reply) -> Reply:
-        return lambda answer: self.network.send(node, client, lambda: reply(answer))
+        self._clients.start()
 
     # -- called by nodes
 
@@ -259,13 +148,7 @@ class ProtocolWorld:
     def _elected(self, node: ProtocolNode) -> None:
         self._node_faults.ambush.comes(CriticalMoment.ELECTED, node)
         for delay_s in READS_AFTER_ELECTION_S:
-            self.loop.call_later(delay_s, self._read_everywhere)
-
-    def _read_everywhere(self) -> None:
-        """Read from every node, because an old leader may believe that it still leads."""
-        floor = self.invariants.newest_commit
-        for node in self._numbers():
-            self.read(FIRST_CLIENT, node, floor, _ignore_answer)
+            self.loop.call_later(delay_s, self._clients.read_everywhere)
 
     def broken(self, node: ProtocolNode, error: Exception) -> None:
         self.invariants.fail("no exception", f"node {node.node}: {type(error).__name__}: {error}")
@@ -306,10 +189,7 @@ class ProtocolWorld:
         self.invariants.forgive(kept)
         del self._spans[bisect_right(self._spans, kept, key=lambda each: each[0]) :]
         left = {span for _, span in self._spans}
-        self._lost += self.deliveries.forgive(left.__contains__)
-        self._consumer.forget(self.deliveries.ends(TOPIC))
-        for producer in self._producers:
-            producer.begin_anew()
+        self._clients.forgive(left.__contains__)
 
     def _committed(self, log: SimNodeLog, index: int) -> None:
         assert isinstance(log, SimLog)
@@ -317,12 +197,12 @@ class ProtocolWorld:
         if header.kind is Kind.BATCH:
             span = span_of(header, body)
             self._spans.append((index, span))
-            self.deliveries.commit(span)
+            self._clients.deliveries.commit(span)
 
     # -- the end
 
     def settle(self, within_ms: int) -> list[str]:
-        self._sending = False
+        self._clients.end()
         deadline = self.loop.time() + within_ms / 1000
         while self.loop.time() < deadline and self._unsettled() and not self.violations():
             self.loop.run_until(self.loop.time() + 0.5)
@@ -333,9 +213,7 @@ class ProtocolWorld:
     def _unsettled(self) -> list[str]:
         """The conditions that are not met yet, as phrases for the report."""
         leader = leader_of(self._nodes)
-        missing = [
-            f"client {FIRST_CLIENT + i} has open sends" for i, each in enumerate(self._producers) if not each.idle
-        ]
+        missing = self._clients.unsettled()
         if leader is None:
             return [*missing, "no node leads"]
         last, entry = leader.log.last_index, leader.log.entries[-1]
@@ -354,7 +232,7 @@ class ProtocolWorld:
 
     def _compare_all(self) -> None:
         """Check that all states are equal and that they contain every acknowledged message."""
-        self.deliveries.finish()
+        self._clients.deliveries.finish()
         for node in self._nodes:
             if node.alive:
                 self.invariants.check(node)
@@ -370,7 +248,3 @@ class ProtocolWorld:
 
     def _now_ms(self) -> int:
         return round(self.loop.time() * 1000)
-
-
-def _ignore_answer(answer: SimAnswer) -> None:
-    """A reply that ignores the answer."""
