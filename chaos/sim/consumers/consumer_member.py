@@ -155,7 +155,7 @@ class ConsumerMember:
     # -- pull style
 
     async def _read(self, consumer: AsyncGroupConsumer) -> None:
-        # The last read messages, all consumed. The next read acknowledges them.
+        # The consumed messages of the last read. The next read marks them as finished.
         finished: list[Message] = []
         while not self.leaves:
             for message in finished:
