@@ -333,8 +333,8 @@ class LoadConsumer:
                 await asyncio.sleep(AGAIN_S)
 
     async def _read_on(self, consumer: AsyncConsumer, node: int | None) -> None:
-        """Read until an error. A consumer may discover a queue later, because a lagging node did not know it. Then it seeks
-        to the position that the history has for this queue."""
+        """Read until an error. The consumer may discover a queue later, because a lagging node did not know it. It then
+        seeks to the position that the history has for this queue."""
         history, number = self._load.history, self.process.number
         placed: dict[tuple[str, int], None] = {}
         await consumer.start()
