@@ -1,4 +1,4 @@
-"""Campaigns: many processes, what they come to, their ledger, and taking one up again."""
+"""Campaigns of many seeds: several processes, totals, the ledger file, and resuming a campaign."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ledgermq sim`: its exit status, what it prints, stopping and going on, and seeing a failure again."""
+"""`ledgermq sim`: exit status, output, interrupting and resuming a campaign, and repeating a failure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_json_is_one_object_and_nothing_else_on_standard_output(capsys: pytest.C
 
 
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that forgets what was flushed."""
+    """Replaces the power cut by one that also loses flushed entries."""
     power_lost = SimLog.power_lost
 
     def forgets(self: SimLog, random: Random) -> str:

@@ -1,4 +1,4 @@
-"""The invariants catch histories that are made wrong by hand, and let right ones pass."""
+"""The invariants reject wrong histories, written by hand, and accept correct ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FakeRaft:
 
 
 class FakeNode:
-    """A node of which the test says what it holds: entries as "term:name", chained as a real log is."""
+    """A node with the entries that the test gives it as "term:name". They are chained as in a real log."""
 
     def __init__(self, node: int) -> None:
         self.node = node
@@ -65,7 +65,7 @@ class FakeNode:
 
 
 class Watched:
-    """Two nodes and the invariants over them."""
+    """Two nodes, watched by the invariants."""
 
     def __init__(self) -> None:
         self.invariants = Invariants(lambda: 0)

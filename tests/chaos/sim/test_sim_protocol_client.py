@@ -1,4 +1,4 @@
-"""The clients of the protocol world: they find who leads, and go on with what they know."""
+"""The clients of the protocol world: they find the leader, and remember it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Cluster:
 
 
 class Clients:
-    """Two lanes of one producer; both go by the same route."""
+    """Two sequencers of one producer that share a route."""
 
     def __init__(self, begins_with: int) -> None:
         self.cluster = Cluster()
@@ -72,7 +72,7 @@ def test_who_is_told_who_leads_asks_there_next() -> None:
 
 
 def test_silence_of_one_node_is_no_reason_to_doubt_another() -> None:
-    """The other lane has learned meanwhile who leads; the answer that this one waits for never comes."""
+    """The other sequencer has found the new leader meanwhile. The answer to this sequencer never arrives."""
     clients = Clients(SILENT)
     clients.send(clients.one)
     clients.route.leader = LEADER

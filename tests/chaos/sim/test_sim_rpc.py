@@ -1,4 +1,4 @@
-"""Simulated calls: what a client is told of answers, deadlines, broken connections and aborted streams."""
+"""Simulated RPCs: the results that a client gets for responses, deadlines, broken connections and aborted streams."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NODE, CLIENT = 1, 100
 
 
 class Broker:
-    """Handlers that do what their request says."""
+    """Handlers that act as their request says."""
 
     def __init__(self) -> None:
         self.cancelled = 0
@@ -67,7 +67,7 @@ class Rig:
         self.network.down(NODE)
 
     def run(self, work: Coroutine[Any, Any, Any], seconds: float = 60.0) -> Any:
-        """In the client's process."""
+        """Run a coroutine in the client's process."""
         tasks: list[asyncio.Task[Any]] = []
         self.client.deliver(lambda: tasks.append(self.client.create_task(work)))
         self.loop.run_until(self.loop.time() + seconds)

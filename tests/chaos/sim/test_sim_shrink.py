@@ -1,4 +1,4 @@
-"""Shrinking: what has no part in a failure goes, what has stays."""
+"""Shrinking a schedule removes the events that are not needed for the failure, and keeps the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The history of the clients: it notices what must never be."""
+"""The history of the clients notices each violation."""
 
 from __future__ import annotations
 
