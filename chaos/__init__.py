@@ -1,5 +1,7 @@
-"""Tests that try to break ledgermq. A running cluster needs nothing of this package.
+"""Test tools that try to break ledgermq. A running cluster does not need this package.
 
-sim/    the simulator: whole clusters in one process, from one seed (`ledgermq sim`)
-live/   chaos runs: real nodes, real faults, histories and their checker (`ledgermq chaos`)
+sim/    the simulator runs whole clusters in one process, from one seed (`ledgermq sim`). Its fault kinds are defined
+        in sim/engine/faults.py.
+live/   chaos runs use real nodes, real faults, histories and a checker (`ledgermq chaos`). Their fault kinds are
+        defined in live/faults/catalogue.py.
 """

@@ -1,4 +1,4 @@
-"""`python -m chaos`: as `ledgermq chaos`, also where nothing is installed."""
+"""`python -m chaos` runs the command `ledgermq chaos`, even if ledgermq is not installed as a package."""
 
 import sys
 

@@ -1,8 +1,11 @@
-"""What the command line finds here, by the entry points of shard `ledgermq.commands`. Loads nothing."""
+"""The entries of the commands `ledgermq chaos` and `ledgermq sim`, found by the entry points `ledgermq.commands`.
+
+The command line imports this module each time it lists its commands, so this module imports nothing heavy.
+"""
 
 from __future__ import annotations
 
 from cluster.cli import CommandEntry
 
-CHAOS = CommandEntry("chaos.live.command", "chaos", "Run faults against a cluster under load, and judge it.")
+CHAOS = CommandEntry("chaos.live.command", "chaos", "Run faults against a cluster under load, and check the result.")
 SIM = CommandEntry("chaos.sim.campaign.command", "sim", "Simulate whole clusters from seeds, and try to break them.")

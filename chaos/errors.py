@@ -1,7 +1,7 @@
-"""Why a chaos run cannot begin or go on: a sentence for whoever asked for it."""
+"""The error that a chaos run shows to its user when the run cannot start or continue."""
 
 from __future__ import annotations
 
 
 class ChaosError(Exception):
-    """The environment cannot do what the run needs; the message says what, and the way out."""
+    """The environment lacks something that the run needs. The message says what is missing and what to do."""

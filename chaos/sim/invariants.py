@@ -1,32 +1,32 @@
-"""What must hold after every event, over the whole history of a cluster (Figure 3 of the Raft paper).
+"""Raft's invariants (Figure 3 of the Raft paper), checked after every event of a simulated run.
 
-    Election Safety      at most one leader a term
-    Leader Append-Only   a leader never overwrites or cuts its log while it leads
-    Log Matching         the same term at the same index: the same entry, and the same entries before it (the chain)
-    Leader Completeness  a leader has every entry that was committed before it
-    State Machine Safety what is committed never changes or vanishes; equal states at equal applied indexes
-    and of each node     applied <= commit <= last_index; term, vote and commit never go back
+    Election Safety      a term has at most one leader
+    Leader Append-Only   a leader never overwrites or cuts its own log
+    Log Matching         entries with the same index and term are equal, and so are all entries before them (the chain)
+    Leader Completeness  a leader has every entry that was committed in an earlier term
+    State Machine Safety committed entries never change or vanish; replicas at the same applied index have equal states
+    on each node         applied <= commit <= last_index; term, vote and commit never decrease
 
-Only what changed since the node was looked at last is compared, so it is cheap enough for every event. An entry is
-known by its chain, which vouches for all before it.
+The checker compares only what has changed since it last looked at a node, so it can run after every event. It
+identifies an entry by its chain value, which covers all entries before it.
 
-What messages mean is judged in deliveries.py. Must not know: which world the nodes live in. Besides the worlds of this
-package, the network of cores in `tests/raft` checks its nodes here.
+The checker for the meaning of messages is stack/deliveries.py. This module works with any nodes that implement
+`SimNode`: besides the simulator's worlds, the tests in `tests/raft` use it for their network of Raft cores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from chaos.sim.world import SimNode, SimNodeLog, Violation
+from chaos.sim.world import InvariantViolation, SimNode, SimNodeLog
 from raft.core import Raft, Role
 
+# The checker compares states each time the applied index is a multiple of this number, and at the end of the run.
 DIGEST_EVERY = 64
-"""States are compared at every so many applied entries, and at the end."""
 
 
 class _View:
-    """A node as it was seen last. `chains` outlives the process: it is what its log held."""
+    """What the checker last saw of a node. `chains` outlives the process, because it describes the log on disk."""
 
     __slots__ = ("applied", "chains", "commit", "forgiven", "longest", "raft", "role", "term", "vote")
 
@@ -35,50 +35,51 @@ class _View:
         self.role = Role.FOLLOWER
         self.term = 0
         self.commit = 0
-        # What it knew committed when a loss was forgiven, if that was more than what is left; else 0.
+        # The node's commit index when a loss was forgiven, if it was above the index that is left; otherwise 0.
         self.forgiven = 0
         self.applied = 0
+        # Chain values of the log's entries: chains[0] is that of index 1.
         self.chains: list[int] = []
-        """By index, from 1 on."""
+        # The highest last index that this log has ever had.
         self.longest = 0
-        """The last index that its log ever had."""
+        # Term and vote that the disk holds.
         self.vote = (0, 0)
-        """Term and vote as the disk has them."""
 
 
 class Invariants:
-    """Of one shard."""
+    """Checks the invariants of one shard."""
 
     def __init__(
-        self, now_ms: Callable[[], int], violations: list[Violation] | None = None, shard: int | None = None
+        self, now_ms: Callable[[], int], violations: list[InvariantViolation] | None = None, shard: int | None = None
     ) -> None:
-        """`violations`: where they go, if others add to them too. `shard`: which one, where there are several."""
+        """`violations`: a list shared with other checkers, if there are any. `shard`: named in texts if not None."""
         self.violations = [] if violations is None else violations
+        # Term -> node that leads it.
         self.leaders: dict[int, int] = {}
-        """Term -> its leader."""
+        # Chain value of each committed entry, as first seen on any node: committed[0] is that of index 1.
         self.committed: list[int] = []
-        """By index, from 1 on: the chain of the entry that was committed there first, by anyone."""
+        # Committed entries that lagging logs have received. An entry counts when it makes a log longer than that log
+        # has ever been.
         self.caught_up = 0
-        """Committed entries that came into logs which had never been that long: what those who were behind have made
-        good."""
+        # Called once for each committed entry, in order, with a log that contains the entry.
         self.on_commit: Callable[[SimNodeLog, int], None] = lambda log, index: None
-        """Called once for each committed entry, in order, with a log that holds it."""
         self._now_ms = now_ms
         self._where = "" if shard is None else f"shard {shard}: "
+        # (index, term) -> chain value, for every entry that was ever seen in a log.
         self._chains: dict[tuple[int, int], int] = {}
-        """(index, term) -> chain, of every entry that was ever seen in a log."""
         self._views: dict[int, _View] = {}
         self._newest_led = 0
+        # Applied index -> digest of the state at that index.
         self._digests: dict[int, int] = {}
-        """Applied index -> digest of the state."""
 
     def fail(self, invariant: str, what: str) -> None:
-        self.violations.append(Violation(self._now_ms(), invariant, f"{self._where}{what}"))
+        """Record a violation of the named invariant."""
+        self.violations.append(InvariantViolation(self._now_ms(), invariant, f"{self._where}{what}"))
 
     # -- after every event
 
     def check(self, node: SimNode) -> bool:
-        """Looks at a node that something may have happened to. Returns whether anything is not as it was."""
+        """Check a node after an event that may have changed it. Returns whether log, commit, term or role changed."""
         raft, log = node.raft, node.log
         if raft is None or log is None:
             return False
@@ -99,56 +100,57 @@ class Invariants:
         return changed
 
     def vote_saved(self, node: int, term: int, voted_for: int) -> None:
-        """The disk of that node has this vote from now on."""
+        """Record that the node's disk now holds this vote."""
         view = self._view(node)
         saved_term, saved_vote = view.vote
         if term < saved_term:
-            self.fail("durable term", f"node {node} saved term {term} after {saved_term}")
+            self.fail("durable term", f"node {node} saved term {term} after term {saved_term}")
         if term == saved_term and saved_vote and voted_for != saved_vote:
-            self.fail("one vote a term", f"node {node} voted for {saved_vote} and {voted_for} in term {term}")
+            self.fail("one vote a term", f"node {node} voted for nodes {saved_vote} and {voted_for} in term {term}")
         view.vote = (term, voted_for)
 
     def vote_found(self, node: int, term: int, voted_for: int) -> None:
-        """A node starts with this vote: as it was saved last, or a newer one that was under way."""
+        """A node starts with this vote: the last saved vote, or a newer vote that was being saved when it stopped."""
         if (term, voted_for) < self._view(node).vote and term <= self._view(node).vote[0]:
-            self.fail("durable vote", f"node {node} starts with {term, voted_for} after {self._view(node).vote}")
+            self.fail("durable vote", f"node {node} starts with {term, voted_for}, had saved {self._view(node).vote}")
         else:
             self.vote_saved(node, term, voted_for)
 
     def applied(self, node: int, index: int, commit: int, digest: Callable[[], int]) -> None:
-        """A node applies the entry at `index`, knowing `commit`; `digest` is that of its state with it."""
+        """A node applies the entry at `index` while its commit index is `commit`. `digest` returns the digest of the
+        state after that entry."""
         view = self._view(node)
         if index > commit:
-            self.fail("applied <= commit", f"node {node} applies {index}, committed is {commit}")
+            self.fail("applied <= commit", f"node {node} applies entry {index}, but its commit index is {commit}")
         if index != view.applied + 1:
-            self.fail("applied in order", f"node {node} applies {index} after {view.applied}")
+            self.fail("applied in order", f"node {node} applies entry {index} after entry {view.applied}")
         view.applied = index
         if index % DIGEST_EVERY == 0:
             self.same_state(node, index, digest())
 
     def same_state(self, node: int, applied: int, digest: int) -> None:
-        """Equal states at equal applied indexes."""
+        """Check that every replica at applied index `applied` has the same state digest."""
         known = self._digests.setdefault(applied, digest)
         if known != digest:
-            self.fail("State Machine Safety", f"node {node} has another state than others at applied index {applied}")
+            self.fail("State Machine Safety", f"node {node} has a different state at applied index {applied}")
 
     def restarted(self, node: int, applied: int = 0) -> None:
-        """A new process of that node, which has applied so much (0, or what its snapshot holds)."""
+        """A new process of the node starts. `applied` is 0, or the index of the snapshot that it has loaded."""
         self._view(node).applied = applied
 
     def wiped(self, node: int) -> None:
-        """The disk is gone, and with it all that this node held; its next life is another voter's."""
+        """Forget a node whose disk was wiped. After a wipe the node returns as a different voter."""
         self._views.pop(node, None)
 
     def kept_by(self, log: SimNodeLog) -> int:
-        """Up to where that log has what was committed."""
+        """The last index up to which this log contains the committed entries."""
         kept = min(len(self.committed), log.last_index)
         while kept and log.header(kept).chain != self.committed[kept - 1]:
             kept -= 1
         return kept
 
     def forgive(self, index: int) -> None:
-        """A loss that the run accepts: what was committed after `index` may be gone, and other entries come there."""
+        """Accept the loss of the entries committed after `index`. Other entries may be committed in their place."""
         del self.committed[index:]
         for view in self._views.values():
             if view.commit > index:
@@ -170,19 +172,19 @@ class Invariants:
 
     def _started(self, node: int, view: _View, raft: Raft) -> None:
         if raft.term < view.vote[0]:
-            self.fail("durable term", f"node {node} starts in term {raft.term}, its disk had {view.vote[0]}")
+            self.fail("durable term", f"node {node} starts in term {raft.term}, but had saved term {view.vote[0]}")
         view.raft, view.role, view.term, view.commit = raft, Role.FOLLOWER, raft.term, 0
 
     def _log_changed(self, node: int, view: _View, raft: Raft, log: SimNodeLog) -> None:
-        """Compares from where the log differs from what was seen last."""
+        """Compare the log from the first entry that differs from what the checker last saw."""
         chains, last = view.chains, log.last_index
         same = min(len(chains), last)
         while same and log.header(same).chain != chains[same - 1]:
             same -= 1
         if same < view.commit:
-            self.fail("committed entries stay", f"node {node} lost entry {same + 1}, which it knew committed")
+            self.fail("committed entries stay", f"node {node} lost entry {same + 1}, which it had marked committed")
         if same < len(chains) and raft.role is view.role is Role.LEADER and raft.term == view.term:
-            self.fail("Leader Append-Only", f"node {node} leads term {raft.term} and cut its log behind entry {same}")
+            self.fail("Leader Append-Only", f"node {node} leads term {raft.term} and cut its log after entry {same}")
         del chains[same:]
         self.caught_up += max(0, min(last, len(self.committed)) - view.longest)
         view.longest = max(view.longest, last)
@@ -191,28 +193,28 @@ class Invariants:
             chains.append(header.chain)
             known = self._chains.setdefault((index, header.term), header.chain)
             if known != header.chain:
-                self.fail("Log Matching", f"node {node} has another entry {index} of term {header.term} than was seen")
+                self.fail("Log Matching", f"node {node} has a different entry {index} of term {header.term}")
 
     def _commit_changed(self, node: int, view: _View, log: SimNodeLog, commit: int) -> None:
         if commit < view.commit:
-            self.fail("commit never falls", f"node {node} goes back from {view.commit} to {commit}")
+            self.fail("commit never falls", f"node {node} lowers its commit index from {view.commit} to {commit}")
         if commit > log.last_index:
-            self.fail("commit <= last_index", f"node {node} knows {commit} committed, its log ends at {log.last_index}")
+            self.fail("commit <= last_index", f"node {node} commits entry {commit}, its log ends at {log.last_index}")
             commit = log.last_index
         committed, chains = self.committed, view.chains
         for index in range(view.commit + 1, commit + 1):
             if commit <= view.forgiven and chains[index - 1] not in committed[index - 1 : index]:
-                return  # it knows of the lost entry still; it must not commit anything behind it
+                return  # the node still holds the forgiven entry; it must not commit anything after that entry
             if index > len(committed):
                 committed.append(chains[index - 1])
                 self.on_commit(log, index)
             elif committed[index - 1] != chains[index - 1]:
-                self.fail("State Machine Safety", f"node {node} commits another entry {index} than was committed")
+                self.fail("State Machine Safety", f"node {node} commits a different entry {index} than another node")
         view.commit = commit
 
     def _role_changed(self, node: int, view: _View, raft: Raft) -> None:
         if raft.term < view.term:
-            self.fail("term never falls", f"node {node} goes back from term {view.term} to {raft.term}")
+            self.fail("term never falls", f"node {node} goes back from term {view.term} to term {raft.term}")
         if raft.role is Role.LEADER and (view.role is not Role.LEADER or view.term != raft.term):
             self._elected(node, raft.term, view.chains)
         view.term, view.role = raft.term, raft.role
@@ -221,11 +223,11 @@ class Invariants:
         first = self.leaders.setdefault(term, node)
         if first != node:
             self.fail("Election Safety", f"nodes {first} and {node} both lead term {term}")
-        # Only the newest: one of an older term may not have heard that it was replaced, and commits nothing more.
+        # Check only the newest leader. An older leader may not yet know that it was replaced; it can commit nothing.
         if term >= self._newest_led:
             self._newest_led = term
             if chains[: len(self.committed)] != self.committed:
                 missing = next(
                     (i for i, chain in enumerate(self.committed, 1) if i > len(chains) or chains[i - 1] != chain), 0
                 )
-                self.fail("Leader Completeness", f"node {node} leads term {term} without committed entry {missing}")
+                self.fail("Leader Completeness", f"node {node} leads term {term} but lacks committed entry {missing}")

@@ -1,7 +1,7 @@
-"""What every world offers to whoever runs a seed in it.
+"""The interface of a simulated world, as the runner of a seed uses it.
 
-The runner fires faults, asks for violations, and at the end for peace; which code the world is made of is its own
-affair.
+The runner fires faults, reads the violations, and at the end stops the faults and waits until the cluster settles. A
+world may be made of any code that implements `World`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from raft.core import Raft
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
-    """Something that must never be, and was."""
+class InvariantViolation:
+    """A promise that was broken: when, which invariant, and what was seen."""
 
     at_ms: int
     invariant: str
@@ -38,7 +38,7 @@ class EntryHeader(Protocol):
 
 
 class SimNodeLog(Protocol):
-    """What invariants ask of a node's log."""
+    """The part of a node's log that the invariants read."""
 
     @property
     def last_index(self) -> int: ...
@@ -46,51 +46,56 @@ class SimNodeLog(Protocol):
 
 
 class SimNode(Protocol):
-    """A node as invariants see it."""
+    """The part of a node that the invariants read."""
 
     @property
     def node(self) -> int: ...
     @property
     def alive(self) -> bool:
-        """Its process runs (it may stand still)."""
+        """Whether the node's process runs. A paused process is alive."""
 
     @property
     def raft(self) -> Raft | None:
-        """None while it is not alive, or takes no part."""
+        """The Raft core; None if the process does not run or the node is not a member."""
 
     @property
     def log(self) -> SimNodeLog | None: ...
 
 
 class World(Protocol):
+    """A simulated cluster with its clients, driven by `chaos.sim.campaign.run`."""
+
     loop: SimLoop
     network: Network
     options: Options
+    # How often a fault of each kind had an effect: a process died, a message was lost.
     happened: Counter[str]
-    """Faults by kind that really happened: a process died, a message was lost."""
 
     def nodes(self) -> Sequence[SimNode]:
-        """By id."""
+        """All nodes, ordered by id."""
 
     def fire(self, event: FaultEvent) -> None:
-        """Does it, and counts it in `happened` only if it really happened."""
+        """Carry out a fault. Count it in `happened` only if it had an effect."""
 
     def start_workload(self) -> None: ...
 
     def stop_faults(self) -> None:
-        """Everything heals: network, disks, clocks; whoever is down is started."""
+        """Heal network, disks and clocks, and start every node that is down."""
 
-    def violations(self) -> Sequence[Violation]:
-        """Found so far."""
+    def violations(self) -> Sequence[InvariantViolation]:
+        """The violations found so far."""
 
     def settle(self, within_ms: int) -> list[str]:
-        """Ends the workload and waits for the end: a leader, all caught up, every send with an outcome, all replicas
-        byte-identical. Returns what did not come true in time."""
+        """Stop the workload and wait at most `within_ms` of simulated time until the cluster has settled.
+
+        Settled means: there is a leader, every replica has caught up, every send has an outcome, and all replicas have
+        equal bytes. Returns one phrase for each condition that was not met in time.
+        """
 
     def figures(self) -> Mapping[str, int]:
-        """What was done: acknowledged, leader changes, terms, reads, consumed."""
+        """Totals of the run: acknowledged messages, leader changes, terms, reads, consumed messages."""
 
     def history(self) -> int:
-        """A hash of all that happened, in order: the same for the same seed."""
+        """A hash of all events in order. The same seed always gives the same hash."""
 
     def close(self) -> None: ...

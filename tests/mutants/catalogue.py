@@ -1,14 +1,14 @@
-"""The planted faults: each is a small change of the production code, and the simulator must notice it.
+"""The planted faults: each is a small change of the production code that the simulator must notice.
 
-A simulator that has never failed proves nothing. So these are kept, one file each, and hunted again whenever the code
-or the simulator changes (`make mutants`). A file of `patches/`:
+A simulator that has never failed proves nothing. So each planted fault is kept in a file, and hunted again when the
+code or the simulator changes (`make mutants`). The format of a file in `patches/`:
 
     # why it is wrong
-    world: stack                                   protocol, where nothing is said
+    world: stack                                   without this line: protocol
     in raft/core/leader.py
-    -        if held <= server.commit or ...        what is there now: exactly once, or the mutant is stale
-    +        if held <= server.commit:              what takes its place
-     lines that stay begin with a blank
+    -        if held <= server.commit or ...        must occur exactly once in the file; else the mutant is stale
+    +        if held <= server.commit:              the replacement
+     unchanged lines begin with a blank
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Mutant:
 
 
 class StaleMutantError(Exception):
-    """A change does not fit the code any more. The sentence says which."""
+    """A change does not fit the current code. The message names the change."""
 
 
 def mutants() -> list[Mutant]:
@@ -58,10 +58,12 @@ def _changes(lines: list[str]) -> Iterator[Change]:
 
 
 def plant(mutant: Mutant, directory: Path) -> None:
-    """Changes the production code that lies in `directory`. Raises StaleMutantError."""
+    """Apply the changes to the copy of the code in `directory`. Raises StaleMutantError."""
     for change in mutant.changes:
         path = directory / change.file
         text = path.read_text()
         if text.count(change.old) != 1:
-            raise StaleMutantError(f"{mutant.name}: not once in {change.file}: {change.old.strip()!r}")
+            raise StaleMutantError(
+                f"{mutant.name}: adapt the patch; {change.file} must contain exactly once: {change.old.strip()!r}"
+            )
         path.write_text(text.replace(change.old, change.new))

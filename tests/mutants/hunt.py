@@ -1,9 +1,11 @@
-"""Hunts the planted faults: for each a copy of the production code with that change, and seeds until one fails.
+"""Hunts the planted faults: for each fault it copies the production code, applies the change, and runs seeds until one
+fails.
 
     python -m tests.mutants.hunt [--only NAME] [--seeds 2000]        or: make mutants
 
-A mutant must first pass seeds without faults: code that breaks at once proves nothing about the simulator. Then it is
-to be caught, and the table says by which invariant and after how many seeds. The exit status is 0 when all were caught.
+A mutant must first pass some seeds without faults, because code that breaks at once proves nothing about the simulator.
+Then the simulator must catch the mutant. The table shows the violated invariant and the number of seeds. The exit
+status is 0 if every mutant was caught.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ MINUTES = 5
 
 @dataclass(frozen=True, slots=True)
 class Catch:
-    """How a hunt ended; `by` is empty for a mutant that got away."""
+    """The result of a hunt. `by` is the reason of the failed run; empty if the mutant was not caught."""
 
     mutant: str
     by: str
@@ -46,19 +48,19 @@ def copy_of_the_code(directory: Path) -> None:
 
 
 def simulate(directory: Path, *options: str) -> dict[str, Any]:
-    """What `ledgermq sim` of the code in that directory says, as JSON."""
+    """Run `ledgermq sim` with the code in this directory. Returns its JSON output."""
     command = [sys.executable, "-m", "cluster.cli", "sim", "--json", "--no-shrink", "--until-failure", *options]
     environment = {**os.environ, "PYTHONPATH": str(directory)}
     ended = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
     try:
         found: dict[str, Any] = json.loads(ended.stdout)
     except json.JSONDecodeError:
-        raise RuntimeError(f"the simulator said nothing:\n{ended.stderr}") from None
+        raise RuntimeError(f"`ledgermq sim` printed no JSON:\n{ended.stderr}") from None
     return found
 
 
 def hunt(mutant: Mutant, seeds: str, jobs: int) -> Catch:
-    """Looks for the mutant with these seeds, as `ledgermq sim` takes them."""
+    """Run these seeds (in the syntax of `ledgermq sim --seeds`) until one catches the mutant."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as name:
         directory = Path(name)
         copy_of_the_code(directory)
@@ -73,8 +75,8 @@ def hunt(mutant: Mutant, seeds: str, jobs: int) -> Catch:
 
 @click.command()
 @click.option("--only", multiple=True, help="Mutants whose name contains this.")
-@click.option("--seeds", default=2000, show_default=True, help="How many may be needed.")
-@click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="Processes.")
+@click.option("--seeds", default=2000, show_default=True, help="Largest number of seeds for one mutant.")
+@click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="Worker processes.")
 def main(only: tuple[str, ...], seeds: int, jobs: int) -> None:
     """Hunt the planted faults, and show which the simulator caught."""
     console = Console()

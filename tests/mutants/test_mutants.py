@@ -1,4 +1,4 @@
-"""The planted faults still fit the code. That the simulator catches them `make mutants` shows: it takes a while."""
+"""Checks that the planted faults still fit the code. `make mutants` checks that the simulator finds them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Runs of seeds.
+"""Runs of the simulator: one seed or many.
 
-swarm.py         what a seed draws: cluster, network, load and faults
-run.py           one seed, from its schedule to its report; shrink.py finds the shortest schedule that still fails
-campaign.py      many seeds on several processes; ledger_file.py keeps what was run
-command.py       `ledgermq sim`; seeds.py reads seed ranges, progress.py shows progress
+swarm.py         what a seed draws: cluster, network, load and fault kinds
+run.py           runs one seed from its schedule to its report; shrink.py finds the shortest schedule that still fails
+campaign.py      runs many seeds on several processes; ledger_file.py records the finished ones
+command.py       `ledgermq sim`; seeds.py parses seed ranges, progress.py shows progress
 """

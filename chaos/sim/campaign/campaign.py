@@ -1,10 +1,8 @@
-"""Many seeds, on several processes; and what they come to together.
+"""Runs many seeds on several processes and adds up their reports.
 
-Seeds are independent, so a campaign is a window of runs under way over an iterator of seeds; it can be stopped
-between any two reports. Workers run nothing but seeds, and leave an interrupt to their parent, which lets those under
-way finish.
-
-Must not know: how it is shown, where it is recorded.
+Seeds are independent. A campaign keeps a bounded number of runs in progress and takes the next seed when a run ends,
+so it can be stopped between any two reports. Worker processes ignore SIGINT. The parent process handles SIGINT and lets
+the runs in progress finish.
 """
 
 from __future__ import annotations
@@ -17,22 +15,23 @@ from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing import get_context
 
-from chaos.sim.campaign.run import Report, run
+from chaos.sim.campaign.run import SeedReport, run
 from chaos.sim.campaign.swarm import Wishes
 
+# If a campaign scheduled a fault kind at least this often, a fault of that kind must have had an effect.
 LEAST_TRIES = 10
-"""A fault that was scheduled so often in a campaign must have happened."""
 
 
-def run_seeds(seeds: Iterable[int], wishes: Wishes, jobs: int) -> Generator[Report, None, None]:
-    """Runs them, and gives each report as it comes. Closing the iterator lets those under way finish, unheard."""
+def run_seeds(seeds: Iterable[int], wishes: Wishes, jobs: int) -> Generator[SeedReport, None, None]:
+    """Run the seeds and yield each report as it arrives, in any order. If the caller closes the iterator, the runs in
+    progress finish and their reports are discarded."""
     if jobs == 1:
         for seed in seeds:
             yield run(seed, wishes)
         return
-    # Fresh processes: whatever threads this one has would be half there in a forked one.
+    # Use "spawn": a forked process would inherit the state of threads that do not run in it.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_leave_interrupts) as pool:
-        waiting, under_way = iter(seeds), set[Future[Report]]()
+        waiting, under_way = iter(seeds), set[Future[SeedReport]]()
         while True:
             for seed in islice(waiting, 2 * jobs - len(under_way)):
                 under_way.add(pool.submit(run, seed, wishes))
@@ -49,17 +48,17 @@ def _leave_interrupts() -> None:
 
 @dataclass(slots=True)
 class Totals:
-    """What the reports of a campaign come to."""
+    """Sums over the reports of a campaign."""
 
     seeds: int = 0
     simulated_ms: int = 0
     happened: Counter[str] = field(default_factory=Counter)
     scheduled: Counter[str] = field(default_factory=Counter)
     figures: Counter[str] = field(default_factory=Counter)
-    failures: list[Report] = field(default_factory=list)
-    """Those that did not pass, void ones too."""
+    # Reports that did not pass, including void runs.
+    failures: list[SeedReport] = field(default_factory=list)
 
-    def add(self, report: Report) -> None:
+    def add(self, report: SeedReport) -> None:
         self.seeds += 1
         self.simulated_ms += report.simulated_ms
         self.happened.update(report.happened)
@@ -74,7 +73,7 @@ class Totals:
 
     @property
     def never_happened(self) -> list[str]:
-        """Faults that should have: then the campaign proves nothing about them."""
+        """Fault kinds that were scheduled often and never had an effect. The campaign proves nothing about them."""
         return sorted(
             name for name, count in self.scheduled.items() if count >= LEAST_TRIES and not self.happened[name]
         )

@@ -1,7 +1,7 @@
-"""`ledgermq sim`: run seeds, show how it goes, and say how to see a failure again.
+"""`ledgermq sim` runs seeds, shows progress, and prints the command that repeats a failure.
 
-The exit status is 0 only where every seed passed and every fault that was to happen did. Data goes to standard output
-(a table, or with --json one object), everything else to standard error.
+The exit status is 0 only if every seed passed and every fault kind that had to happen did happen. The result goes to
+standard output, as a table or with --json as one object. Everything else goes to standard error.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import click
 
 from chaos.sim.campaign.campaign import Totals, run_seeds
 from chaos.sim.campaign.ledger_file import LedgerFile, OtherCampaignError, commit_of_code
-from chaos.sim.campaign.progress import Progress
-from chaos.sim.campaign.run import Report, run
+from chaos.sim.campaign.progress import CampaignProgress
+from chaos.sim.campaign.run import SeedReport, run
 from chaos.sim.campaign.seeds import Seeds
-from chaos.sim.campaign.shrink import Budget, shrink
+from chaos.sim.campaign.shrink import RunBudget, shrink
 from chaos.sim.campaign.swarm import Wishes, draw
 from chaos.sim.engine import schedule as schedules
 from chaos.sim.engine.faults import BOTH, KINDS, RATES
@@ -26,8 +26,8 @@ from chaos.sim.engine.schedule import Schedule
 from cluster.cli.options import renamed_option
 from cluster.cli.output import print_json, print_table, say
 
+# How many failures of one campaign get a shortened schedule.
 MOST_SHRUNK = 3
-"""Failures of one campaign that are shortened."""
 
 
 class _SeedsType(click.ParamType[Seeds]):
@@ -41,7 +41,7 @@ class _SeedsType(click.ParamType[Seeds]):
 
 
 class _FaultsType(click.ParamType[tuple[str, ...] | None]):
-    """None: each seed draws its own."""
+    """Parses --faults. None means that each seed draws its fault kinds."""
 
     name = "faults"
 
@@ -53,39 +53,54 @@ class _FaultsType(click.ParamType[tuple[str, ...] | None]):
         names = tuple(name.strip() for name in value.split(","))
         unknown = [name for name in names if name not in KINDS and name not in RATES]
         if unknown:
-            self.fail(f"no such fault: {', '.join(unknown)}. There are {', '.join([*RATES, *KINDS])}", param, ctx)
+            known = ", ".join([*RATES, *KINDS])
+            self.fail(f"there is no fault kind {', '.join(unknown)}. Known fault kinds: {known}", param, ctx)
         return names
 
 
 @click.command(name="sim")
-@click.option("--seeds", type=_SeedsType(), default="1..100", show_default=True, help="7, 1..1000, 1..50,77")
-@click.option("--minutes", type=click.FloatRange(0.1), default=5.0, show_default=True, help="Simulated, of each seed.")
-@click.option("--nodes", type=click.IntRange(1, 9), help="[default: each seed draws 1 to 5]")
+@click.option(
+    "--seeds", type=_SeedsType(), default="1..100", show_default=True, help="Seeds to run: 7, 1..1000 or 1..50,77."
+)
+@click.option(
+    "--minutes", type=click.FloatRange(0.1), default=5.0, show_default=True, help="Simulated minutes of each seed."
+)
+@click.option("--nodes", type=click.IntRange(1, 9), help="Nodes of each cluster.  [default: each seed draws 1 to 5]")
 @renamed_option("--groups", "--shards")
-@click.option("--shards", type=click.IntRange(1, 9), help="shards, of the stack.  [default: each seed draws 1 to 4]")
 @click.option(
-    "--faults", type=_FaultsType(), default="all", show_default=True, help="all, none, or names: kill,isolate"
+    "--shards", type=click.IntRange(1, 9), help="Shards, in the stack world.  [default: each seed draws 1 to 4]"
 )
 @click.option(
-    "--world", type=click.Choice(BOTH), default="protocol", show_default=True, help="Core alone, or all of it."
+    "--faults",
+    type=_FaultsType(),
+    default="all",
+    show_default=True,
+    help="Fault kinds: all, none, or names such as kill,isolate.",
 )
-@click.option("--jobs", type=click.IntRange(1), help="Processes.  [default: one for each processor]")
-@click.option("--json", "as_json", is_flag=True, help="What came of it as one JSON object.")
+@click.option(
+    "--world",
+    type=click.Choice(BOTH),
+    default="protocol",
+    show_default=True,
+    help="protocol: Raft core and driver. stack: whole nodes and clients.",
+)
+@click.option("--jobs", type=click.IntRange(1), help="Worker processes.  [default: one for each processor]")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 @click.option(
     "--resume",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Keep a ledger in this file, and skip what it has already.",
+    help="Record finished seeds in this file, and skip the seeds that it already contains.",
 )
 @click.option(
     "--schedule",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Run one seed with this schedule of faults, as a failure was shortened to.",
+    help="Run one seed with the schedule of faults in this file, for example a shortened one.",
 )
-@click.option("--until-failure", is_flag=True, help="End with the first seed that does not pass.")
-@click.option("--accept-loss", is_flag=True, help="A majority may lose power under `async`; losses are counted.")
-@click.option("--no-shrink", is_flag=True, help="Do not look for the shortest schedule that fails.")
+@click.option("--until-failure", is_flag=True, help="Stop after the first seed that does not pass.")
+@click.option("--accept-loss", is_flag=True, help="Let a majority lose power under `async`, and count lost messages.")
+@click.option("--no-shrink", is_flag=True, help="Do not look for the shortest schedule that still fails.")
 def sim(
     seeds: Seeds,
     minutes: float,
@@ -101,15 +116,16 @@ def sim(
     accept_loss: bool,
     no_shrink: bool,
 ) -> int:
-    """Run whole clusters in simulated time, network and disks, and try to break them.
+    """Run whole clusters with simulated time, network and disks, and try to break them.
 
-    Every seed is another cluster, load and mixture of faults; the same seed is always the same run. After every event
-    the invariants of Raft and of the queue are checked; at the end faults stop, and everything must come to rest.
+    Each seed draws its own cluster, load and mixture of faults. The same seed always gives the same run. After every
+    event the simulator checks the invariants of Raft and of the queues. At the end of a run the faults stop, and the
+    cluster must settle within a bounded time.
     """
     if accept_loss and world != "protocol":
-        raise click.UsageError(f"--accept-loss is of the protocol world: in the {world} world no promise is given up")
+        raise click.UsageError("--accept-loss needs --world protocol: the stack world never accepts a loss")
     if shards is not None and world == "protocol":
-        raise click.UsageError("--shards is of the stack world: the protocol world is one shard")
+        raise click.UsageError("--shards needs --world stack: the protocol world always has one shard")
     wishes = Wishes(world, minutes, nodes, shards, faults, accept_loss)
     commit = commit_of_code()
     if schedule is not None:
@@ -123,10 +139,12 @@ def sim(
 
 
 class _Campaign:
+    """One campaign: its seeds, its totals and its ledger file."""
+
     def __init__(self, seeds: Seeds, wishes: Wishes, commit: str, ledger: Path | None) -> None:
         self.totals = Totals()
+        # Whether all seeds were run; False after an interrupt.
         self.complete = False
-        """Nobody stopped it."""
         self._seeds = seeds
         self._wishes = wishes
         self._commit = commit
@@ -134,7 +152,7 @@ class _Campaign:
 
     def run(self, jobs: int, until_failure: bool) -> None:
         waiting = self._seeds.without(self._done_before())
-        with Progress(len(self._seeds), self.totals) as progress:
+        with CampaignProgress(len(self._seeds), self.totals) as progress:
             reports = run_seeds(waiting, self._wishes, min(jobs, max(1, len(waiting))))
             try:
                 for report in reports:
@@ -142,12 +160,12 @@ class _Campaign:
                     progress.update()
                     if not report.passed:
                         say(f"seed {report.seed} at {self._commit}: {report.reason}")
-                        say(f"  again: {replay_command(report.seed, self._wishes)}")
+                        say(f"  to repeat this run: {replay_command(report.seed, self._wishes)}")
                         if until_failure:
                             return
                 self.complete = True
             except KeyboardInterrupt:
-                say("stopped; the seeds under way are let finish")
+                say("stopped; waiting for the seeds in progress to finish")
             finally:
                 reports.close()
 
@@ -162,7 +180,7 @@ class _Campaign:
             self.totals.add(report)
         return [report.seed for report in before]
 
-    def _add(self, report: Report) -> None:
+    def _add(self, report: SeedReport) -> None:
         self.totals.add(report)
         if self._ledger is not None:
             self._ledger.add(report)
@@ -189,11 +207,11 @@ class _Campaign:
         rows += [("failures", len(totals.failures))]
         print_table(("what", "how many"), rows)
         if totals.never_happened:
-            say(f"never happened, though scheduled: {', '.join(totals.never_happened)}: this campaign does not pass")
+            say(f"scheduled, but never had an effect: {', '.join(totals.never_happened)}. This campaign does not pass.")
 
 
 def replay_command(seed: int, wishes: Wishes, schedule: Path | None = None) -> str:
-    """What shows that run again."""
+    """The shell command that repeats the run of a seed."""
     parts = ["ledgermq sim", f"--world {wishes.world}", f"--seeds {seed}", f"--minutes {wishes.minutes:g}"]
     if wishes.nodes is not None:
         parts.append(f"--nodes {wishes.nodes}")
@@ -208,24 +226,24 @@ def replay_command(seed: int, wishes: Wishes, schedule: Path | None = None) -> s
     return " ".join(parts)
 
 
-def _explain(failure: Report, wishes: Wishes, commit: str) -> None:
-    """Shortens the schedule of a failure, and prints it."""
+def _explain(failure: SeedReport, wishes: Wishes, commit: str) -> None:
+    """Shorten the schedule of a failed run, write it to a file in the current directory, and print it."""
     if failure.void:
         return
-    say(f"seed {failure.seed}: looking for the shortest schedule that fails")
+    say(f"seed {failure.seed}: searching for the shortest schedule that still fails")
     whole = schedules.make(draw(failure.seed, wishes))
-    short = shrink(whole, lambda part: run(failure.seed, wishes, part).failed, Budget())
+    short = shrink(whole, lambda part: run(failure.seed, wishes, part).failed, RunBudget())
     report = run(failure.seed, wishes, short)
     path = Path(f"sim-{wishes.world}-{failure.seed}.schedule")
     path.write_text(schedules.to_json(short))
-    say(f"seed {failure.seed} at {commit} fails with {len(short)} of {len(whole)} fault events: {report.reason}")
+    say(f"seed {failure.seed} at {commit} still fails with {len(short)} of {len(whole)} fault events: {report.reason}")
     _print_schedule(short)
-    say(f"  again: {replay_command(failure.seed, wishes, path)}")
+    say(f"  to repeat this run: {replay_command(failure.seed, wishes, path)}")
 
 
 def _replay(seeds: Seeds, wishes: Wishes, schedule: Schedule, commit: str) -> int:
     if len(seeds) != 1:
-        raise click.UsageError("a schedule belongs to one seed: say which with --seeds")
+        raise click.UsageError("--schedule runs exactly one seed: name it with --seeds, for example --seeds 7")
     report = run(seeds.without(())[0], wishes, schedule)
     _print_schedule(schedule)
     say(f"seed {report.seed} at {commit}: {report.reason or 'passed'}")

@@ -1,12 +1,10 @@
-"""The ledger of a campaign: what was run, on which code, and what came of it. One JSON object a line.
+"""The ledger file of a campaign records which seeds ran, on which code, and how they ended. Each line is a JSON object.
 
-    {"campaign": {...wishes...}, "commit": "1f0c..."}       at the beginning, and whenever it is taken up again
-    {"seed": 7, "passed": true, "reason": "", ...}          a report
+    {"campaign": {...wishes...}, "commit": "1f0c..."}       when the campaign starts, and each time it is resumed
+    {"seed": 7, "passed": true, "reason": "", ...}          the report of one seed
 
-Lines are only added, each in one write, so a campaign that was stopped at any moment is taken up where it was. What
-another commit has run does not count: it is run again.
-
-Must not know: how seeds are run.
+Lines are only appended, each with one write, so a campaign that was killed can be resumed. Reports of another commit do
+not count: their seeds run again.
 """
 
 from __future__ import annotations
@@ -18,22 +16,27 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from chaos.sim.campaign.run import Report
+from chaos.sim.campaign.run import SeedReport
 from chaos.sim.campaign.swarm import Wishes
 from ledger.version import VERSION
 
 
 class OtherCampaignError(Exception):
-    """The file belongs to a campaign with other wishes."""
+    """The ledger file belongs to a campaign with other settings."""
 
 
 class LedgerFile:
+    """Reads and appends the ledger file at `path`."""
+
     def __init__(self, path: Path, wishes: Wishes, commit: str) -> None:
         self._path = path
         self._head = {"campaign": json.loads(json.dumps(asdict(wishes))), "commit": commit}
 
-    def begin(self) -> list[Report]:
-        """The reports that this campaign has already, by this commit. OtherCampaignError."""
+    def begin(self) -> list[SeedReport]:
+        """Open the file for this campaign. Returns the reports that this commit has already recorded.
+
+        Raises OtherCampaignError if the file belongs to a campaign with other settings.
+        """
         done = []
         if self._path.exists():
             self._end_last_line()
@@ -41,16 +44,16 @@ class LedgerFile:
         self._add(self._head)
         return done
 
-    def add(self, report: Report) -> None:
+    def add(self, report: SeedReport) -> None:
         self._add(asdict(report))
 
-    def _reports(self) -> Iterator[Report]:
+    def _reports(self) -> Iterator[SeedReport]:
         counts = False
         for line in self._lines():
             if "campaign" in line:
                 if line["campaign"] != self._head["campaign"]:
                     raise OtherCampaignError(
-                        f"{self._path} is the ledger of another campaign: it ran {line['campaign']}. Use another file."
+                        f"{self._path} is the ledger of another campaign, with {line['campaign']}. Use another file."
                     )
                 counts = line["commit"] == self._head["commit"]
             elif counts:
@@ -59,7 +62,7 @@ class LedgerFile:
     def _lines(self) -> Iterator[dict[str, Any]]:
         with open(self._path, encoding="utf-8") as file:
             for line in file:
-                if line.endswith("}\n"):  # one that was cut short when the campaign was killed does not end so
+                if line.endswith("}\n"):  # a line that was cut short by a kill does not end like this
                     yield json.loads(line)
 
     def _add(self, line: dict[str, Any]) -> None:
@@ -67,24 +70,24 @@ class LedgerFile:
             file.write(json.dumps(line) + "\n")
 
     def _end_last_line(self) -> None:
-        """So that what is added stands in a line of its own."""
+        """End an incomplete last line, so that the next record starts on a new line."""
         text = self._path.read_bytes()
         if text and not text.endswith(b"\n"):
             with open(self._path, "ab") as file:
                 file.write(b"\n")
 
 
-def report_of(line: dict[str, Any]) -> Report:
-    """A report as it was written."""
-    values: dict[str, Any] = {field.name: line[field.name] for field in fields(Report)}
+def report_of(line: dict[str, Any]) -> SeedReport:
+    """The report that a line of the file contains."""
+    values: dict[str, Any] = {field.name: line[field.name] for field in fields(SeedReport)}
     for name, value in values.items():
         if isinstance(value, list):
             values[name] = tuple(value)
-    return Report(**values)
+    return SeedReport(**values)
 
 
 def commit_of_code() -> str:
-    """The git commit that runs, with "+" where something is changed on top of it; the version outside a repository."""
+    """The git commit of the running code, with "+" if files are modified; outside a repository the version."""
     here = Path(__file__).resolve().parent
     try:
         commit = _git(here, "rev-parse", "--short=12", "HEAD")

@@ -1,6 +1,6 @@
-"""How a campaign goes, for a person who watches: seeds, simulated hours a second, faults that really happened.
+"""Shows the progress of a campaign: seeds, simulated hours per second, and faults that had an effect.
 
-On a terminal a bar that is drawn anew; elsewhere a line now and then.
+On a terminal the progress is a live bar. Elsewhere it is one line every 30 seconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from cluster.cli.output import note_console
 LINE_EVERY_S = 30.0
 
 
-class Progress:
+class CampaignProgress:
+    """The live display of one campaign, used as a context manager."""
+
     def __init__(self, seeds: int, totals: Totals) -> None:
         self._totals = totals
         self._seeds = seeds
@@ -31,7 +33,7 @@ class Progress:
         self._began = self._told = time.monotonic()
         self._hours_before = totals.hours
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> CampaignProgress:
         if self._console.is_terminal:
             self._live.start()
         return self
@@ -42,7 +44,7 @@ class Progress:
         self._console.print(self._line(), soft_wrap=True)
 
     def update(self) -> None:
-        """A report has come."""
+        """Show the totals after a report was added."""
         if self._console.is_terminal:
             self._bar.update(self._task, completed=self._totals.seeds)
             self._live.update(Group(self._bar, Text(self._line()), Text(self._faults())), refresh=True)

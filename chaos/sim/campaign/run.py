@@ -1,9 +1,10 @@
-"""One seed: faults, then peace, then an end within a bounded time. What came of it is a `Report`.
+"""Runs one seed: first with faults, then without faults until the cluster has settled. Returns a `SeedReport`.
 
-    |-- workload and faults ---------------|-- everything heals, no new sends: settle --|
-    0                                 duration      at most SETTLE_MS more; ten times that, while consumers come further
+    |-- workload and faults ---------------|-- all faults healed, no new sends: settle --|
+    0                                 duration      at most SETTLE_MS more (stack world: ten times that while consumers
+                                                    still make progress)
 
-A run is a function of its seed, its wishes and its schedule; nothing else goes in.
+The result depends only on the seed, the wishes and the schedule.
 """
 
 from __future__ import annotations
@@ -20,31 +21,31 @@ from chaos.sim.engine import schedule as schedules
 from chaos.sim.engine.schedule import Schedule
 from chaos.sim.world import World
 
+# Worlds are imported when they are used, because the stack world needs more packages than the protocol world.
 WORLDS = {
     "protocol": "chaos.sim.protocol.protocol_world:ProtocolWorld",
     "stack": "chaos.sim.stack.stack_world:StackWorld",
 }
-"""Loaded when they are used: the stack world needs more than the other."""
 
 SETTLE_MS = 60_000
 _LOOK_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What came of one seed. All of it is a function of what went in; no wall clock."""
+class SeedReport:
+    """The result of one seed. Every field depends only on the input of the run, never on the wall clock."""
 
     seed: int
     passed: bool
     violations: tuple[str, ...]
+    # Conditions that were not met when the time to settle was over.
     missing: tuple[str, ...]
-    """What had not come true when the time to settle was over."""
+    # Fault kinds that were requested by name and never had an effect. Such a run proves nothing.
     void: tuple[str, ...]
-    """Faults that were asked for by name and never happened: such a run proves nothing."""
     history: int
     simulated_ms: int
+    # Number of scheduled fault events, by kind.
     scheduled: Mapping[str, int]
-    """Fault events by kind."""
     happened: Mapping[str, int]
     figures: Mapping[str, int]
 
@@ -54,19 +55,19 @@ class Report:
 
     @property
     def reason(self) -> str:
-        """In one line; empty for a run that passed."""
+        """Why the run did not pass, in one line; empty if it passed."""
         if self.violations:
             return self.violations[0]
         if self.missing:
-            return f"not settled in time: {'; '.join(self.missing)}"
-        return f"never happened, though asked for: {', '.join(self.void)}" if self.void else ""
+            return f"did not settle in time: {'; '.join(self.missing)}"
+        return f"requested faults never had an effect: {', '.join(self.void)}" if self.void else ""
 
 
 MakeWorld = Callable[[Options], World]
 
 
-def run(seed: int, wishes: Wishes, schedule: Schedule | None = None, make_world: MakeWorld | None = None) -> Report:
-    """Runs a seed; with another schedule than its own where one is given (a shortened one)."""
+def run(seed: int, wishes: Wishes, schedule: Schedule | None = None, make_world: MakeWorld | None = None) -> SeedReport:
+    """Run a seed. `schedule` replaces the schedule that the seed would draw; it may be a shortened one."""
     options = draw(seed, wishes)
     events = schedules.make(options) if schedule is None else schedule
     with _garbage_stays():
@@ -79,7 +80,8 @@ def run(seed: int, wishes: Wishes, schedule: Schedule | None = None, make_world:
 
 @contextmanager
 def _garbage_stays() -> Iterator[None]:
-    """The collector would run finalizers at moments that are no part of the seed; and it takes its time."""
+    """Switch the garbage collector off. It would run finalizers at times that do not depend on the seed, and it is
+    slow."""
     gc.collect()
     gc.disable()
     try:
@@ -89,12 +91,13 @@ def _garbage_stays() -> Iterator[None]:
 
 
 def world_of(name: str) -> MakeWorld:
+    """The constructor of the world with this name."""
     module, attribute = WORLDS[name].split(":")
     made: MakeWorld = getattr(import_module(module), attribute)
     return made
 
 
-def _run(world: World, options: Options, events: Schedule) -> Report:
+def _run(world: World, options: Options, events: Schedule) -> SeedReport:
     loop = world.loop
     world.start_workload()
     for event in events:
@@ -112,13 +115,13 @@ def _stopped(world: World) -> bool:
     return bool(world.violations() or world.loop.errors)
 
 
-def _report(world: World, options: Options, events: Schedule, missing: list[str]) -> Report:
+def _report(world: World, options: Options, events: Schedule, missing: list[str]) -> SeedReport:
     violations = [str(violation) for violation in world.violations()]
     violations += [f"{type(error).__name__}: {error}" for error in world.loop.errors if not violations]
     happened = {name: count for name, count in sorted(world.happened.items()) if count}
 
     void = tuple(name for name in options.requested if name not in happened)
-    return Report(
+    return SeedReport(
         seed=options.seed,
         passed=not (violations or missing or void),
         violations=tuple(violations),

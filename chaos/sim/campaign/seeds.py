@@ -1,4 +1,4 @@
-"""Which seeds to run, as a person writes them: 7, 1..1000, 1..50,77,200..210"""
+"""Parses the seeds to run as a user writes them: 7, 1..1000 or 1..50,77,200..210."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from itertools import chain
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
+    """A set of seeds, as ranges in the order in which the user wrote them."""
+
     ranges: tuple[range, ...]
 
     @classmethod
     def parse(cls, text: str) -> Seeds:
-        """ValueError where it cannot be understood."""
+        """Parse the user's text. Raises ValueError if it cannot be parsed."""
         return cls(tuple(_range(part) for part in text.split(",")))
 
     def __len__(self) -> int:
@@ -23,7 +25,7 @@ class Seeds:
         return any(seed in each for each in self.ranges)
 
     def without(self, done: Sequence[int]) -> list[int]:
-        """In order, but for those."""
+        """The seeds in order, except those in `done`."""
         leave_out = frozenset(done)
         return [seed for seed in chain(*self.ranges) if seed not in leave_out]
 
@@ -31,8 +33,8 @@ class Seeds:
 def _range(text: str) -> range:
     first, dots, last = text.strip().partition("..")
     if not first.isdecimal() or (dots and not last.isdecimal()):
-        raise ValueError(f"{text!r} is neither a seed nor a range like 1..1000")
+        raise ValueError(f"{text!r} is neither a seed such as 7 nor a range such as 1..1000")
     found = range(int(first), int(last if dots else first) + 1)
     if not found:
-        raise ValueError(f"{text!r} is a range without seeds")
+        raise ValueError(f"the range {text!r} contains no seeds: its first seed must not be larger than its last")
     return found

@@ -1,9 +1,7 @@
-"""The shortest schedule that still fails: events are left out for as long as the run fails without them.
+"""Finds the shortest schedule of faults that still makes a run fail (delta debugging, Zeller's ddmin).
 
-The one idea (delta debugging, Zeller's ddmin): try to do without large parts first, then without smaller ones, until no
-single event can go. Pure: whether a schedule fails is asked of the caller.
-
-Must not know: what a run is.
+The search first tries to remove large parts of the schedule, then smaller parts, until no single event can be removed.
+It is pure: the caller passes the function that tells whether a schedule fails.
 """
 
 from __future__ import annotations
@@ -18,15 +16,15 @@ Fails = Callable[[Schedule], bool]
 
 
 @dataclass(slots=True)
-class Budget:
-    """How many runs may be spent on it."""
+class RunBudget:
+    """How many more runs the search may use."""
 
     runs: int = 300
 
 
-def shrink(schedule: Schedule, fails: Fails, budget: Budget | None = None) -> Schedule:
-    """A part of a failing schedule, in its order, that fails too. Where the budget allows, no event of it can go."""
-    budget = budget or Budget()
+def shrink(schedule: Schedule, fails: Fails, budget: RunBudget | None = None) -> Schedule:
+    """Return a part of the schedule that still fails. If the budget suffices, no single event of it can be removed."""
+    budget = budget or RunBudget()
     if _try((), fails, budget):
         return ()
     parts = 2
@@ -41,9 +39,9 @@ def shrink(schedule: Schedule, fails: Fails, budget: Budget | None = None) -> Sc
     return schedule
 
 
-def _without_a_part(schedule: Schedule, parts: int, fails: Fails, budget: Budget) -> Schedule | None:
-    """The schedule without one of so many equal parts, where it still fails then. The last ones go first: what comes
-    after the failure has no part in it."""
+def _without_a_part(schedule: Schedule, parts: int, fails: Fails, budget: RunBudget) -> Schedule | None:
+    """The schedule without one of `parts` equal parts, if it still fails; otherwise None. Later parts are tried first,
+    because events after the failure cannot be its cause."""
     bounds = [len(schedule) * i // parts for i in range(parts + 1)]
     for begin, end in reversed([*pairwise(bounds)]):
         shorter = schedule[:begin] + schedule[end:]
@@ -52,7 +50,7 @@ def _without_a_part(schedule: Schedule, parts: int, fails: Fails, budget: Budget
     return None
 
 
-def _try(schedule: Schedule, fails: Fails, budget: Budget) -> bool:
+def _try(schedule: Schedule, fails: Fails, budget: RunBudget) -> bool:
     if budget.runs <= 0:
         return False
     budget.runs -= 1

@@ -1,10 +1,8 @@
-"""What a seed draws: the cluster, the network's temper, the load, and which faults exist at all.
+"""Draws the options of a run from its seed: cluster, network quality, load, and which fault kinds exist.
 
-The one idea (swarm testing): a run in which everything goes wrong finds little, because some faults hide others. So
-each seed leaves out about half of them, and draws how often the others come. Nothing else is random about a run but
-what follows from its seed; each concern has a source of chance of its own.
-
-Must not know: worlds.
+This is swarm testing: a run with every fault kind finds little, because some faults hide others. So each seed leaves
+out about half of the fault kinds, and draws how often the others occur. A run has no other randomness. Each concern,
+such as the network or one fault kind, has its own random stream, derived from the seed.
 """
 
 from __future__ import annotations
@@ -16,34 +14,34 @@ from random import Random
 from chaos.sim.engine.faults import KINDS, RATES, STACK, FaultKind, kinds_of
 from chaos.sim.engine.links import Conditions
 
+# Numbers of consumer groups; a run draws one of these.
 CONSUMER_GROUPS = (0, 0, 1, 1, 2)
-"""How many a run has, as often as each stands here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """One run."""
+    """All settings of one run."""
 
     seed: int
     world: str
     nodes: int
+    # True: acknowledged means that a majority has fsynced. False: a majority has written to its page cache.
     sync: bool
-    """Acknowledged means fsynced by a majority; otherwise written to its page caches."""
     minutes: float
     conditions: Conditions
+    # The fault kinds of this run in the order of `faults.KINDS`, each with a factor for its usual frequency.
     strengths: tuple[tuple[str, float], ...]
-    """The faults that exist, in the order of `faults.KINDS`: how many times as often as usual they come."""
+    # Fault kinds that were requested by name. If one of them never has an effect, the run proves nothing.
     requested: tuple[str, ...]
-    """Faults that were asked for by name: a run in which one of them did not happen proves nothing."""
     tick_ms: int
     heartbeat_ticks: int
     election_ticks: int
+    # Mean duration of a flush.
     flush_ms: float
-    """How long a flush takes, on average."""
     flush_interval_ms: int
     vote_ms: float
+    # Largest number of bytes in one Append message.
     append_bytes: int
-    """The largest range that one Append carries."""
     max_uncommitted_bytes: int
     producers: int
     queues: int
@@ -52,17 +50,17 @@ class Options:
     in_flight: int
     reads_per_second: float
     consumer_groups: int = 0
+    # Shards at the end of the run. The nodes start with `first_shards`; the simulated operator adds the others.
     shards: int = 1
-    """shards that there will be; the nodes are set up with `first_shards` of them, an operator adds the others."""
     first_shards: int = 1
+    # Nodes buffer writes in memory of the process, so the end of a process loses what it had not flushed.
     staged: bool = False
-    """Nodes write by way of memory of their own, so that the end of a process takes what it had not flushed."""
+    # A majority may lose power under `async`. Lost acknowledged messages are counted and are not a violation.
     accepted_loss: bool = False
-    """A majority may lose power under `async`, and what was acknowledged last may be gone: counted, not a violation."""
 
     @property
     def has_faults(self) -> bool:
-        """Of any kind, the network's rates among them."""
+        """Whether the run has any faults, including the network's rates."""
         calm = (self.conditions.loss, self.conditions.duplicate, self.conditions.reorder, self.conditions.replay)
         return bool(self.strengths) or any(calm)
 
@@ -71,25 +69,25 @@ class Options:
         return round(self.minutes * 60_000)
 
     def chance(self, concern: str) -> Random:
-        """The source of chance of one concern."""
+        """The random stream of one concern."""
         return Random(f"{self.seed}/{concern}")
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What whoever runs seeds has settled; the seed draws the rest."""
+    """What the user of the simulator fixed for all seeds. A seed draws the rest."""
 
     world: str = "protocol"
     minutes: float = 5.0
     nodes: int | None = None
     shards: int | None = None
+    # None: the seed draws the fault kinds. (): no faults.
     faults: tuple[str, ...] | None = None
-    """None: the seed draws; (): none at all."""
     accepted_loss: bool = False
 
 
 def draw(seed: int, wishes: Wishes) -> Options:
-    """The options of a seed."""
+    """Draw the options of a seed."""
     random = Random(f"{seed}/options")
     asked = [KINDS[name] for name in wishes.faults or () if name in KINDS]
     least = max((kind.least_nodes for kind in asked), default=1)
@@ -100,7 +98,7 @@ def draw(seed: int, wishes: Wishes) -> Options:
     kinds = kinds_of(wishes.world, nodes, shards)
     of_nodes = [kind.name for kind in kinds if not (kind.least_shards or kind.of_consumers)]
     strengths = _strengths(random, wishes, [*RATES, *of_nodes])
-    # Of their own chance: what happens to nodes is the same in one shard and in several, and with consumers.
+    # Own random streams: the faults of nodes stay the same with one shard, with several, and with consumer groups.
     of_shards = [kind.name for kind in kinds if kind.least_shards]
     strengths += _strengths(Random(f"{seed}/several groups"), wishes, of_shards)
     of_consumers = [kind.name for kind in kinds if kind.of_consumers]
@@ -135,14 +133,14 @@ def draw(seed: int, wishes: Wishes) -> Options:
         consumer_groups=consumer_groups,
         shards=shards,
         first_shards=Random(f"{seed}/first groups").randint(1, shards - 1) if "add_group" in names else shards,
-        # Under `async` every end of a process would lose what was acknowledged: few faults would be left to do.
+        # Under `async`, each end of a process would lose acknowledged messages, and few faults would remain possible.
         staged=wishes.world == STACK and sync and Random(f"{seed}/staged").random() < 0.4,
         accepted_loss=wishes.accepted_loss,
     )
 
 
 def _consumer_groups(seed: int, wishes: Wishes) -> int:
-    """How many there are: one at least where somebody wants to see its members disturbed."""
+    """The number of consumer groups; at least 1 if a fault of their members was requested by name."""
     if wishes.world != STACK:
         return 0
     wanted = any(name in KINDS and KINDS[name].of_consumers for name in wishes.faults or ())
@@ -157,7 +155,7 @@ def _shards(seed: int, wishes: Wishes, asked: Sequence[FaultKind]) -> int:
 
 
 def _strengths(random: Random, wishes: Wishes, names: Sequence[str]) -> list[tuple[str, float]]:
-    """Those of these faults that exist in this run, and how often each comes."""
+    """The fault kinds of this run, each with its frequency factor."""
     share = random.choice((0.25, 0.5, 0.75))
     drawn: list[tuple[str, float]] = []
     for name in names:
@@ -171,7 +169,7 @@ def _strengths(random: Random, wishes: Wishes, names: Sequence[str]) -> list[tup
 
 
 def _conditions(random: Random, names: Sequence[str]) -> Conditions:
-    """The temper of the network: the rates that exist, each mild or wild."""
+    """The quality of the network: the rates that exist, each low or high."""
     slow = random.choice((5.0, 20.0, 60.0))
     loss, duplicate, reorder, replay = (random.choice((0.002, 0.02, 0.1)) for _ in range(4))
     return Conditions(

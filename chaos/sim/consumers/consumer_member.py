@@ -1,10 +1,9 @@
-"""One process of a member of a consumer group: the real client, and a user's code around it that takes its time, and
-cannot consume everything.
+"""One process of a member of a consumer group: the real client, and user code that is slow and fails for some messages.
 
-    start ──> given messages ──> finished | put off ──> ... ──> leaves in order | the process ends
+    start ──> receives messages ──> finished | put off ──> ... ──> leaves in order | the process ends
 
-It does what the documentation tells a user to do, and tells the history what it was given, before it does anything
-with that, and what it has finished, before it says so to the client.
+The user code follows the documentation. It reports each message to the history before it handles the message, and each
+finished message before it finishes it at the client.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ STOP_S = 5.0
 
 
 class CannotConsume(Exception):  # noqa: N818 (a user's own)
-    """What a listener raises."""
+    """The exception of a listener that fails for a message."""
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Whether the record is about anything else than a listener that raised as it was told to."""
+    """Whether the log record is about anything other than a planned failure of a listener."""
     return record.exc_info is None or not isinstance(record.exc_info[1], CannotConsume)
 
 
@@ -42,7 +41,8 @@ logging.getLogger("ledgermq.client.push_consumer").addFilter(_is_news)
 
 
 class ConsumerMember:
-    """`seen`: what is told of it. `topics`: those that there are by now. `on_left` is called when it has left."""
+    """One member. `seen` receives its events. `topics` returns the existing topics. `on_left` is called when it has
+    left the group."""
 
     def __init__(
         self,
@@ -67,14 +67,14 @@ class ConsumerMember:
 
     @property
     def name(self) -> str:
-        """By which it is a member now; empty: it has not joined."""
+        """The name under which it is a member now; empty if it has not joined."""
         return next(reversed(self.seen.ear.names), "")
 
     def start(self) -> None:
         self.process.life.deliver(self.process.life.create_task, self._run())
 
     def leave(self) -> None:
-        """In order."""
+        """Leave the group in order."""
         self.leaves = True
         self.process.life.deliver(self.process.life.create_task, self._leave())
 
@@ -127,7 +127,7 @@ class ConsumerMember:
         )
 
     async def _leave(self) -> None:
-        """Who pulls leaves between two reads."""
+        """Leave the group. A member that pulls messages leaves between two reads."""
         if isinstance(self._consumer, AsyncPushConsumer):
             with contextlib.suppress(LedgerError):
                 await self._consumer.stop(STOP_S)
@@ -155,8 +155,8 @@ class ConsumerMember:
     # -- pull style
 
     async def _read(self, consumer: AsyncGroupConsumer) -> None:
+        # The consumed messages of the last read. The next read marks them as finished.
         finished: list[Message] = []
-        """Read last, and consumed: so the next call says, where nothing else does."""
         while not self.leaves:
             for message in finished:
                 self._history.finished(self.seen, message)
@@ -174,7 +174,7 @@ class ConsumerMember:
         self._on_left()
 
     async def _consume(self, consumer: AsyncGroupConsumer, message: Message) -> bool:
-        """Whether it is consumed; else it is somewhere else."""
+        """Handle a message. Returns False if it failed and was put off."""
         await asyncio.sleep(self._work_s)
         if self._fails(message, 1):
             await self._put_off(consumer, message)
@@ -185,7 +185,7 @@ class ConsumerMember:
         return True
 
     async def _put_off(self, consumer: AsyncGroupConsumer, message: Message) -> None:
-        """Until that is done: what is read next must not say that this one is finished."""
+        """Ask until the message is put off, because the next read would mark it as finished."""
         while True:
             try:
                 await consumer.reconsume_later(message)

@@ -1,10 +1,9 @@
-"""The consumer groups of a simulated cluster: members that come, go, crash, stand still and are cut off.
+"""The consumer groups of a simulated cluster: members that join, leave, crash, pause and lose their network.
 
     plan (consumption_plan.py) ──> ConsumerMember, one process each ──> ConsumptionHistory ┐
     entries as nodes apply them ─────────────────────────────────────> ConsumptionTruth   ┴─> invariants
 
-Whoever consumes is a process like a node: it has a life of its own, which ends, or stands still, in the midst of
-anything.
+A member is a simulated process, as a node is. It can end or pause at any moment.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ from ledger.client.admin.consumer_groups_admin import ResetTarget
 from ledger.errors import LedgerError
 
 FIRST_MEMBER = 200
+# Largest number of members of one consumer group at the same time.
 MOST_MEMBERS = 6
-"""Of one consumer group at a time."""
 TIMEOUT_MS = 5_000
 
 MakeMemberProcess = Callable[[int, MemberEar], ClientProcess]
 
 
-class Consumption:
-    """`process` makes the process of a member, `operator` that of whoever resets offsets. `first_offset`: the largest
-    first offset that a queue of a topic has on any node."""
+class SimConsumption:
+    """All consumer groups of a run. `process` makes a member's process, `operator` that of the operator who resets
+    offsets. `first_offset` returns the largest first offset of a queue on any node."""
 
     def __init__(
         self,
@@ -61,8 +60,8 @@ class Consumption:
         self.truth = ConsumptionTruth(fail)
         self.history = ConsumptionHistory(fail, loop.time, self.truth, {plan.name: plan for plan in self.plans})
         self.history.first_offset = first_offset
+        # Members with a running process, by consumer group.
         self._members: dict[str, list[ConsumerMember]] = {plan.name: [] for plan in self.plans}
-        """Those whose process runs, by consumer group."""
         self._options = options
         self._loop = loop
         self._network = network
@@ -78,10 +77,10 @@ class Consumption:
             for _ in range(plan.members):
                 self._join(plan)
 
-    # -- what happens to members
+    # -- faults of members
 
     def fire(self, event: FaultEvent, nodes: Sequence[int]) -> bool:
-        """Does it, if it is one of these and there is somebody to whom it can happen. Returns whether it was."""
+        """Carry out the event if it is a fault of members and a member exists. Returns whether it had an effect."""
         random, seconds = chance_of(event), event.for_ms / 1000
         if not self.plans:
             return False
@@ -100,7 +99,7 @@ class Consumption:
                 self._cut(random.choice(members), nodes, seconds)
             case "offsets_reset":
                 self._reset(plan, random)
-                return False  # counted when it is in the log
+                return False  # counted when the reset is in the log
             case _:
                 return False
         return True
@@ -117,13 +116,13 @@ class Consumption:
         member.start()
 
     def _end(self, member: ConsumerMember) -> None:
-        """Its process is gone."""
+        """End the member's process."""
         self._members[member.seen.plan.name].remove(member)
         member.process.life.end()
         self._network.down(member.process.number)
 
     def _crash(self, member: ConsumerMember, seconds: float) -> None:
-        """Another process takes its place some time, under another name."""
+        """End the member's process. A new process joins later under another name."""
         member.seen.trouble = "crash"
         self._end(member)
         self._loop.call_later(seconds, self._join_again, member.seen.plan)
@@ -149,11 +148,11 @@ class Consumption:
         self._loop.call_later(seconds, self._mend, pairs)
 
     def _mend(self, pairs: Collection[tuple[int, int]]) -> None:
-        if not self._over:  # then all is mended
+        if not self._over:  # at the end of the faults, all cuts were mended already
             for pair in pairs:
                 self._network.mend(*pair)
 
-    # -- an operator
+    # -- the operator
 
     def _reset(self, plan: GroupPlan, random: Random) -> None:
         life = self._operator.life
@@ -165,7 +164,7 @@ class Consumption:
         to: ResetTarget = random.choice(("earliest", "latest", offset))
         chosen: dict[str, Any] = {} if isinstance(to, str) else {"topic": topic, "queues": [queue]}
         environment = self._operator.environment
-        # Refused, or nobody knows: what came of it is in the log.
+        # A refused or unconfirmed reset is ignored here: the log shows what it did.
         with contextlib.suppress(LedgerError):
             async with AsyncAdmin(
                 self._workload.bootstrap, request_timeout_ms=TIMEOUT_MS, rng=random, _environment=environment
@@ -175,7 +174,7 @@ class Consumption:
     # -- the end
 
     def end(self) -> None:
-        """Nothing happens to members any more; each consumer group has one at least."""
+        """Disturb members no more, and give each consumer group at least one member."""
         self._over = True
         for plan in self.plans:
             members = self._members[plan.name]
@@ -187,21 +186,21 @@ class Consumption:
 
     @property
     def come(self) -> int:
-        """How many messages lie behind all consumer groups, together."""
+        """The sum of the offsets of all consumer groups."""
         return sum(stand.offset for stand in self.truth.stands.values())
 
     def unsettled(self, leaders: Sequence[BrokerReplica], delays: Mapping[int, Delays]) -> Iterator[str]:
-        """What is still missing for an end. `leaders`: the replicas that lead, shard 0's first; `delays`: by Raft
-        shard, as its leader's clock has them."""
+        """The conditions that are not met yet, as phrases. `leaders`: the leading replicas, that of shard 0 first.
+        `delays`: the retry delays of each shard, by its leader's clock."""
         for plan in self.plans:
             members = self._members[plan.name]
             if any(member.leaves for member in members):
-                yield f"a member of {plan.name} leaves"
+                yield f"a member of {plan.name} has not left yet"
             else:
                 yield from unsettled(plan, [member.name for member in members], leaders[0], leaders, delays)
 
     def check_end(self, replicas: Sequence[BrokerReplica]) -> None:
-        """Once nothing is unsettled. `replicas`: all that there are."""
+        """Check the invariants of the end, when nothing is unsettled. `replicas`: all replicas."""
         end = ConsumptionEnd(self.truth, self.history, self.history.counts)
         for plan in self.plans:
             for invariant, what in end.wrong(plan):
@@ -210,7 +209,7 @@ class Consumption:
             self.truth.compare(replica.state, replica.shard)
 
     def figures(self) -> Counter[str]:
-        """What was done."""
+        """Totals of the run."""
         figures = Counter({f"consumers_{name}": count for name, count in self.history.counts.items()})
         figures.update({f"consumers_{name}": count for name, count in self.truth.counts.items()})
         figures["consumers_rebalances"] = sum(shares.rebalances for shares in self.truth.shares.values())

@@ -1,7 +1,7 @@
-"""The end of consumption: nothing waits that is due, each queue has one owner, and every message has come to its end.
+"""Checks at the end of consumption: no due message waits, each queue has one owner, each message has an outcome.
 
-handed out to each consumer group | not wanted | before its start | set over | kept no longer
-never to be consumed: with the dead letters, once
+outcomes: received by each consumer group | filtered out | before the group's start | skipped by a reset | trimmed
+messages that always fail: in the dead letters, exactly once
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 from chaos.sim.consumers.consumption_history import ConsumptionHistory
 from chaos.sim.consumers.consumption_plan import NEVER, GroupPlan
-from chaos.sim.consumers.consumption_truth import ConsumptionTruth, Record, Stand
-from chaos.sim.stack.workload_history import Place
+from chaos.sim.consumers.consumption_truth import ConsumptionTruth, Stand, StoredMessage
+from chaos.sim.stack.workload_history import MessagePlace
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.delays import Delays
 from ledger.retries import dead_letter_topic, retry_topic
@@ -27,19 +27,19 @@ def unsettled(
     leaders: Collection[BrokerReplica],
     delays: Mapping[int, Delays],
 ) -> Iterator[str]:
-    """What a consumer group with these members has not come to yet. `leaders`: of all shards; `delays`: by
-    shard."""
+    """The conditions that a consumer group with these members does not meet yet, as phrases. `leaders`: the leading
+    replicas of all shards. `delays`: by shard."""
     group = coordinator.state.consumption.groups.get(plan.name)
     if group is None or set(group.members) != set(members):
-        yield f"{plan.name} has members {sorted(group.members) if group else []}, not {sorted(members)}"
+        yield f"{plan.name} has members {sorted(group.members) if group else []} instead of {sorted(members)}"
         return
     if group.assigned != group.generation:
-        yield f"{plan.name} is not assigned"
+        yield f"{plan.name} has no assignment"
     retries = retry_topic(plan.name)
     for name in (*plan.topics, retries):
         topic = coordinator.state.topics.named(name)
         if topic is None:
-            yield f"there is no {name}"
+            yield f"topic {name} does not exist"
             continue
         for leader in leaders:
             for queue in [queue for queue, where in enumerate(topic.shards) if where == leader.shard]:
@@ -51,16 +51,16 @@ def _unsettled_queue(
 ) -> Iterator[str]:
     share = group.shares.get(TopicQueueId(topic.topic_id, queue))
     if share is None or share.owner not in group.members or share.target != share.owner:
-        yield f"{topic.name}/{queue} of {plan.name} is shared so: {share}"
+        yield f"{topic.name}/{queue} of {plan.name} has an unfinished share: {share}"
     progress = leader.state.consumption.progress.get(ConsumedQueue(plan.name, topic.topic_id, queue))
     due = delays.due(leader, topic.topic_id, queue)
     end = leader.state.next_offset(topic.topic_id, queue) if due is None else due.end_offset
     if progress is None or progress.offset < end:
-        yield f"{plan.name} is at {progress.offset if progress else 'no place'} of {end} of {topic.name}/{queue}"
+        yield f"{plan.name} is at offset {progress.offset if progress else 'none'} of {end} in {topic.name}/{queue}"
 
 
 class ConsumptionEnd:
-    """Of a run in which nothing is unsettled."""
+    """The checks for a run in which nothing is unsettled."""
 
     def __init__(self, truth: ConsumptionTruth, history: ConsumptionHistory, counts: Counter[str]) -> None:
         self._truth = truth
@@ -68,31 +68,31 @@ class ConsumptionEnd:
         self._counts = counts
 
     def wrong(self, plan: GroupPlan) -> Iterator[tuple[str, str]]:
-        """Invariants that do not hold for that consumer group, and what it is."""
+        """The violated invariants of a consumer group, each with a description."""
         dead = Counter(record.origin for _, record, _ in self._messages(plan, dead_letter_topic(plan.name)))
         waiting = {record.origin for _, record, gone in self._messages(plan, retry_topic(plan.name)) if gone}
         for topic in plan.topics:
             for place, record, _ in self._messages(plan, topic):
                 stand = self._truth.stand(plan.name, place.topic, place.queue)
-                assert stand is not None, "what is settled has been claimed"
+                assert stand is not None, "a queue with settled messages must have been claimed"
                 if not self._history.was_handed(plan.name, place) and not self._excused(plan, place, record, stand):
-                    yield "delivered at least once", f"{place} was never given to {plan.name}"
+                    yield "delivered at least once", f"{place} was never received by {plan.name}"
                 yield from self._wrongly_dead(plan, place, record, stand, dead[place], place in waiting)
 
-    def _messages(self, plan: GroupPlan, topic: str) -> Iterator[tuple[Place, Record, bool]]:
-        """Of that topic; and whether the consumer group may not have come to it, though it has settled: the message is
-        not due, or was let go with the log."""
+    def _messages(self, plan: GroupPlan, topic: str) -> Iterator[tuple[MessagePlace, StoredMessage, bool]]:
+        """The messages of a topic. The flag says whether the group may have settled without receiving the message,
+        because it is not due or was trimmed with the log."""
         for queue in self._truth.queues(topic):
             stand = self._truth.stand(plan.name, topic, queue)
             for offset, record in enumerate(self._truth.records(topic, queue)):
-                place = Place(topic, queue, offset)
+                place = MessagePlace(topic, queue, offset)
                 yield place, record, stand is None or offset >= stand.offset or self._missed(place, stand)
 
-    def _missed(self, place: Place, stand: Stand) -> bool:
-        """Whether the consumer group may have been carried over it."""
+    def _missed(self, place: MessagePlace, stand: Stand) -> bool:
+        """Whether the consumer group may have skipped the message, by a reset or because the log was trimmed."""
         return place.offset in stand.skipped or place.offset < self._history.first_offset(place.topic, place.queue)
 
-    def _excused(self, plan: GroupPlan, place: Place, record: Record, stand: Stand) -> bool:
+    def _excused(self, plan: GroupPlan, place: MessagePlace, record: StoredMessage, stand: Stand) -> bool:
         reasons = {
             "not_wanted": not plan.wants(record.tag),
             "before_the_start": plan.start == "latest" and place.offset < stand.began,
@@ -104,12 +104,12 @@ class ConsumptionEnd:
         return bool(reason)
 
     def _wrongly_dead(
-        self, plan: GroupPlan, place: Place, record: Record, stand: Stand, copies: int, waits: bool
+        self, plan: GroupPlan, place: MessagePlace, record: StoredMessage, stand: Stand, copies: int, waits: bool
     ) -> Iterator[tuple[str, str]]:
         if plan.failures_of(record.name) != NEVER:
             if copies:
-                yield "dead letters", f"{place} lies with those of {plan.name}, and could have been consumed"
+                yield "dead letters", f"{place} is in the dead letters of {plan.name} but could have been consumed"
         elif copies > 1 and not stand.era:
-            yield "dead letters", f"{place} lies with those of {plan.name} {copies} times"
+            yield "dead letters", f"{place} is in the dead letters of {plan.name} {copies} times"
         elif not copies and self._history.was_handed(plan.name, place) and not waits and not self._missed(place, stand):
-            yield "dead letters", f"{place} cannot be consumed by {plan.name}, and does not lie with them"
+            yield "dead letters", f"{place} always fails for {plan.name} but is not in its dead letters"

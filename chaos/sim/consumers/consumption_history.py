@@ -1,11 +1,11 @@
-"""What members of consumer groups were handed, and what became of it; compared at once with the log and with what they
-had been told.
+"""Records the messages that members of consumer groups received, and compares them at once with the log and with the
+responses that the members had received.
 
     handed out ──> finished ──> acknowledged            (by the log: consumption_truth.py)
         └──> cannot be consumed ──> moved
 
-A hand-out belongs to the claim by which the member has the queue. Within a claim, messages come in order, each once;
-under another one a message comes again only for a reason that can be named.
+A hand-out belongs to the claim under which the member owns the queue. Within a claim, messages come in order, each
+once. Under another claim a message may come again, but only for a known reason.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from chaos.sim.consumers.consumption_plan import GroupPlan, Style
-from chaos.sim.consumers.consumption_truth import ConsumptionTruth, Record, Stand
-from chaos.sim.consumers.member_ear import Claim, MemberEar, QueueId
-from chaos.sim.stack.workload_history import Place, name_of
+from chaos.sim.consumers.consumption_truth import ConsumptionTruth, Stand, StoredMessage
+from chaos.sim.consumers.member_ear import MemberEar, QueueId, SeenClaim
+from chaos.sim.stack.workload_history import MessagePlace, name_of
 from ledger.client.records import Message
 from ledger.state.progress_table import ConsumedQueue
 from ledger.v1 import consumer_group_pb2 as pb2
 
 Fail = Callable[[str, str], None]
-_NO_CLAIM = Claim(0, 0, 0, frozenset())
+_NO_CLAIM = SeenClaim(0, 0, 0, frozenset())
 
 
 @dataclass(slots=True)
 class MemberQueue:
-    """What one member was handed of one queue since it claimed that."""
+    """What one member received of one queue since it claimed the queue."""
 
-    claim: Claim
+    claim: SeenClaim
+    # Offset of the last message that it received.
     last: int = -1
-    """The offset that it was handed last."""
+    # How often the member has tried that message.
     tries: int = 0
-    """How often that was tried here."""
     in_hand: dict[int, None] = field(default_factory=dict)
+    # The member kept the queue until its time to release it was over, so its messages in hand are not known.
     was_kept: bool = False
-    """The member kept the queue until its time to let it go was over: who knows what it had in hand then."""
 
 
 @dataclass(slots=True)
 class MemberHistory:
-    """Of one process of a member."""
+    """The history of one member's process."""
 
     plan: GroupPlan
     number: int
     ear: MemberEar
+    # The fault that hit the member, because of which the coordinator may remove it.
     trouble: str = ""
-    """What happened to it: for that it may be given up."""
     queues: dict[QueueId, MemberQueue] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class MemberHistory:
 
 @dataclass(slots=True)
 class HandOut:
-    """The last one of a message to a consumer group."""
+    """The last hand-out of a message to a consumer group."""
 
     member: MemberHistory
     view: MemberQueue
@@ -66,36 +66,38 @@ class HandOut:
 
 
 class ConsumptionHistory:
+    """The histories of all members, with their checks."""
+
     def __init__(self, fail: Fail, now: Callable[[], float], truth: ConsumptionTruth, plans: Mapping[str, GroupPlan]):
-        """`now`: the world's time in seconds."""
+        """`now` returns simulated time in seconds."""
         self.counts: Counter[str] = Counter()
+        # Returns the largest first offset of a queue on any node.
         self.first_offset: Callable[[str, int], int] = lambda topic, queue: 0
-        """The largest first offset that a queue has on any node."""
         self._fail = fail
         self._now = now
         self._truth = truth
         self._plans = plans
-        self._hand_outs: dict[tuple[str, Place], HandOut] = {}
-        self._finished: set[tuple[str, Place]] = set()
-        """By consumer group: by anybody, at any time."""
+        self._hand_outs: dict[tuple[str, MessagePlace], HandOut] = {}
+        # (consumer group, message) that any member has finished.
+        self._finished: set[tuple[str, MessagePlace]] = set()
+        # (queue, offset) of messages that a member asked to move -> the claims (epoch, resets) under which it asked.
         self._asked: dict[tuple[ConsumedQueue, int], set[tuple[int, int]]] = {}
-        """Messages that were to be moved -> by which claims (epoch, resets)."""
         truth.may_pass = self._may_pass
         truth.may_move = lambda key, offset, epoch, resets: (epoch, resets) in self._asked.get((key, offset), ())
 
     def member(self, plan: GroupPlan, number: int, ear: MemberEar) -> MemberHistory:
-        """A process begins."""
+        """Start the history of a new process."""
         member = MemberHistory(plan, number, ear)
         ear.on_moved = lambda topic_id, queue, offset: self._moved(member, (topic_id, queue), offset)
         ear.on_move = self._asks_to_move
         ear.on_release = lambda topic_id, queue, epoch: self._lets_go(member, (topic_id, queue), epoch)
         return member
 
-    # -- what members are handed
+    # -- events of members
 
     def handed(self, member: MemberHistory, message: Message) -> int:
-        """A member was given this message. Returns which of its tries here this is: 1, 2, ..."""
-        place = Place(message.topic, message.queue, message.offset)
+        """A member received this message. Returns the number of its attempt at this member: 1, 2, ..."""
+        place = MessagePlace(message.topic, message.queue, message.offset)
         self.counts["handed"] += 1
         self._check_record(member, place, message)
         queue = (self._truth.topic_ids[message.topic], message.queue)
@@ -112,8 +114,8 @@ class ConsumptionHistory:
         return view.tries
 
     def finished(self, member: MemberHistory, message: Message) -> None:
-        """It has consumed it."""
-        place = Place(message.topic, message.queue, message.offset)
+        """The member has consumed the message."""
+        place = MessagePlace(message.topic, message.queue, message.offset)
         self._finished.add((member.plan.name, place))
         hand_out = self._hand_outs[member.plan.name, place]
         if hand_out.member is member:
@@ -122,54 +124,54 @@ class ConsumptionHistory:
         if view is not None:
             view.in_hand.pop(place.offset, None)
 
-    def _check_record(self, member: MemberHistory, place: Place, message: Message) -> None:
+    def _check_record(self, member: MemberHistory, place: MessagePlace, message: Message) -> None:
         records = self._truth.records(place.topic, place.queue)
         record = records[place.offset] if place.offset < len(records) else None
         if record is None or record.name != name_of(message.value):
-            self._fail("delivered is committed", f"{member} was given {message.value[:40]!r} at {place}: {record}")
+            self._fail("delivered is committed", f"{member} received {message.value[:40]!r} at {place}, not {record}")
         elif not member.plan.wants(record.tag):
-            self._fail("what is filtered stays away", f"{member} was given {place}, whose tag is {record.tag}")
+            self._fail("what is filtered stays away", f"{member} received {place} with tag {record.tag}")
 
-    def _check_fence(self, member: MemberHistory, place: Place, queue: QueueId, claim: Claim) -> None:
+    def _check_fence(self, member: MemberHistory, place: MessagePlace, queue: QueueId, claim: SeenClaim) -> None:
         void_since = member.ear.void_since.get(queue)
         if claim is _NO_CLAIM:
-            self._fail("nothing without a claim", f"{member} was given {place}")
+            self._fail("nothing without a claim", f"{member} received {place} without a claim")
         elif void_since is not None and void_since < self._now():
             self._fail(
                 "nothing behind a fence",
-                f"{member} was given {place} by epoch {claim.epoch}, and had been told at {void_since * 1000:.0f} ms "
-                "that this counts no more",
+                f"{member} received {place} under epoch {claim.epoch}, but learned at {void_since * 1000:.0f} ms "
+                "that this claim is no longer valid",
             )
 
-    def _check_order(self, member: MemberHistory, place: Place, view: MemberQueue) -> None:
+    def _check_order(self, member: MemberHistory, place: MessagePlace, view: MemberQueue) -> None:
         if place.offset < view.claim.offset or place.offset in view.claim.settled:
-            self._fail("what is settled stays away", f"{member} was given {place}, and claimed from {view.claim}")
+            self._fail("what is settled stays away", f"{member} received {place}, but its claim began at {view.claim}")
         if member.plan.style is not Style.ORDERLY:
             if place.offset <= view.last:
-                self._fail("in order", f"{member} was given {place} after offset {view.last}")
+                self._fail("in order", f"{member} received {place} after offset {view.last}")
         elif place.offset < view.last or (place.offset > view.last and view.last in view.in_hand):
-            self._fail("in order", f"{member} was given {place} while offset {view.last} is not finished")
+            self._fail("in order", f"{member} received {place} before it had finished offset {view.last}")
         elif place.offset == view.last and view.last not in view.in_hand:
-            self._fail("in order", f"{member} was given {place} once more, which it had finished")
+            self._fail("in order", f"{member} received {place} again after it had finished it")
 
-    def _check_repeat(self, member: MemberHistory, place: Place, view: MemberQueue) -> None:
+    def _check_repeat(self, member: MemberHistory, place: MessagePlace, view: MemberQueue) -> None:
         key, stand = (member.plan.name, place), self._stand(member.plan.name, place)
         before, era = self._hand_outs.get(key), stand.era
         if before is not None and before.view is not view:
             self.counts["handed_again"] += 1
-            if view.claim.epoch < before.view.claim.epoch:  # it has not heard yet that it is fenced
+            if view.claim.epoch < before.view.claim.epoch:  # the member does not know yet that it is fenced
                 self.counts["again_fenced"] += 1
                 return
             reason = self._reason(before, place, era)
             self.counts[f"again_{reason}"] += 1
             if not reason:
-                had = f"{before.member} had finished by epoch {before.view.claim.epoch}"
-                self._fail("normally once", f"{member} was given {place}, which {had}")
-        # By a claim that a reset has ended, which the member has not heard yet: it belongs to the time before that.
+                had = f"{before.member} had finished under epoch {before.view.claim.epoch}"
+                self._fail("normally once", f"{member} received {place}, which {had}")
+        # A claim from before a reset, of which the member has not heard yet, belongs to the era before the reset.
         self._hand_outs[key] = HandOut(member, view, era if view.claim.resets == stand.resets else era - 1)
 
-    def _reason(self, before: HandOut, place: Place, era: int) -> str:
-        """Why a message that was handed out so may come again; empty: it may not."""
+    def _reason(self, before: HandOut, place: MessagePlace, era: int) -> str:
+        """Why a message may be handed out again after `before`; empty if there is no reason."""
         member, queue = before.member, (self._truth.topic_ids[place.topic], place.queue)
         if not before.finished:
             return "unfinished"
@@ -178,22 +180,22 @@ class ConsumptionHistory:
         if before.view.was_kept:
             return "kept"
         ended = self._truth.ended(member.plan.name, queue, before.view.claim.epoch)
-        if ended == "renew_queues":  # for a reset, which may have failed then; the member heard of it later
+        if ended == "renew_queues":  # for a reset that may have failed; the member heard of it later
             return "renewed"
         if ended != "leave_consumer_group":
             return ""
-        if member.trouble or not member.ear.leaves:  # it was given up
+        if member.trouble or not member.ear.leaves:  # the coordinator removed the member
             return member.trouble or "silent"
         return "" if place.offset < member.ear.acknowledged.get(queue, 0) else "unacknowledged"
 
-    def _stand(self, consumer_group: str, place: Place) -> Stand:
+    def _stand(self, consumer_group: str, place: MessagePlace) -> Stand:
         stand = self._truth.stand(consumer_group, place.topic, place.queue)
-        assert stand is not None, "nobody is given what is not claimed"
+        assert stand is not None, "a member can receive messages only of a claimed queue"
         return stand
 
-    # -- what the log may say of it
+    # -- called by the truth
 
-    def _may_pass(self, key: ConsumedQueue, place: Place, record: Record) -> bool:
+    def _may_pass(self, key: ConsumedQueue, place: MessagePlace, record: StoredMessage) -> bool:
         plan = self._plans.get(key.consumer_group)
         return (
             plan is None
@@ -218,8 +220,8 @@ class ConsumptionHistory:
             view.was_kept = True
         elif view.in_hand and not member.trouble:
             had = f"with {list(view.in_hand)[:5]} in hand"
-            self._fail("finished before it is let go", f"{member} lets {queue} go {had}")
+            self._fail("finished before it is let go", f"{member} releases {queue} {had}")
 
-    def was_handed(self, consumer_group: str, place: Place) -> bool:
-        """Whether any member was given that message, at any time."""
+    def was_handed(self, consumer_group: str, place: MessagePlace) -> bool:
+        """Whether any member of the group has ever received the message."""
         return (consumer_group, place) in self._hand_outs

@@ -1,7 +1,7 @@
-"""What a seed draws of consumer groups: who consumes what, in which way, and which messages cannot be consumed.
+"""What a seed draws of consumer groups: who consumes which topics, in which style, and which messages fail.
 
-Whether a message fails follows from its name alone, so it fails for every member alike, however often it comes; some
-fail once or twice, and a few for ever: those must come to the dead letters.
+Whether a message fails depends only on its name, so it fails for every member and at every attempt alike. Some messages
+fail once or twice. A few fail forever and must end in the dead letters.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ import xxhash
 
 from chaos.sim.campaign.swarm import CONSUMER_GROUPS, Options
 
+# Largest number of members of a consumer group at the start.
 MOST_MEMBERS = 4
-"""Of a consumer group at the start."""
 TAG_EXPRESSIONS = (None, None, None, "*", "tag", "none || tag")
 RETRY_DELAYS_S = ((1.0, 2.0, 4.0), (0.5, 3.0), (2.0,))
+# Number of failures of a message that can never be consumed.
 NEVER = 1_000_000
-"""So often a message fails that is never consumed."""
 
 
 class Style(Enum):
-    """How a member of a consumer group is given messages."""
+    """How a member receives messages."""
 
+    # The user code finishes each message, or puts it off.
     PULL = "pull"
-    """Each message is finished, or put off, by itself."""
+    # All messages of a read are finished by the next read.
     ITERATE = "iterate"
-    """What was read counts as finished when the next messages are asked for."""
     CONCURRENT = "concurrent"
     ORDERLY = "orderly"
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """One consumer group. All its members are alike."""
+    """The plan of one consumer group. All its members behave alike."""
 
     seed: int
     name: str
     topics: tuple[str, ...]
     style: Style
+    # Number of members at the start.
     members: int
-    """At the start."""
     strategy: str
     tags: str | None
     start: Literal["earliest", "latest"]
@@ -53,19 +53,19 @@ class GroupPlan:
     concurrency: int
 
     def failures_of(self, name: bytes) -> int:
-        """How often the message of that name cannot be consumed before it can."""
+        """How often the message with this name fails before it can be consumed."""
         chance = xxhash.xxh3_64_intdigest(b"%d/%s/%s" % (self.seed, self.name.encode(), name)) % 100
         return NEVER if chance < 2 else 2 if chance < 4 else 1 if chance < 8 else 0
 
     def wants(self, tag: str | None) -> bool:
-        """Whether a message with that tag is among those it subscribes to."""
+        """Whether the group's filter accepts a message with this tag."""
         return self.tags in (None, "*") or (tag is not None and tag in str(self.tags).split(" || "))
 
 
 def draw_groups(options: Options, topics: int) -> list[GroupPlan]:
-    """The consumer groups of a run in which there will be so many topics, `t0`, `t1`, ..."""
+    """The consumer groups of a run with this number of topics, which are named `t0`, `t1`, ..."""
     random = options.chance("consumer groups")
-    random.choice(CONSUMER_GROUPS)  # their number, which the options have already
+    random.choice(CONSUMER_GROUPS)  # unused: `options` has drawn the number of groups; keeps the random stream as it is
     return [_drawn(options.seed, f"g{number}", random, topics) for number in range(options.consumer_groups)]
 
 

@@ -1,9 +1,9 @@
-"""Who owns which queue, by the applied state of a coordinator: never two, and none before the last one let it go.
+"""Checks who owns which queue, from a coordinator's applied state: a queue never has two owners, and gets a new owner
+only after the old owner has released it.
 
-    A ──(A releases, leaves, or is given up)──> B          by a new epoch, which is nobody else's
+    A ──(A releases, leaves, or is removed)──> B          under a new epoch, which is unique
 
-Each entry is looked at together with the shares before and after it; what it changed it must have been meant to
-change.
+After each entry, the shares before and after it are compared. The entry may change only what its command is about.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _CHANGES = ("join_consumer_group", "leave_consumer_group", "assign_queues", "rel
 
 
 class SharesSeen:
-    """Of the consumer groups that one shard coordinates."""
+    """The shares of the consumer groups that one shard coordinates."""
 
     def __init__(self, fail: Fail) -> None:
         self.rebalances = 0
+        # (consumer group, queue, epoch) -> the member that got the queue.
         self.issued: dict[tuple[str, TopicQueueId, int], str] = {}
-        """By consumer group, queue and epoch: whom the coordinator gave it."""
+        # The same key -> kind of the command that ended this ownership.
         self.ended: dict[tuple[str, TopicQueueId, int], str] = {}
-        """By the same: the kind of command by which that was over."""
         self._fail = fail
         self._shares: dict[str, Shares] = {}
 
     def applied(self, command: command_pb2.Command, index: int, groups: ConsumerGroupTable) -> str:
-        """The consumer group that the command was about; empty: it was about none's members."""
+        """Check an applied command. Returns its consumer group; empty if it does not concern members of a group."""
         kind = command.WhichOneof("command")
         if kind not in _CHANGES:
             return ""
@@ -55,18 +55,18 @@ class SharesSeen:
     ) -> None:
         renewed = command.WhichOneof("command") == "renew_queues" and now.owner == was.owner
         if was.owner and not renewed and not _lets_go(command, queue, was):
-            self._fail("one owner", f"{what} goes from {was.owner}, who has not let it go, to {now.owner!r}")
+            self._fail("one owner", f"{what} goes from {was.owner}, who has not released it, to {now.owner!r}")
         if now.owner and now.epoch <= was.epoch:
-            self._fail("epochs never go back", f"{what}: {now.epoch} after {was.epoch}")
+            self._fail("epochs never go back", f"{what} has epoch {now.epoch} after epoch {was.epoch}")
 
     def _given(self, name: str, queue: TopicQueueId, share: QueueShare) -> None:
         first = self.issued.setdefault((name, queue, share.epoch), share.owner)
         if first != share.owner:
-            self._fail("one owner", f"{queue} of {name} is {first}'s and {share.owner}'s by epoch {share.epoch}")
+            self._fail("one owner", f"{queue} of {name} belongs to {first} and {share.owner} under epoch {share.epoch}")
 
 
 def _lets_go(command: command_pb2.Command, queue: TopicQueueId, share: QueueShare) -> bool:
-    """Whether by this entry the owner has let the queue go, or is given up."""
+    """Whether this command releases the queue or removes its owner."""
     released, left = command.release_queues, command.leave_consumer_group
     queues = [(each.topic_id, each.queue, each.epoch) for each in released.queues]
     gives = released.member == share.owner and (*queue, share.epoch) in queues

@@ -1,13 +1,13 @@
-"""How far consumer groups have come, by the log: every entry that is about that is followed here, once, in its order.
+"""The progress of consumer groups according to the log: each entry about it is followed once, in log order.
 
-    claim, acknowledge, reset    ──> a twin of the progress that nodes keep, as naive as can be
+    claim, acknowledge, reset    ──> a simple copy (twin) of the progress that nodes keep
     a batch that was moved       ──> where a message is now
 
-    the state that a node has then   must be the twin: never back, never beyond the end, by no older epoch
-    what an entry does               must be right: nothing acknowledged that nobody has finished, nothing in two places
+    the state of a node          must equal the twin: it never goes back, past the end, or to an older epoch
+    the effect of an entry       must be right: only finished messages are acknowledged, and no message is in two places
 
-Entries are looked at as the first node applies them, with the state that this gave; so a fault shows with the entry
-that did it. That other nodes come to the same shows every few entries.
+An entry is checked with the state of the first node that applies it, so a mistake shows at the entry that made it.
+Every few entries the states of the nodes are compared with each other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple
 import xxhash
 
 from chaos.sim.consumers.consumption_shares import SharesSeen
-from chaos.sim.stack.workload_history import Place, name_of
+from chaos.sim.stack.workload_history import MessagePlace, name_of
 from ledger.batch import Batch
 from ledger.retries import DEAD_LETTERS, consumer_group_of, origin, place_before
 from ledger.state import State
@@ -30,35 +30,35 @@ from ledger.v1 import command_pb2
 from store import Header, Kind
 
 Fail = Callable[[str, str], None]
+# The states of the nodes are compared each time the index is a multiple of this number.
 COMPARED_EVERY = 16
-"""Nodes, after so many entries each."""
 
 
-class Record(NamedTuple):
-    """A message, as it lies in some queue."""
+class StoredMessage(NamedTuple):
+    """A message in a queue."""
 
     name: bytes
     tag: str | None
-    origin: Place
-    """Where its producer put it."""
+    # The place where its producer put it.
+    origin: MessagePlace
 
 
 @dataclass(slots=True)
 class Stand:
-    """The twin of a `QueueProgress`, and what the log has told besides."""
+    """The twin of a `QueueProgress`, with more facts from the log."""
 
     epoch: int
     offset: int
     resets: int = 0
     settled: set[int] = field(default_factory=set)
+    # Number of resets, and of renewed epochs by an operator.
     era: int = 0
-    """Counts resets, and renewals of epochs by an operator."""
+    # Offset of a moved message -> the era in which it was moved last.
     moved: dict[int, int] = field(default_factory=dict)
-    """Offset of a message that was moved -> in which era it was last."""
+    # The offset at which the consumer group began.
     began: int = 0
-    """Where the consumer group began with this queue."""
+    # Offsets that a forward reset skipped.
     skipped: set[int] = field(default_factory=set)
-    """Offsets over which it was set forward."""
 
     def advance(self, offset: int) -> None:
         self.offset = max(self.offset, offset)
@@ -68,47 +68,46 @@ class Stand:
 
 
 class ConsumptionTruth:
-    """Of a whole cluster. `applied` is to be told of every entry that any node applies."""
+    """The truth of a whole cluster. `applied` must be called for each entry that any node applies."""
 
     def __init__(self, fail: Fail) -> None:
         self.topic_ids: dict[str, int] = {}
         self.topics: dict[int, str] = {}
         self.stands: dict[ConsumedQueue, Stand] = {}
+        # Shares by coordinating shard.
         self.shares: dict[int, SharesSeen] = {}
-        """By shard."""
         self.counts: Counter[str] = Counter()
-        self.may_pass: Callable[[ConsumedQueue, Place, Record], bool] = lambda key, place, record: True
-        """Whether a consumer group need not consume that message (any more): it has finished it, or does not want it,
-        or it is kept no longer."""
+        # Whether a group need not consume a message: the group has finished it, filters it out, or it was trimmed.
+        self.may_pass: Callable[[ConsumedQueue, MessagePlace, StoredMessage], bool] = lambda key, place, record: True
+        # Whether the owner with this epoch has asked to move the message since the last reset.
         self.may_move: Callable[[ConsumedQueue, int, int, int], bool] = lambda key, offset, epoch, resets: True
-        """Whether the member of that epoch has asked to have that message moved, since that reset."""
         self._fail = fail
+        # Shard -> index of the last entry that was followed.
         self._indexes: dict[int, int] = {}
-        """By shard: the last entry that was followed."""
+        # (shard, index) -> digest of the progress after that entry.
         self._digests: dict[tuple[int, int], int] = {}
-        """By shard and index: of the progress after that entry."""
-        self._records: dict[tuple[int, int], list[Record]] = {}
+        self._records: dict[tuple[int, int], list[StoredMessage]] = {}
 
-    def records(self, topic: str, queue: int) -> list[Record]:
-        """All messages that ever were in that queue, by offset."""
+    def records(self, topic: str, queue: int) -> list[StoredMessage]:
+        """All messages that were ever in the queue, by offset."""
         return self._records.get((self.topic_ids.get(topic, 0), queue), [])
 
     def queues(self, topic: str) -> list[int]:
-        """Those of the topic that have had messages."""
+        """The queues of the topic that have had messages."""
         return sorted(queue for topic_id, queue in self._records if topic_id == self.topic_ids.get(topic))
 
     def stand(self, consumer_group: str, topic: str, queue: int) -> Stand | None:
         return self.stands.get(ConsumedQueue(consumer_group, self.topic_ids.get(topic, 0), queue))
 
     def ended(self, consumer_group: str, queue: tuple[int, int], epoch: int) -> str:
-        """The kind of command by which the owner of that epoch owns the queue no more; empty: it does."""
+        """The kind of command that ended this ownership; empty if the owner still owns the queue."""
         key = (consumer_group, TopicQueueId(*queue), epoch)
         return next((shares.ended[key] for shares in self.shares.values() if key in shares.ended), "")
 
     # -- entries
 
     def applied(self, shard: int, header: Header, body: bytes, state: State) -> None:
-        """A node of that shard has applied that entry, and is in that state now."""
+        """A node of this shard has applied the entry; `state` is its state after it."""
         if header.index % COMPARED_EVERY == 0:
             self._compare_nodes(shard, header.index, state)
         if header.index <= self._indexes.get(shard, 0):
@@ -121,13 +120,13 @@ class ConsumptionTruth:
 
     def _batch(self, header: Header, body: bytes, state: State) -> None:
         topic = state.topics.get(header.topic_id)
-        assert topic is not None, "a batch of no topic is for the state to refuse"
+        assert topic is not None, "the state should have refused a batch of an unknown topic"
         self.topic_ids[topic.name], self.topics[topic.topic_id] = topic.topic_id, topic.name
         batch, records = Batch(body), self._records.setdefault((header.topic_id, header.queue), [])
         for value, tag, headers in zip(batch.values(), batch.tags(), batch.headers(), strict=True):
-            here = Place(topic.name, header.queue, len(records))
+            here = MessagePlace(topic.name, header.queue, len(records))
             first = origin(headers)
-            records.append(Record(name_of(value), tag, here if first is None else _place(first)))
+            records.append(StoredMessage(name_of(value), tag, here if first is None else _place(first)))
             consumer_group, before = consumer_group_of(topic.name), place_before(headers)
             if consumer_group is not None and before is not None:
                 self._moved(consumer_group, before, here, records[-1], state)
@@ -153,17 +152,17 @@ class ConsumptionTruth:
                     key = ConsumedQueue(command.renew_queues.consumer_group, queue.topic_id, queue.queue)
                     if (stand := self.stands.get(key)) is not None:
                         stand.era += 1
-                return  # its progress may be in another shard
+                return  # the queue's progress may be in another shard
             case _:
                 return
         self._compare(_touched(command), state)
 
-    # -- what they do
+    # -- the effect of entries
 
     def _claim(self, key: ConsumedQueue, claim: command_pb2.ClaimedQueue) -> None:
         stand = self.stands.get(key)
         if not any((key.consumer_group, (claim.topic_id, claim.queue), claim.epoch) in each for each in self._issued()):
-            self._fail("epochs come from the coordinator", f"{self._name(key)} is claimed by epoch {claim.epoch}")
+            self._fail("epochs come from the coordinator", f"{self._name(key)} is claimed under epoch {claim.epoch}")
         if stand is None:
             stand = self.stands[key] = Stand(claim.epoch, claim.start_offset, began=claim.start_offset)
         if claim.epoch >= stand.epoch:
@@ -184,10 +183,10 @@ class ConsumptionTruth:
     def _check_finished(self, key: ConsumedQueue, first: int, end: int, settled: set[int]) -> None:
         records, topic = self._records.get((key.topic_id, key.queue), []), self.topics[key.topic_id]
         for offset in range(first, end):
-            place = Place(topic, key.queue, offset)
+            place = MessagePlace(topic, key.queue, offset)
             if offset not in settled and not self.may_pass(key, place, records[offset]):
                 self._fail(
-                    "acknowledged is finished", f"{key.consumer_group} passes {place}, which nobody has finished"
+                    "acknowledged is finished", f"{key.consumer_group} passes {place}, which no member has finished"
                 )
 
     def _reset(self, key: ConsumedQueue, offset: int, state: State) -> None:
@@ -201,32 +200,32 @@ class ConsumptionTruth:
         self.counts["offsets_reset"] += 1
 
     def _moved(
-        self, consumer_group: str, before: tuple[int, int, int], here: Place, record: Record, state: State
+        self, consumer_group: str, before: tuple[int, int, int], here: MessagePlace, record: StoredMessage, state: State
     ) -> None:
-        """The message is here now; it must have been where it says, and must have been consumed nowhere."""
+        """Check a moved message: it must have been at its earlier place, and no member may have consumed it."""
         topic_id, queue, offset = before
         key, there = ConsumedQueue(consumer_group, topic_id, queue), self._records.get((topic_id, queue), [])
         stand = self.stands.get(key)
         if stand is None or offset >= len(there) or (there[offset].name, there[offset].origin) != record[::2]:
-            self._fail("in exactly one place", f"{here} is said to come from {self._name(key)}:{offset}, and does not")
+            self._fail("in exactly one place", f"{here} names {self._name(key)}:{offset} as its source, which is wrong")
             return
         if offset < stand.offset or offset in stand.settled or stand.moved.get(offset) == stand.era:
-            self._fail("in exactly one place", f"{self._name(key)}:{offset} is moved to {here}, and was settled before")
+            self._fail("in exactly one place", f"{self._name(key)}:{offset} is moved to {here} after it was settled")
         if not self.may_move(key, offset, stand.epoch, stand.resets):
-            self._fail("moved by its owner", f"{self._name(key)}:{offset} is moved to {here} while another one owns it")
+            self._fail("moved by its owner", f"{self._name(key)}:{offset} is moved to {here} by an earlier owner")
         stand.moved[offset] = stand.era
         stand.settled.add(offset)
         stand.advance(stand.offset)
         self.counts["dead_letters" if here.topic.startswith(DEAD_LETTERS) else "retries"] += 1
         self._compare([key], state)
 
-    # -- what nodes make of them
+    # -- the state of nodes
 
     def _compare_nodes(self, shard: int, index: int, state: State) -> None:
-        """By all that the state has, and not by its bytes: what a snapshot leaves out shows."""
+        """Compare the whole progress, not its encoding, so that omissions of a snapshot show too."""
         digest = xxhash.xxh3_64_intdigest(repr(list(state.consumption.progress)).encode())
         if self._digests.setdefault((shard, index), digest) != digest:
-            self._fail("progress is the same on all nodes", f"after entry {index} of shard {shard} it is not")
+            self._fail("progress is the same on all nodes", f"after entry {index} of shard {shard} the nodes differ")
 
     def _compare(self, keys: list[ConsumedQueue], state: State) -> None:
         for key in keys:
@@ -236,17 +235,17 @@ class ConsumptionTruth:
         progress = state.consumption.progress.get(key)
         end = state.next_offset(key.topic_id, key.queue)
         if progress is not None and progress.offset > end:
-            self._fail("nothing beyond the end", f"{self._name(key)} is at {progress.offset} of {end}")
+            self._fail("nothing beyond the end", f"{self._name(key)} is at offset {progress.offset} of {end}")
         if stand is None and progress is None:
             return
         if stand is None or progress is None or _twin_of(progress, stand) != stand:
-            self._fail("progress is what the log says", f"{self._name(key)} is {progress}, by the log {stand}")
+            self._fail("progress is what the log says", f"{self._name(key)} is {progress}, but the log says {stand}")
 
     def compare(self, state: State, shard: int) -> None:
-        """All that a node of that shard has, at the end."""
+        """Compare all progress of a node of this shard, at the end of the run."""
         for key, stand in self.stands.items():
             topic = state.topics.get(key.topic_id)
-            # A shard that a topic was opened in knows no queues that came later in other shards.
+            # A shard does not know queues that were later opened in other shards.
             if topic is not None and key.queue < topic.queues and topic.shards[key.queue] == shard:
                 self._compare_one(key, stand, state)
 
@@ -255,15 +254,15 @@ class ConsumptionTruth:
 
 
 def _twin_of(progress: QueueProgress, stand: Stand) -> Stand:
-    """The twin that stands where that progress does."""
+    """A twin with the values of this progress."""
     settled = set(progress.settled)
     return replace(stand, epoch=progress.epoch, offset=progress.offset, resets=progress.resets, settled=settled)
 
 
-def _place(text: str) -> Place:
-    """As the header of a message has it that was moved."""
+def _place(text: str) -> MessagePlace:
+    """The place that the header of a moved message names."""
     topic, queue, offset = text.rsplit(":", 2)
-    return Place(topic, int(queue), int(offset))
+    return MessagePlace(topic, int(queue), int(offset))
 
 
 def _touched(command: command_pb2.Command) -> list[ConsumedQueue]:

@@ -1,9 +1,9 @@
-"""What a member of a consumer group asks the cluster, and is told: overheard on its way.
+"""Records the requests and responses of a member of a consumer group.
 
-    member ── SimChannel (asked, answered: noted here) ── node
+    member ── SimChannel (requests and responses are recorded here) ── node
 
-A member may do with a queue only what it was told, and only until it is told otherwise; so who wants to judge what it
-does must know what has reached it, and when.
+A member may use a queue only as the cluster has told it, and only until the cluster tells it otherwise. So the checks
+need to know which responses have reached the member, and when.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from chaos.sim.engine.rpc import SimChannel, StreamCall, UnaryCall
 from ledger.errors import ConsumerFencedError, LedgerError, OffsetTooLowError, UnknownMemberError, from_wire
 from ledger.v1 import consumer_group_pb2 as pb2
 
+# (topic id, queue).
 QueueId = tuple[int, int]
-"""Topic id and queue."""
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """That the queue's own shard took: the member goes on there."""
+class SeenClaim:
+    """A claim that the queue's shard accepted. The member continues at `offset`."""
 
     epoch: int
     resets: int
@@ -33,29 +33,29 @@ class Claim:
 
 
 class MemberEar:
-    """Of one process. `now`: the world's time in seconds."""
+    """The record of one process. `now` returns simulated time in seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:
+        # Names under which it joined, in order. The last one is its current name.
         self.names: dict[str, None] = {}
-        """By which it joined; the last one is who it is."""
+        # Whether it has asked to leave.
         self.leaves = False
-        """It has asked to be let go."""
-        self.claims: dict[QueueId, Claim] = {}
-        """The last one of each queue."""
+        # The last claim of each queue.
+        self.claims: dict[QueueId, SeenClaim] = {}
+        # Acknowledged offset of each queue, as the member was told.
         self.acknowledged: dict[QueueId, int] = {}
-        """Offsets of which it was told that they are acknowledged."""
+        # When the member first learned that its last claim of a queue is no longer valid.
         self.void_since: dict[QueueId, float] = {}
-        """When it was told first that its last claim of that queue counts no more, where it was."""
+        # When the member first learned that it must release a queue.
         self.leaving_since: dict[QueueId, float] = {}
-        """When it was told first that the queue is to go elsewhere, while it is."""
+        # Called when the member learns that a message was moved or no longer exists.
         self.on_moved: Callable[[int, int, int], None] = lambda topic_id, queue, offset: None
-        """Told when a message is known to be somewhere else, or nowhere any more."""
+        # Called when the member asks to release a queue that it owned under this epoch.
         self.on_release: Callable[[int, int, int], None] = lambda topic_id, queue, epoch: None
-        """Told when it asks to have a queue taken away that it had by that epoch."""
+        # Called when the member asks to move a message.
         self.on_move: Callable[[pb2.MoveRequest], None] = lambda request: None
-        """Told when it asks to have a message moved."""
+        # The coordinator's last assignment: queue -> epoch.
         self._view: dict[QueueId, int] = {}
-        """What the coordinator said last: the epoch of each queue."""
         self._now = now
 
     def asked(self, request: Any) -> None:
@@ -86,7 +86,7 @@ class MemberEar:
                         self.acknowledged[each.topic_id, each.queue] = each.offset
             case pb2.MoveRequest():
                 error = from_wire(response.error) if response.HasField("error") else None
-                if error is None or isinstance(error, OffsetTooLowError):  # it is kept no longer
+                if error is None or isinstance(error, OffsetTooLowError):  # the message was trimmed
                     self.on_moved(request.topic_id, request.queue, request.offset)
                 else:
                     self._refused(request, error)
@@ -109,9 +109,9 @@ class MemberEar:
             if progress.HasField("error"):
                 continue
             queue = (each.topic_id, each.queue)
-            self.claims[queue] = Claim(each.epoch, progress.resets, progress.offset, frozenset(progress.settled))
+            self.claims[queue] = SeenClaim(each.epoch, progress.resets, progress.offset, frozenset(progress.settled))
             self.void_since.pop(queue, None)
-            if self._view.get(queue) != each.epoch:  # it was told so while it asked
+            if self._view.get(queue) != each.epoch:  # the member had learned so before the response
                 self.void_since[queue] = self._now()
 
     def _refused(self, told: pb2.QueueAcknowledgement | pb2.MoveRequest, error: LedgerError) -> None:
@@ -122,15 +122,15 @@ class MemberEar:
 
 
 class OverheardChannel(SimChannel):
-    """A channel of a member."""
+    """A member's channel, which records calls and responses."""
 
     def __init__(
         self, life: Life, network: Network, client: int, node: int, server: Callable[[], Any], ear: MemberEar
     ) -> None:
         super().__init__(life, network, client, node, server)
         self._ear = ear
+        # Requests by number of the call.
         self._asked: dict[int, Any] = {}
-        """By number of the call."""
 
     def begin(self, call: UnaryCall | StreamCall, method: str, request: Any) -> int:
         self._ear.asked(request)
@@ -139,7 +139,7 @@ class OverheardChannel(SimChannel):
         return number
 
     def _answered(self, number: int, response: Any) -> None:
-        if number in self._calls:  # else the client has given up, and hears nothing
+        if number in self._calls:  # otherwise the client has given up and does not see the response
             self._ear.answered(self._asked[number], response)
         super()._answered(number, response)
 

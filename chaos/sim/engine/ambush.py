@@ -1,9 +1,7 @@
-"""Faults that wait for the moment at which they hurt most: a vote, an election, an acknowledgement.
+"""Faults that wait for a critical moment: a vote, an election or an acknowledgement.
 
-A mistake in the order of saving and telling shows only if something breaks between the two; what comes at a random
-moment rarely does. An ambush is laid by the schedule and sprung by the next such moment, once.
-
-Must not know: what it does when it is sprung.
+If a node acts before it has saved, the mistake shows only if a fault happens between the two steps. A fault at a random
+time rarely does. So the schedule lays an ambush, and the next moment of its kind triggers it once.
 """
 
 from __future__ import annotations
@@ -17,23 +15,27 @@ from chaos.sim.protocol.node import ProtocolNode
 Trap = Callable[[ProtocolNode], None]
 
 
-class Moment(Enum):
+class CriticalMoment(Enum):
+    """A moment in the life of a node at which a fault can be triggered."""
+
     VOTED = "voted"
     ELECTED = "elected"
     ACKNOWLEDGED = "acknowledged"
 
 
 class Ambush:
+    """The ambushes that are laid and not yet triggered."""
+
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
-        self._traps: dict[Moment, list[tuple[float, Trap]]] = {moment: [] for moment in Moment}
+        self._traps: dict[CriticalMoment, list[tuple[float, Trap]]] = {moment: [] for moment in CriticalMoment}
 
-    def lay(self, moment: Moment, delay_s: float, trap: Trap) -> None:
-        """Calls the trap with the node that next has such a moment, so long after it."""
+    def lay(self, moment: CriticalMoment, delay_s: float, trap: Trap) -> None:
+        """At the next moment of this kind, call `trap` with the node that has it, `delay_s` seconds later."""
         self._traps[moment].append((delay_s, trap))
 
-    def comes(self, moment: Moment, node: ProtocolNode) -> None:
-        """That node has such a moment now. What it does in the present event it still does."""
+    def comes(self, moment: CriticalMoment, node: ProtocolNode) -> None:
+        """Report that the node has such a moment now. The trap runs after the current event of the node."""
         traps = self._traps[moment]
         if traps:
             delay_s, trap = traps.pop(0)

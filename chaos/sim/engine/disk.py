@@ -1,13 +1,13 @@
-"""The simulated disk: the store's door to bytes, over a page cache and a platter that a seed can make misbehave.
+"""A simulated disk that implements `store.disk.disk.Disk`, with a page cache and a platter. A seed can inject faults.
 
-A process sees its own writes at once; what the next one finds depends on how this one ended. `kill()` keeps all that
-was written; `power_cut()` keeps what was synced, and of the rest whatever the seed says. From then on this disk is
-dead, every operation raises `Killed`, and the one that they return is the next process's.
+A process reads its own writes at once. What its successor finds depends on how the process ended. `kill()` keeps
+everything that was written. `power_cut()` keeps what was synced, and a random part of the rest. Both return a new disk
+for the next process. The old disk is dead: each operation on it raises `Killed`.
 
-    faults   fail(operation)     the next such operations end in EIO; a failed sync drops its data and calls it clean
-             room                bytes that are left: ENOSPC behind them
-             die_in_write(n, d)  the process dies in the midst of its n-th write below directory d from now
-             flip, put_back      what happens to a disk that nobody uses at the moment
+    faults   fail(operation)     the next such operations end in EIO; a failed sync drops its data and marks it clean
+             room                free bytes; writes beyond them end in ENOSPC
+             die_in_write(n, d)  the process dies in the middle of its n-th write below directory d, counted from now
+             flip, put_back      damage to the files of a node that is down
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from store.disk.memory_disk import Killed
 from store.errors import DirectoryInUseError, StoreError, translated
 from store.log.entry import WORD
 
+# Capacity in bytes that a disk without a limit reports.
 CAPACITY = 1 << 30
-"""What a disk has that says of no limit."""
 
 
 class SimFile:
+    """An open file of a simulated disk. Implements `store.disk.disk.File`."""
+
     __slots__ = ("_disk", "_inode", "_open", "_path", "_view")
 
     def __init__(self, disk: SimDisk, path: Path, inode: Inode) -> None:
@@ -56,7 +58,7 @@ class SimFile:
         if written and disk.writes_back and disk.random.random() < disk.writes_back:
             self._inode.write_back(offset + disk.random.randrange(len(written)))
         if disk.dead:
-            disk.on_death()  # not before the piece is there: what comes now looks at it
+            disk.on_death()  # after the write is applied, because the callback looks at the disk
             raise Killed
 
     def read(self, offset: int, count: int) -> bytes:
@@ -91,6 +93,8 @@ class SimFile:
 
 
 class SimLock:
+    """A held lock on a directory."""
+
     def __init__(self, held: set[Path], path: Path) -> None:
         self._held = held
         self._path = path
@@ -100,39 +104,41 @@ class SimLock:
 
 
 class SimDisk:
-    """`on_death` is called once, when a write kills the process. `writes_back`: how likely it is at each write that a
-    sector of it reaches the platter by itself. `evicts`: whether pages that a failed sync dropped may be gone for the
-    next process."""
+    """One simulated disk, for one process.
+
+    `on_death` is called once, when a write kills the process. `writes_back` is the probability that a write also puts
+    one of its sectors on the platter. `evicts` says whether the next process may miss pages that a failed sync dropped.
+    """
 
     def __init__(
         self, random: Random, *, capacity: int | None = None, writes_back: float = 0.0, evicts: bool = True
     ) -> None:
         self.random = random
         self.dead = False
+        # Free bytes; None means no limit.
         self.room = capacity
-        """Bytes that are left; None: no limit."""
         self.writes_back = writes_back
         self.on_death: Callable[[], None] = _nothing
+        # Injected faults that took effect, by kind.
         self.faults: Counter[str] = Counter()
-        """Those that really happened."""
         self._evicts = evicts
+        # Number of operations that still have to fail, by kind of operation.
         self._failing: Counter[str] = Counter()
-        """How many of the next operations of a kind fail."""
+        # Writes left, including the write in which the process dies; 0 means that no such write is planned.
         self._writes_left = 0
-        """Until the one in which the process dies; 0: it does not."""
+        # Only writes below this directory are counted for `_writes_left`.
         self._deadly: Path = Path("/")
-        """The directory below which writes are counted for that."""
         self._root = Directory()
         self._locks: set[Path] = set()
 
-    # What happens to it.
+    # -- faults
 
     def kill(self) -> SimDisk:
-        """The process is gone: everything that it wrote is there for the next one."""
+        """End the process. Returns the disk of the next process, with everything that was written."""
         return self._next(self._root.after_kill(self.random, evicts=self._evicts))
 
     def power_cut(self, crash: Crash | None = None) -> SimDisk:
-        """The computer is gone: what was synced is there, and of the rest what the crash says."""
+        """Cut the power. Returns the disk of the next process: all synced data, and of the rest what `crash` keeps."""
         return self._next(self._root.after_power_cut(crash or Crash.drawn(self.random)))
 
     def _next(self, root: Directory) -> SimDisk:
@@ -143,35 +149,36 @@ class SimDisk:
         return disk
 
     def replaced(self) -> SimDisk:
-        """An empty one of the same kind takes its place."""
+        """Replace the disk by an empty disk of the same kind."""
         self.dead = True
         return SimDisk(self.random, writes_back=self.writes_back, evicts=self._evicts)
 
     def fail(self, operation: str, times: int = 1) -> None:
-        """The next `times` operations of this kind (read, write, sync) end in EIO."""
+        """Let the next `times` operations of this kind (read, write or sync) end in EIO."""
         self._failing[operation] = times
 
     def heal(self) -> None:
-        """No fault is due any more."""
+        """Cancel all planned faults and remove the limit on free bytes."""
         self._failing.clear()
         self.room, self._writes_left = None, 0
 
     def die_in_write(self, number: int, below: Path = Path("/")) -> None:
-        """The process dies in the midst of its write of that number, below that directory, from now."""
+        """Let the process die in the middle of its `number`-th write below a directory, counted from now."""
         self._writes_left, self._deadly = number, below
 
     def flip(self, path: Path, offset: int, bit: int = 0) -> None:
-        """Changes one bit, on the platter too."""
+        """Flip one bit of a file, also on the platter."""
         inode = self._file_at(path)
         inode.live[offset] ^= 1 << bit
         inode.dirty.add(offset // PAGE)
         inode.sync()
 
     def content(self, path: Path) -> bytes:
+        """The current bytes of a file."""
         return bytes(self._file_at(path).live)
 
     def put_back(self, path: Path, content: bytes) -> None:
-        """An old copy of the file takes its place, on the platter too."""
+        """Replace a file by an old copy, also on the platter."""
         parent = self._directory(path.parent)
         inode = Inode(0)
         inode.write(0, content)
@@ -180,21 +187,22 @@ class SimDisk:
         parent.sync()
 
     def files(self) -> list[Path]:
-        """Of all files, their paths."""
+        """The paths of all files."""
         return _files(Path("/"), self._root)
 
     def can_tear(self, directory: Path, unit: int) -> bool:
-        """Whether a power cut now may tear what was written to some file there."""
+        """Whether a power cut now could keep a part of an unsynced write to a file in this directory."""
         nodes = self._directory(directory).names.values()
         return any(isinstance(node, Inode) and node.can_tear(unit) for node in nodes)
 
     def can_forget_names(self, directory: Path) -> bool:
-        """Whether a power cut now may take back a name there."""
+        """Whether a power cut now could undo a change of names in this directory."""
         return self._directory(directory).has_changes
 
-    # What its files ask.
+    # -- called by SimFile
 
     def before(self, operation: str, path: Path) -> None:
+        """Apply planned faults before an operation. Raises Killed or StoreError."""
         if self.dead:
             raise Killed
         if self._failing[operation] > 0:
@@ -203,6 +211,7 @@ class SimDisk:
             raise _refused(errno.EIO, path)
 
     def take_room(self, growth: int, path: Path) -> None:
+        """Take `growth` bytes of the free space. Raises StoreError (ENOSPC) if they are not free."""
         if self.room is None or growth <= 0:
             return
         if growth > self.room:
@@ -211,7 +220,7 @@ class SimDisk:
         self.room -= growth
 
     def survives(self, piece: bytes, offset: int, path: Path) -> bytes:
-        """How much of a write is made before the process dies in it; all of it where it lives."""
+        """The part of a write that reaches the page cache: all of it, unless the process dies in this write."""
         if not self._writes_left or not path.is_relative_to(self._deadly):
             return piece
         self._writes_left -= 1
@@ -223,7 +232,7 @@ class SimDisk:
             return b""
         return piece[: self.random.randrange(len(piece) + 1)]
 
-    # The contract of `store.disk.disk.Disk`.
+    # -- the interface `store.disk.disk.Disk`
 
     def create(self, path: Path, size: int) -> SimFile:
         self.before("create", path)
@@ -240,7 +249,7 @@ class SimDisk:
         return SimFile(self, path, self._file_at(path))
 
     def open_mapped(self, path: Path) -> SimFile:
-        return self.open(path)  # its page cache is memory already
+        return self.open(path)  # the simulated page cache is memory already
 
     def exists(self, path: Path) -> bool:
         self.before("exists", path)
@@ -333,4 +342,4 @@ def _files(path: Path, directory: Directory) -> list[Path]:
 
 
 def _nothing() -> None:
-    """Nobody asked to be told."""
+    """The default of `on_death`: no callback."""

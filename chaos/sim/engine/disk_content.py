@@ -1,10 +1,11 @@
-"""What a simulated disk holds: files and directories, each as processes see it and as the platter has it.
+"""Files and directories of a simulated disk, each as processes see it and as it is on the platter.
 
-A change is made in the page cache at once and reaches the platter by a sync, or by chance. After a power cut there is
-what the platter has, and of the rest any part: sectors of 512 bytes or pages of 4 KiB, names, lengths.
+A change takes effect in the page cache at once. It reaches the platter by a sync or by chance. After a power cut the
+disk has the platter's content, and any part of the unsynced changes: sectors of 512 bytes or pages of 4 KiB, names,
+file lengths.
 
-    Inode       live bytes     | durable bytes, and the pages that differ
-    Directory   names          | durable names, and the changes since, in order
+    Inode       live bytes     | durable bytes, and the set of pages that differ
+    Directory   names          | durable names, and the changes since the last sync in order
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ PAGE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """How a power cut treats what was not synced. `keeps`: the share of it that is there all the same."""
+    """How a power cut treats unsynced changes. `keeps` is the probability that an unsynced change survives."""
 
     random: Random
+    # Unit that survives whole or not at all, in bytes: SECTOR or PAGE.
     unit: int
-    """Bytes that are written whole or not at all: SECTOR or PAGE."""
     keeps: float
+    # Whether name changes survive in the order in which they were made, as with a journal.
     ordered_names: bool
-    """Whether names change on the platter in the order in which they were changed, as under a journal."""
+    # Effects that occurred: lost_write, torn_write, out_of_order, lost_rename.
     happened: Counter[str] = field(default_factory=Counter)
-    """What it really did: lost_write, torn_write, out_of_order, lost_rename."""
 
     @staticmethod
     def drawn(random: Random) -> Crash:
@@ -45,19 +46,19 @@ class Crash:
 
 
 class Inode:
-    """A file's bytes."""
+    """The bytes of one file, in the page cache and on the platter."""
 
     __slots__ = ("_dropped", "dirty", "durable", "durable_size", "live")
 
     def __init__(self, size: int) -> None:
         self.live = bytearray(size)
         self.durable = bytearray()
+        # File length on the platter. `durable` may be shorter or longer; `_on_platter` adjusts it.
         self.durable_size = 0
-        """The length that the platter knows. `durable` may be shorter, or longer: see `_on_platter`."""
+        # Numbers of the pages that differ from the platter.
         self.dirty: set[int] = set()
-        """Pages that differ from the platter."""
+        # Pages that a failed sync marked clean although they are not on the platter.
         self._dropped: set[int] = set()
-        """Pages that a failed sync marked clean though the platter does not have them."""
 
     def write(self, offset: int, data: bytes) -> None:
         end, size = offset + len(data), len(self.live)
@@ -74,16 +75,16 @@ class Inode:
         self.durable_size = len(self.live)
 
     def drop(self) -> None:
-        """A sync failed: the pages count as clean, and the platter has not got them."""
+        """Model a failed sync: mark the dirty pages clean without writing them to the platter."""
         self._dropped |= self.dirty
         self.dirty.clear()
 
     def write_back(self, offset: int) -> None:
-        """One sector reaches the platter by itself."""
+        """Write the sector at `offset` to the platter, as the kernel may do at any time."""
         self._promote(offset - offset % SECTOR, SECTOR)
 
     def after_kill(self, random: Random, *, evicts: bool) -> Inode:
-        """As the next process finds it. `evicts`: pages that a failed sync dropped may have left the page cache."""
+        """The file as the next process finds it. `evicts`: pages that a failed sync dropped may have left the cache."""
         inode = Inode(0)
         inode.live, inode.durable, inode.durable_size = bytearray(self.live), self.durable, self.durable_size
         inode.dirty, inode._dropped = self.dirty, self._dropped
@@ -94,6 +95,7 @@ class Inode:
         return inode
 
     def after_power_cut(self, crash: Crash) -> Inode:
+        """The file as the next process finds it after a power cut."""
         size = self.durable_size
         if size != len(self.live) and crash.keep():
             size = len(self.live)
@@ -114,11 +116,11 @@ class Inode:
         return inode
 
     def can_tear(self, unit: int) -> bool:
-        """Whether a power cut now may keep some of what was written to this file, and lose some."""
+        """Whether a power cut now could keep some unsynced units of this file and lose others."""
         return bool(self.dirty) and len(self._unsynced(unit, self._on_platter(len(self.live)))) > 1
 
     def _unsynced(self, unit: int, platter: bytearray) -> list[int]:
-        """Where the units begin that the platter has otherwise, in order."""
+        """Offsets of the units that differ between the file and the platter, ascending."""
         size, live = len(platter), self.live
         starts = (at for page in sorted(self.dirty) for at in range(page * PAGE, min((page + 1) * PAGE, size), unit))
         return [at for at in starts if live[at : at + unit] != platter[at : at + unit]]
@@ -141,14 +143,14 @@ Node = Union[Inode, "Directory"]
 
 @dataclass(slots=True)
 class Directory:
-    """Names. `_changes` has those that are not durable: (name, what it stands for, None where it was removed)."""
+    """A directory. `_changes` holds the changes that are not durable: (name, node), or (name, None) for a removal."""
 
     names: dict[str, Node] = field(default_factory=dict)
     _durable: dict[str, Node] = field(default_factory=dict)
     _changes: list[list[tuple[str, Node | None]]] = field(default_factory=list)
 
     def change(self, *changes: tuple[str, Node | None]) -> None:
-        """At once, and at a power cut all of them or none."""
+        """Apply the changes at once. A power cut keeps all of them or none."""
         _apply(self.names, changes)
         self._changes.append([*changes])
 
@@ -158,7 +160,7 @@ class Directory:
 
     @property
     def has_changes(self) -> bool:
-        """Whether a power cut now may take back a name."""
+        """Whether a power cut now could undo a change of names."""
         return bool(self._changes)
 
     def after_kill(self, random: Random, *, evicts: bool) -> Directory:

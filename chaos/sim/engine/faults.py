@@ -1,11 +1,10 @@
-"""What can go wrong: every kind of fault by name, how long it lasts, and whom it may hit.
+"""Defines every fault kind of the simulator: its name, duration, frequency, and the nodes that it may hit.
 
-A fault is a value. It says when, what, and whom in words ("leader", "follower", a number); the world finds out who
-that is when it happens. So a schedule can be made ahead of a run, printed, shortened and replayed.
+A fault event is a value: when, which kind, and which target in words ("leader", "follower", a number). The world looks
+up the target when the event happens. So a schedule of events can be drawn before a run, printed, shortened and
+replayed. The module `network_faults` of this package and the faults modules of the two worlds carry the events out.
 
-`RATES` are the faults that have no moment: they are properties of the network for a whole run (`links.Conditions`).
-
-Must not know: how any of it is done.
+`RATES` are faults without a moment. They are properties of the network for a whole run (`links.Conditions`).
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from random import Random
 PROTOCOL, STACK = "protocol", "stack"
 BOTH = (PROTOCOL, STACK)
 
+# Every network has a delay. To draw `delay` means to draw a slow network.
 RATES = ("delay", "loss", "duplicate", "reorder", "replay")
-"""`delay` is there in every network; to draw it means to draw a slow one."""
 
 
 @dataclass(frozen=True, slots=True)
 class FaultEvent:
-    """One fault. What its arguments mean: `FaultKind`."""
+    """One fault at one time. `FaultKind` says what the arguments mean."""
 
     at_ms: int
     kind: str
@@ -33,17 +32,19 @@ class FaultEvent:
         return dict(self.arguments)[name]
 
     def number(self, name: str, default: int = 0) -> int:
+        """The integer argument `name`, or `default` if the event does not have it."""
         value = dict(self.arguments).get(name, default)
         assert isinstance(value, int), f"{name} of {self} is not a number"
         return value
 
     @property
     def target(self) -> str:
+        """The target in words: "leader", "follower", "any", or the number of a node."""
         return str(dict(self.arguments).get("target", "any"))
 
     @property
     def for_ms(self) -> int:
-        """How long it lasts."""
+        """Duration of the fault in milliseconds; 0 if it has none."""
         return self.number("for_ms")
 
     def __str__(self) -> str:
@@ -52,9 +53,12 @@ class FaultEvent:
 
 @dataclass(frozen=True, slots=True)
 class FaultKind:
-    """`for_ms`: the shortest and longest time it lasts, if it does. `target`: it hits one node, which is drawn as
-    "leader", "follower" or "any". `chance`: a number that settles all else about it (which half, what is lost).
-    `every_ms`: how often, on average, where it is drawn with strength 1."""
+    """One way in which something can fail.
+
+    `for_ms`: shortest and longest duration; None for a fault without duration. `target`: the fault hits one node, drawn
+    as "leader", "follower" or "any". `every_ms`: mean time between two such faults at strength 1. Each event also has
+    the argument `chance`, a number from which all other random choices about the event follow.
+    """
 
     name: str
     help: str
@@ -63,12 +67,12 @@ class FaultKind:
     target: bool = True
     every_ms: int = 30_000
     least_nodes: int = 1
+    # Smallest number of shards for which this kind is drawn; 0 if the kind does not concern shards.
     least_shards: int = 0
-    """Where there are fewer shards it has no place; 0: it is not about shards."""
+    # The fault loses unflushed data. Under `async` that may be acknowledged data, so worlds restrict it.
     loses_unflushed: bool = False
-    """It takes what was not flushed: where that was acknowledged (`async`) it is not done lightly."""
+    # The fault hits a member of a consumer group, so it needs a run with consumer groups.
     of_consumers: bool = False
-    """It happens to a member of a consumer group, and only where there are some."""
 
     def draw(self, random: Random, at_ms: int) -> FaultEvent:
         arguments: list[tuple[str, int | str]] = []
@@ -81,79 +85,87 @@ class FaultKind:
 
 
 def _spread(random: Random, least: int, most: int) -> int:
-    """As often a short time as a long one: what matters may happen within milliseconds, or take seconds."""
+    """Draw a duration with a logarithmic distribution, so that short durations are as likely as long ones."""
     return round(least + math.expm1(random.random() * math.log1p(most - least)))
 
 
 _KINDS = (
     # the network
-    FaultKind("cut_one_way", "one direction between two nodes is cut", for_ms=(200, 15_000), least_nodes=2),
-    FaultKind("isolate", "a node hears nobody and is heard by nobody", for_ms=(200, 15_000), least_nodes=2),
-    FaultKind("isolate_with_client", "leader and clients are cut off from all others; its clock may run slow",
-              for_ms=(500, 10_000), target=False, every_ms=15_000, least_nodes=2),
-    FaultKind("deaf", "a node hears nobody, and is heard", for_ms=(200, 15_000), least_nodes=2),
-    FaultKind("mute", "a node hears everybody, and is not heard", for_ms=(200, 15_000), least_nodes=2),
-    FaultKind("halves", "two parts that do not hear each other", for_ms=(200, 15_000), target=False, least_nodes=3),
-    FaultKind("bridge", "two halves with one node that both hear", for_ms=(200, 15_000), target=False, least_nodes=3),
-    FaultKind("ring", "each node hears a majority of its own", for_ms=(200, 15_000), target=False, least_nodes=4),
-    FaultKind("chain", "each node hears its two neighbours", for_ms=(200, 15_000), target=False, least_nodes=3),
-    FaultKind("clog", "what one node sends to another is kept back", for_ms=(100, 8_000), least_nodes=2),
-    FaultKind("slow_link", "all that a node sends takes long", for_ms=(1_000, 10_000), least_nodes=2),
+    FaultKind("cut_one_way", "the network drops messages in one direction between two nodes", for_ms=(200, 15_000),
+              least_nodes=2),
+    FaultKind("isolate", "a node can neither send to nor receive from other nodes", for_ms=(200, 15_000),
+              least_nodes=2),
+    FaultKind("isolate_with_client", "the leader loses contact to the other nodes but clients reach it; its clock may "
+              "run slow", for_ms=(500, 10_000), target=False, every_ms=15_000, least_nodes=2),
+    FaultKind("deaf", "a node can send to other nodes but receives nothing", for_ms=(200, 15_000), least_nodes=2),
+    FaultKind("mute", "a node receives from other nodes but can send nothing", for_ms=(200, 15_000), least_nodes=2),
+    FaultKind("halves", "the nodes are split in two parts without contact", for_ms=(200, 15_000), target=False,
+              least_nodes=3),
+    FaultKind("bridge", "the nodes are split in two halves, and one node has contact to both", for_ms=(200, 15_000),
+              target=False, least_nodes=3),
+    FaultKind("ring", "each node has contact to a different majority", for_ms=(200, 15_000), target=False,
+              least_nodes=4),
+    FaultKind("chain", "each node has contact only to its two neighbours", for_ms=(200, 15_000), target=False,
+              least_nodes=3),
+    FaultKind("clog", "messages from one node to another are delayed until the fault ends", for_ms=(100, 8_000),
+              least_nodes=2),
+    FaultKind("slow_link", "all messages that a node sends are slow", for_ms=(1_000, 10_000), least_nodes=2),
     # nodes
-    FaultKind("kill", "the process is killed and started again", for_ms=(0, 10_000)),
+    FaultKind("kill", "a process is killed and started again", for_ms=(0, 10_000)),
     FaultKind("kill_all", "all processes are killed at once", for_ms=(0, 5_000), target=False, every_ms=90_000),
-    FaultKind("power_cut", "a node loses power, and what was not flushed", for_ms=(0, 10_000), loses_unflushed=True),
+    FaultKind("power_cut", "a node loses power and its unflushed data", for_ms=(0, 10_000), loses_unflushed=True),
     FaultKind("power_cut_minority", "a minority loses power at once", for_ms=(0, 10_000), target=False, least_nodes=3,
               loses_unflushed=True),
     FaultKind(
         "power_cut_all", "all nodes lose power at once", for_ms=(0, 5_000), target=False, every_ms=90_000,
         loses_unflushed=True,
     ),
-    # these wait for the moment at which they hurt most
-    FaultKind("kill_at_vote", "a node is killed, and whoever next votes for another, just after", (PROTOCOL,),
-              for_ms=(0, 2_000), least_nodes=3),
-    FaultKind("kill_at_election", "a node is killed, and whoever is next elected, soon after", (PROTOCOL,),
-              for_ms=(0, 5_000), least_nodes=3),
-    FaultKind("power_cut_at_ack", "all nodes lose power as soon as something is acknowledged", (PROTOCOL,),
+    # these faults wait for a critical moment
+    FaultKind("kill_at_vote", "a node is killed; the next node that votes for another is killed just after its vote",
+              (PROTOCOL,), for_ms=(0, 2_000), least_nodes=3),
+    FaultKind("kill_at_election", "a node is killed; the next elected leader is killed soon after its election",
+              (PROTOCOL,), for_ms=(0, 5_000), least_nodes=3),
+    FaultKind("power_cut_at_ack", "all nodes lose power just after the next acknowledgement", (PROTOCOL,),
               for_ms=(0, 2_000), target=False, every_ms=60_000, loses_unflushed=True),
-    FaultKind("pause", "the process stands still, then takes up all at once", for_ms=(50, 8_000)),
-    FaultKind("clock_jump", "a node's wall clock jumps by up to an hour, either way"),
+    FaultKind("pause", "a process stands still, then does all its pending work at once", for_ms=(50, 8_000)),
+    FaultKind("clock_jump", "a node's wall clock jumps forward or back by up to an hour"),
     FaultKind("clock_skew", "a node's clocks run up to a third too fast or too slow", for_ms=(5_000, 60_000)),
-    FaultKind("wipe", "a node loses its disk, and comes back under its old name", every_ms=150_000, least_nodes=3),
+    FaultKind("wipe", "a node loses its disk and returns under the same id", every_ms=150_000, least_nodes=3),
     FaultKind("rolling_restart", "one node after the other is restarted", for_ms=(500, 3_000), target=False,
               every_ms=90_000),
-    FaultKind("transfer", "the leader is told to hand over to another node", least_nodes=2),
-    FaultKind("reconfigure", "a node is removed, or added again, first as a learner", least_nodes=2),
+    FaultKind("transfer", "an operator hands leadership over to another node", least_nodes=2),
+    FaultKind("reconfigure", "an operator removes a node, or adds it again, first as a learner", least_nodes=2),
     # disks
-    FaultKind("slow_disk", "every write of a node takes long", for_ms=(1_000, 10_000)),
-    FaultKind("full_disk", "a node's disk takes no entries", for_ms=(200, 10_000)),
-    FaultKind("failed_flush", "a flush fails, and what it covered is dropped", every_ms=60_000, loses_unflushed=True),
-    FaultKind("slow_vote", "saving a vote takes long", for_ms=(1_000, 10_000)),
-    FaultKind("lost_rename", "a power cut takes back what the directory was not synced for", (STACK,)),
-    FaultKind("torn_write", "a power cut tears writes at 512 bytes or 4 KiB", (STACK,)),
+    FaultKind("slow_disk", "every write of a node is slow", for_ms=(1_000, 10_000)),
+    FaultKind("full_disk", "a node's disk has no space for entries", for_ms=(200, 10_000)),
+    FaultKind("failed_flush", "a flush fails and its data is lost", every_ms=60_000, loses_unflushed=True),
+    FaultKind("slow_vote", "saving a vote is slow", for_ms=(1_000, 10_000)),
+    FaultKind("lost_rename", "a power cut undoes changes of names that were not synced", (STACK,)),
+    FaultKind("torn_write", "a power cut tears writes at units of 512 bytes or 4 KiB", (STACK,)),
     FaultKind("out_of_order", "a power cut keeps later pages and loses earlier ones", (STACK,)),
     FaultKind("read_error", "a read fails with EIO", (STACK,), every_ms=90_000),
     FaultKind("flipped_bit", "a bit of a node's log is flipped", (STACK,), every_ms=120_000, least_nodes=3),
     FaultKind("spoiled_index", "an index or checkpoint is lost or damaged while its node is down", (STACK,)),
-    FaultKind("old_file", "an old copy of a file is put back", (STACK,), every_ms=120_000, least_nodes=3),
-    FaultKind("log_start", "the log's start is moved up", (STACK,), target=False),
-    FaultKind("flipped_base", "a bit is flipped in a base that is kept, or on its way in", (STACK,)),
-    FaultKind("corrupt_in_transit", "bits flip in what a node sends of its log and its base", (STACK,),
+    FaultKind("old_file", "a file is replaced by an old copy while its node is down", (STACK,), every_ms=120_000,
+              least_nodes=3),
+    FaultKind("log_start", "the start of a log is moved up (trim)", (STACK,), target=False),
+    FaultKind("flipped_base", "a bit is flipped in a stored or arriving snapshot", (STACK,)),
+    FaultKind("corrupt_in_transit", "bits flip in entries and snapshots that a node sends", (STACK,),
               for_ms=(2_000, 20_000), least_nodes=2),
-    # what an operator does to shards, and to what lies in them
-    FaultKind("add_group", "one more shard begins", (STACK,), target=False, every_ms=15_000, least_shards=2),
-    FaultKind("alter_topic", "a topic is given more queues", (STACK,), target=False, least_shards=1),
+    # operations on shards and topics
+    FaultKind("add_group", "an operator adds a shard", (STACK,), target=False, every_ms=15_000, least_shards=2),
+    FaultKind("alter_topic", "an operator gives a topic more queues", (STACK,), target=False, least_shards=1),
     # consumer groups
-    FaultKind("member_join", "a consumer group gets another member", (STACK,), target=False, every_ms=20_000,
+    FaultKind("member_join", "a consumer group gets a new member", (STACK,), target=False, every_ms=20_000,
               of_consumers=True),
-    FaultKind("member_leave", "a member stops in order", (STACK,), target=False, of_consumers=True),
-    FaultKind("member_crash", "a member's process ends; another takes its place", (STACK,), for_ms=(0, 10_000),
+    FaultKind("member_leave", "a member leaves its consumer group", (STACK,), target=False, of_consumers=True),
+    FaultKind("member_crash", "a member's process ends and another member replaces it", (STACK,), for_ms=(0, 10_000),
               target=False, every_ms=20_000, of_consumers=True),
-    FaultKind("member_pause", "a member stands still, perhaps for longer than its session", (STACK,),
+    FaultKind("member_pause", "a member stands still, perhaps longer than its session timeout", (STACK,),
               for_ms=(500, 15_000), target=False, every_ms=20_000, of_consumers=True),
-    FaultKind("member_cut", "a member reaches no node, and none reaches it", (STACK,), for_ms=(500, 15_000),
+    FaultKind("member_cut", "the network cuts a member off from all nodes", (STACK,), for_ms=(500, 15_000),
               target=False, every_ms=20_000, of_consumers=True),
-    FaultKind("offsets_reset", "an operator sets a consumer group back or forward", (STACK,), target=False,
+    FaultKind("offsets_reset", "an operator moves a consumer group's offsets back or forward", (STACK,), target=False,
               of_consumers=True),
 )  # fmt: skip
 
@@ -161,7 +173,7 @@ KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _KINDS}
 
 
 def kinds_of(world: str, nodes: int, shards: int = 1) -> list[FaultKind]:
-    """Those that there are in a world, for a cluster of so many nodes and shards."""
+    """The fault kinds of a world that apply to a cluster with this many nodes and shards."""
     return [
         kind for kind in _KINDS if world in kind.worlds and nodes >= kind.least_nodes and shards >= kind.least_shards
     ]

@@ -1,7 +1,6 @@
-"""One direction between two endpoints: whether it is open, and how long what is sent takes.
+"""One direction of the network between two endpoints: whether it is open, and how long a message takes.
 
-Everything that can happen to a message on its way is drawn here, in one place, from one source of chance. Must not
-know: what is sent.
+`Conditions` holds the error rates and delays of the whole network.
 """
 
 from __future__ import annotations
@@ -13,48 +12,48 @@ from random import Random
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """How bad the network is while nobody breaks it on purpose. Rates are per message, 0..1; times in milliseconds."""
+    """The quality of the network apart from scheduled faults. Rates are per message, 0..1. Times are milliseconds."""
 
+    # Shortest delay of a message.
     delay_ms: float = 0.5
-    """The shortest time on the way."""
+    # Mean of the additional delay, which is exponentially distributed.
     spread_ms: float = 1.0
-    """How much longer it takes on average; exponentially distributed."""
     loss: float = 0.0
     duplicate: float = 0.0
+    # Rate of messages delayed by up to `reorder_ms`, so that later messages overtake them.
     reorder: float = 0.0
-    """Kept back for up to `reorder_ms`, so that others overtake it. Without it each direction keeps its order."""
     reorder_ms: float = 100.0
+    # Rate of messages that are delivered a second time, up to `replay_ms` later.
     replay: float = 0.0
-    """Delivered once more, up to `replay_ms` later, whatever has happened since."""
     replay_ms: float = 30_000.0
+    # How long an endpoint does not notice a broken connection.
     detect_ms: float = 3_000.0
-    """How long a broken connection goes unnoticed when the network is silent."""
 
     def __post_init__(self) -> None:
-        assert self.loss + self.duplicate + self.reorder + self.replay < 1, "these exclude each other for a message"
+        assert self.loss + self.duplicate + self.reorder + self.replay < 1, "the sum of the four rates must be below 1"
 
 
 class Link:
-    """From one endpoint to another."""
+    """The direction from one endpoint to another."""
 
     __slots__ = ("clogged_until", "cuts", "last_arrival", "slow_s")
 
     def __init__(self) -> None:
+        # Number of active faults that cut this link. While it is not 0, nothing arrives.
         self.cuts = 0
-        """By how many faults it is cut at the moment; while it is, nothing arrives."""
+        # Until this time all messages are held back in order.
         self.clogged_until = 0.0
-        """Until then everything is kept back, in order."""
+        # Delay in addition to the usual delay, in seconds.
         self.slow_s = 0.0
-        """Beside the usual delay."""
+        # When the latest message that keeps its order arrives.
         self.last_arrival = 0.0
-        """Of what keeps its order."""
 
     @property
     def cut(self) -> bool:
         return self.cuts > 0
 
     def waiter(self, now: float, conditions: Conditions, random: Random) -> float:
-        """When something that is sent now, and keeps its order, arrives."""
+        """When a message that is sent now, and that keeps its order, arrives."""
         longer = -log(1.0 - random.random()) * conditions.spread_ms
         at = max(now + (conditions.delay_ms + longer) / 1000 + self.slow_s, self.clogged_until, self.last_arrival)
         self.last_arrival = at

@@ -1,10 +1,10 @@
-"""An asyncio loop whose time is virtual: it jumps to the next thing that is due, so waiting costs nothing.
+"""An asyncio event loop with virtual time. Time jumps to the next due event, so waiting costs nothing.
 
-One heap ordered by (when, number). Whatever is scheduled first for a moment runs first, so a run is a function of
-what was put in. There is no selector, no thread and no clock; a coroutine that waits for something that nobody will
-ever bring is a loop that has run dry, and says so.
+Events are in one heap, ordered by (time, number). Events for the same time run in the order in which they were
+scheduled, so a run depends only on its input. The loop has no selector, no threads and no clock. If a coroutine waits
+and no event is left, the loop raises RanDryError.
 
-An exception that nobody handles is a failed run: it is kept in `errors`, and whoever runs the loop looks there.
+An unhandled exception makes the run fail: the loop keeps it in `errors`, and the runner reads it there.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ Ts = TypeVarTuple("Ts")
 
 
 class RanDryError(Exception):
-    """Nothing is scheduled any more, and what was waited for has not come."""
+    """No event is left, and the awaited future is not done."""
 
 
 def _nothing() -> None:
-    """What a cancelled handle would do."""
+    """The callback of a cancelled handle."""
 
 
 class SimHandle(asyncio.TimerHandle):
-    """Something that is due: cancelled, it is passed over when its time comes."""
+    """A scheduled callback. The loop skips it if it was cancelled."""
 
     __slots__ = ()
 
     def __init__(
         self, when: float, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None
     ) -> None:
-        # The base class is not asked: it would read the loop's debug mode and copy the context for everything.
+        # Do not call the base class: it would read the loop's debug mode and copy the context for each handle.
         self._when: float = when
         self._callback: Callable[..., object] = callback
         self._args: tuple[Any, ...] = args
@@ -57,22 +57,22 @@ class SimHandle(asyncio.TimerHandle):
 
 
 class SimLoop(_Base):  # type: ignore[misc]
-    """Seconds since the start are its time."""
+    """The event loop of a simulation. Its time is the number of seconds since the start."""
 
     def __init__(self) -> None:
+        # Called after each event.
         self.after_event: Callable[[], None] | None = None
-        """Called after every event."""
+        # Unhandled exceptions, in order.
         self.errors: list[BaseException] = []
-        """What nobody handled, in order."""
+        # Number of events that have run.
         self.events = 0
-        """How many have been run."""
         self._now = 0.0
         self._due: list[tuple[float, int, SimHandle]] = []
         self._number = 0
         self._running = False
         self._closed = False
+        # Running tasks by number. asyncio holds tasks only weakly; a collected task would change the history.
         self._tasks: dict[int, asyncio.Task[Any]] = {}
-        """Those under way, by number: asyncio itself holds tasks weakly, and a collected one would be no history."""
         self._task_number = 0
 
     # -- time
@@ -113,14 +113,14 @@ class SimLoop(_Base):  # type: ignore[misc]
     # -- running
 
     def step(self) -> bool:
-        """Runs the next event. Returns whether there was one."""
+        """Run the next event. Returns False if there is none."""
         if self._next_due() is None:
             return False
         self._run_next()
         return True
 
     def _next_due(self) -> float | None:
-        """When the next event is due; None when there is none."""
+        """When the next event is due; None if there is none."""
         due = self._due
         while due and due[0][2]._cancelled:
             heappop(due)
@@ -143,7 +143,7 @@ class SimLoop(_Base):  # type: ignore[misc]
             self.after_event()
 
     def run_until(self, when: float) -> None:
-        """Runs everything that is due until then, and sets the time to it. Ends early when something failed."""
+        """Run all events due until `when` and set the time to `when`. Stops early after an unhandled exception."""
         with self._as_running_loop():
             while self._running and not self.errors and (due := self._next_due()) is not None and due <= when:
                 self._run_next()
@@ -151,18 +151,18 @@ class SimLoop(_Base):  # type: ignore[misc]
             self._now = max(self._now, when)
 
     def run_until_complete(self, future: Coroutine[Any, Any, T] | asyncio.Future[T]) -> T:
-        """Runs until the future is done, and returns its result. RanDryError where it never will be."""
+        """Run until the future is done and return its result. Raises RanDryError if no event is left before that."""
         awaited: asyncio.Future[T] = asyncio.ensure_future(future, loop=self)
         with self._as_running_loop():
             while not awaited.done():
                 if self.errors:
                     raise self.errors[0]
                 if not self.step():
-                    raise RanDryError(f"nothing is due any more, and {awaited!r} is not done")
+                    raise RanDryError(f"no event is left, and {awaited!r} is not done")
         return awaited.result()
 
     def run_forever(self) -> None:
-        """Until `stop`, an error, or nothing is due."""
+        """Run until `stop`, an unhandled exception, or no event is left."""
         with self._as_running_loop():
             while self._running and not self.errors and self.step():
                 pass
@@ -172,7 +172,7 @@ class SimLoop(_Base):  # type: ignore[misc]
 
     @contextmanager
     def _as_running_loop(self) -> Generator[None, None, None]:
-        assert not self._running, "the loop runs already"
+        assert not self._running, "the loop is already running"
         before = events._get_running_loop()
         events._set_running_loop(self)
         self._running = True
@@ -189,14 +189,14 @@ class SimLoop(_Base):  # type: ignore[misc]
         return self._closed
 
     def close(self) -> None:
-        """Forgets all that is due. Tasks under way are ended where they stand, so that nothing of this run lives on."""
+        """Drop all events and cancel all tasks, so that nothing of this run stays alive."""
         self._due.clear()
         self._closed = True
         self.after_event = None
         for task in [*self._tasks.values()]:
             task.cancel()
         with self._as_running_loop():
-            for _ in range(10_000):  # a task that answers its cancellation by waiting again is left behind
+            for _ in range(10_000):  # the bound ends a task that waits again after its cancellation
                 if not self.step():
                     break
         self._due.clear()
@@ -215,19 +215,19 @@ class SimLoop(_Base):  # type: ignore[misc]
         context: Context | None = None,
     ) -> asyncio.Task[T]:
         number = self._task_number = self._task_number + 1
-        # Named by its own number: asyncio counts the tasks of the whole process, which differs from run to run.
+        # Use an own number: asyncio counts the tasks of the whole process, so its numbers differ from run to run.
         task = asyncio.Task(coro, loop=self, name=name or f"task {number}", context=context)
         self._tasks[number] = task
         task.add_done_callback(lambda _: self._tasks.pop(number, None))
         return task
 
-    # -- what asyncio asks of a loop
+    # -- the rest of asyncio's loop interface
 
     def get_debug(self) -> bool:
         return False
 
     def set_debug(self, enabled: bool) -> None:
-        """Debug mode would slow everything down; it is never on."""
+        """Ignored: debug mode would be slow, so it is never on."""
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         error = context.get("exception")
@@ -237,13 +237,13 @@ class SimLoop(_Base):  # type: ignore[misc]
         self.call_exception_handler(context)
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """asyncio tells; a cancelled handle is passed over anyway."""
+        """Nothing to do: the loop skips cancelled handles."""
 
     async def shutdown_asyncgens(self) -> None:
-        """Asynchronous generators are not tracked."""
+        """Nothing to do: asynchronous generators are not tracked."""
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """There is none."""
+        """Nothing to do: there is no executor."""
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> NoReturn:
-        raise AssertionError(f"{func!r} was to run in a thread: a simulation has none, inject what it does")
+        raise AssertionError(f"{func!r} wants a thread, which a simulation does not have: inject a replacement for it")

@@ -1,8 +1,8 @@
-"""The network between numbered endpoints: nodes are 1..9, clients count from 100.
+"""The simulated network between numbered endpoints: nodes are 1..9, clients count from 100.
 
-It carries callables, and decides when, whether and how often they are called. A datagram may be lost, repeated,
-overtaken, kept back or come back from the past; a connection delivers in order, or it breaks and both ends hear of
-it, as gRPC's streams do. Who wants to go on after that connects again.
+The network carries callables and decides when and how often each is called. A datagram may be lost, duplicated,
+overtaken, held back, or delivered again much later. A connection delivers in order, or it breaks and both ends are
+notified, as with gRPC's streams. An end that wants to continue opens a new connection.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Deliver = Callable[[], None]
 
 
 class Network:
-    """`counts` says what has happened to messages: sent, lost, duplicate, reorder, replay, cut, clog, down."""
+    """All links and connections. `counts` has messages: sent, loss, duplicate, reorder, replay, cut, clog, down."""
 
     def __init__(self, loop: SimLoop, random: Random, conditions: Conditions) -> None:
         self.conditions = conditions
@@ -27,10 +27,10 @@ class Network:
         self._random = random
         self._links: dict[tuple[int, int], Link] = {}
         self._down: set[int] = set()
-        self._connections: list[Connection] = []
+        self._connections: list[SimConnection] = []
 
     def link(self, sender: int, receiver: int) -> Link:
-        """The direction from one endpoint to another."""
+        """The link from one endpoint to another."""
         pair = (sender, receiver)
         link = self._links.get(pair)
         if link is None:
@@ -40,7 +40,7 @@ class Network:
     # -- datagrams
 
     def send(self, sender: int, receiver: int, deliver: Deliver) -> None:
-        """Carries a datagram, or loses it, or carries it twice."""
+        """Send a datagram: deliver it once, twice or not at all."""
         link, conditions, now = self.link(sender, receiver), self.conditions, self._loop.time()
         self.counts["sent"] += 1
         if link.cuts or sender in self._down:
@@ -77,10 +77,13 @@ class Network:
 
     # -- connections
 
-    def connection(self, a: int, b: int, on_broken: Callable[[int], None]) -> Connection:
-        """Opens a stream from `a` to `b`. `on_broken` is called with each end that is told that it broke; an endpoint
-        that is down is told nothing. Toward an endpoint that is down it is refused, after a round trip."""
-        opened = Connection(self, self._loop, self._random, (a, b), on_broken)
+    def connection(self, a: int, b: int, on_broken: Callable[[int], None]) -> SimConnection:
+        """Open a connection from `a` to `b`.
+
+        When the connection breaks, `on_broken` is called with each end that is up. A connection to an endpoint that is
+        down breaks after one round trip.
+        """
+        opened = SimConnection(self, self._loop, self._random, (a, b), on_broken)
         self._connections.append(opened)
         if self.is_down(a) or self.is_down(b):
             opened._break_after(2 * self.conditions.delay_ms)
@@ -89,28 +92,27 @@ class Network:
         return opened
 
     def is_cut(self, a: int, b: int) -> bool:
-        """Whether one direction or the other is."""
+        """Whether at least one direction between the endpoints is cut."""
         return self.link(a, b).cut or self.link(b, a).cut
 
     def is_down(self, endpoint: int) -> bool:
         return endpoint in self._down
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: SimConnection) -> None:
         if connection in self._connections:
             self._connections.remove(connection)
 
-    # -- what breaks and mends it
+    # -- faults and healing
 
     def cut(self, sender: int, receiver: int) -> None:
-        """Nothing goes from one to the other any more; the way back is not touched. What is cut twice (two faults at
-        once) must be mended twice."""
+        """Cut one direction. A link that two faults have cut needs two calls of `mend`."""
         self.link(sender, receiver).cuts += 1
         for connection in [*self._connections]:
             if connection.joins(sender, receiver):
                 connection._break_after(self.conditions.detect_ms)
 
     def mend(self, sender: int, receiver: int) -> None:
-        """Takes back one `cut`, where `heal` has not done so already."""
+        """Take back one `cut`, unless `heal` has already done so."""
         link = self.link(sender, receiver)
         link.cuts = max(0, link.cuts - 1)
         if not link.cuts:
@@ -119,7 +121,7 @@ class Network:
                     connection._resume()
 
     def heal(self) -> None:
-        """Takes back every cut, clog and slowness."""
+        """Take back every cut, every clog and every slow link."""
         for link in self._links.values():
             link.clogged_until = link.slow_s = 0.0
         for pair, link in sorted(self._links.items()):
@@ -128,11 +130,12 @@ class Network:
                 self.mend(*pair)
 
     def calm(self) -> None:
-        """From now on nothing is lost, repeated, overtaken or brought back."""
+        """From now on lose, duplicate, reorder and replay nothing."""
         self.conditions = Conditions(delay_ms=self.conditions.delay_ms, spread_ms=self.conditions.spread_ms)
 
     def partition(self, groups: Sequence[Iterable[int]]) -> list[tuple[int, int]]:
-        """Only endpoints of one shard hear each other; those in no shard are not touched. Returns what was cut."""
+        """Let endpoints reach each other only within one group. Endpoints outside all groups are not affected. Returns
+        the cut pairs."""
         sides = [sorted(group) for group in groups]
         pairs = [(a, b) for side in sides for other in sides if side is not other for a in side for b in other]
         for pair in pairs:
@@ -140,52 +143,52 @@ class Network:
         return pairs
 
     def isolate(self, endpoint: int, others: Iterable[int]) -> list[tuple[int, int]]:
-        """Both ways. Returns what was cut."""
+        """Cut an endpoint off from the others in both directions. Returns the cut pairs."""
         return self.partition([[endpoint], [other for other in others if other != endpoint]])
 
     def clog(self, sender: int, receiver: int, milliseconds: float) -> None:
-        """Keeps back what goes this way, and lets it all go then."""
+        """Hold back the messages of one direction, and deliver them all afterwards."""
         link = self.link(sender, receiver)
         link.clogged_until = max(link.clogged_until, self._loop.time() + milliseconds / 1000)
 
     def down(self, endpoint: int) -> None:
-        """The process is gone: what is on its way to it is lost, and its connections break."""
+        """Mark an endpoint as down. Messages to it are lost, and its connections break."""
         self._down.add(endpoint)
         for connection in [*self._connections]:
             if endpoint in connection.ends:
                 connection._break_after(self.conditions.delay_ms)
 
     def up(self, endpoint: int) -> None:
-        """It hears again; its old connections stay broken."""
+        """Mark an endpoint as up. Its old connections stay broken."""
         self._down.discard(endpoint)
 
 
-class Connection:
-    """A stream between two endpoints, in order both ways. Once broken it stays so."""
+class SimConnection:
+    """A stream between two endpoints that keeps the order in both directions. A broken connection stays broken."""
 
     def __init__(
         self, network: Network, loop: SimLoop, random: Random, ends: tuple[int, int], on_broken: Callable[[int], None]
     ) -> None:
         self.ends = ends
+        # True: nothing is delivered any more. The ends may not have been notified yet.
         self.broken = False
-        """Nothing is delivered any more; the ends may not have heard of it yet."""
         self._network = network
         self._loop = loop
         self._random = random
         self._on_broken = on_broken
+        # By sender: messages on their way, in order. Arrival events always take the first.
         self._under_way: dict[int, deque[Deliver]] = {end: deque() for end in ends}
-        """By sender, in order. Whatever arrives first is the first of them: nothing overtakes here."""
+        # By sender: number of messages that have reached a cut and wait until it is mended.
         self._stuck = dict.fromkeys(ends, 0)
-        """By sender: how many would have arrived by now, and wait for a cut to be mended."""
+        # Number of the latest planned break. A planned break with an older number was cancelled.
         self._breaking = 0
-        """Counts up: a break that was called off is one whose number is old."""
         self._last_arrival = dict.fromkeys(ends, 0.0)
 
     def joins(self, a: int, b: int) -> bool:
         return a in self.ends and b in self.ends
 
     def send(self, sender: int, deliver: Deliver) -> None:
-        """Delivers it at the other end, after all that was sent before; or never, and the connection breaks."""
+        """Deliver at the other end after all earlier messages. If the connection breaks before, never deliver."""
         if self.broken:
             return
         self._under_way[sender].append(deliver)
@@ -195,12 +198,12 @@ class Connection:
         network, now = self._network, self._loop.time()
         at = network.link(sender, self._other(sender)).waiter(now, network.conditions, self._random)
         if self._random.random() < network.conditions.loss:
-            at += network.conditions.delay_ms * 2 / 1000 + 0.2  # sent again by TCP
+            at += network.conditions.delay_ms * 2 / 1000 + 0.2  # a lost packet is sent again by TCP
         at = self._last_arrival[sender] = max(at, self._last_arrival[sender])
         self._loop.call_at(at, self._arrive, sender)
 
     def close(self) -> None:
-        """By one of the ends, which hears nothing more; nor does the other: say goodbye with a message first."""
+        """Close the connection without notifying either end. An end that wants to say goodbye sends a message first."""
         self.broken = True
         self._network._forget(self)
 
@@ -221,7 +224,7 @@ class Connection:
         self._loop.call_later(milliseconds / 1000, self._break, self._breaking)
 
     def _resume(self) -> None:
-        """The cut was mended in time, if it was the only one."""
+        """Cancel the planned break if no cut is left, and send the messages that were stuck."""
         a, b = self.ends
         if self.broken or self._network.is_cut(a, b) or self._network.is_down(a) or self._network.is_down(b):
             return

@@ -1,7 +1,6 @@
-"""The faults of the network between nodes, for every world.
+"""Carries out the faults of the network between nodes, in every world.
 
-Each is a set of directions that are cut, or kept back, for a while; faults may overlap, and each takes back its own.
-Must not know: what the nodes are.
+Each fault cuts or delays a set of directions for a while. Faults may overlap; each takes back only its own cuts.
 """
 
 from __future__ import annotations
@@ -19,14 +18,16 @@ Pairs = list[tuple[int, int]]
 
 
 class NetworkFaults:
+    """The network faults of one run."""
+
     def __init__(self, loop: SimLoop, network: Network) -> None:
         self._loop = loop
         self._network = network
+        # Counts calls of `heal`. A fault from before a `heal` has nothing left to take back.
         self._healed = 0
-        """Counts up when everything is healed: what faults before that would take back is mended already."""
 
     def fire(self, event: FaultEvent, nodes: Sequence[SimNode]) -> bool:
-        """Does it, if it is one of these. Returns whether it was."""
+        """Carry out the event if it is a network fault. Returns whether it is."""
         everyone = [node.node for node in nodes]
         target = target_of(event, nodes).node
         others = [node for node in everyone if node != target]
@@ -60,7 +61,7 @@ class NetworkFaults:
         return True
 
     def isolate(self, node: int, nodes: Sequence[SimNode], event: FaultEvent) -> None:
-        """None of the other nodes hears it, nor it them; clients do."""
+        """Cut a node off from all other nodes. Clients still reach it."""
         self._cut(both_ways([(node, other.node) for other in nodes if other.node != node]), event)
 
     def heal(self) -> None:
@@ -100,14 +101,14 @@ def both_ways(pairs: Pairs) -> Pairs:
 
 
 def halves(shuffled: Sequence[int], random: Random, *, uneven: bool = True) -> Pairs:
-    """Two parts that do not hear each other: of any sizes, or as even as can be."""
+    """Split the nodes in two parts without contact: parts of random sizes, or halves as even as possible."""
     size = random.randint(1, len(shuffled) - 1) if uneven else len(shuffled) // 2
     return both_ways([(a, b) for a in shuffled[:size] for b in shuffled[size:]])
 
 
 def far_apart(order: Sequence[int], *, around: bool) -> Pairs:
-    """Those that are not neighbours in this order (of a ring: where the last is one of the first) do not hear each
-    other. In a ring of five everyone hears a majority, and each another one."""
+    """Cut all pairs that are not neighbours in this order; with `around` the first and the last are neighbours too. In
+    a ring of five, each node reaches a majority, and each node a different one."""
     count, pairs = len(order), []
     for i in range(count):
         for j in range(i + 1, count):

@@ -1,8 +1,8 @@
-"""The loop of one simulated process: from its start to its death, with clocks of its own.
+"""The event loop of one simulated process, from its start to its death, with its own clock.
 
-Whatever a process does begins with a callback of its loop. Each process has a loop of its own, which passes
-everything on to the simulation's, and runs nothing any more once the process is dead; so a kill needs nobody's help.
-While the process stands still, what is due is kept, and comes all at once when it goes on.
+Everything that a process does starts with a callback of its loop. The loop of a process passes all callbacks on to the
+loop of the simulation, and runs none of them once the process is dead. So a kill needs no cooperation of the process.
+While the process is paused, due callbacks are kept. They all run when the process resumes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from store.disk.memory_disk import Killed
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+# Added to each timer. A timer that fires too early by a rounding error would be set again forever at the same time.
 _ROUNDING_S = 1e-9
-"""A timer that comes before its moment by a rounding error would be set again for ever, while no time passes."""
+# How many times `_close` resumes a coroutine that waits again while it is being closed.
 _MOST_CLOSES = 20
-"""How often a coroutine may wait again while it is being closed."""
 
 
 class LifeHandle(SimHandle):
-    """Something that is due in one process."""
+    """A scheduled callback of one process."""
 
     __slots__ = ("outer",)
 
@@ -39,25 +39,25 @@ class LifeHandle(SimHandle):
 
 
 class Life(_Base):  # type: ignore[misc]
-    """`after_event` is called after each event of this process."""
+    """The event loop of one process. `after_event` is called after each event of this process."""
 
     def __init__(self, loop: SimLoop, after_event: Callable[[], None]) -> None:
         self.over = False
         self._loop = loop
         self._after_event = after_event
         self._paused = False
+        # Callbacks that became due while the process was paused, in order.
         self._kept: list[LifeHandle] = []
-        """What became due while the process stood still, in order."""
         self._tasks: dict[int, asyncio.Task[Any]] = {}
         self._task_number = 0
-        # Its monotonic clock: it showed `_local` at `_since`, and runs at `_rate` since then.
+        # The process's monotonic clock: it showed `_local` at time `_since`, and has run at `_rate` since then.
         self._rate = 1.0
         self._since = self._local = loop.time()
 
-    # -- what happens to it
+    # -- faults
 
     def end(self) -> None:
-        """The process is dead. To be called at any moment, by itself too."""
+        """End the process. May be called at any time, also by the process itself."""
         if not self.over:
             self.over = True
             self._kept.clear()
@@ -77,17 +77,17 @@ class Life(_Base):  # type: ignore[misc]
         return self._paused
 
     def run_at_rate(self, rate: float) -> None:
-        """From now on its clock runs so much faster than the world's."""
+        """From now on the process's clock runs `rate` times as fast as simulated time."""
         self._local, self._since, self._rate = self.time(), self._loop.time(), rate
 
     def deliver(self, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
-        """Something comes in from outside: it happens to this process now, or when it goes on."""
+        """Run a callback for an event from outside: now, or when the process resumes."""
         if not self.over:
             self._run(self._handle(self.time(), callback, args, None))
 
     def bury(self) -> None:
-        """Takes its coroutines down, here and not whenever they are collected as garbage. What they still try to do
-        reaches nobody: disk, network and loop are dead for them."""
+        """Close the coroutines of the dead process now, not when the garbage collector finds them. Whatever they still
+        do has no effect, because their disk, network and loop are dead."""
         before = events._get_running_loop()
         events._set_running_loop(self)
         try:
@@ -139,7 +139,7 @@ class Life(_Base):  # type: ignore[misc]
 
     def _run(self, handle: LifeHandle) -> None:
         callback = handle._callback
-        handle.outer = None  # it and the one outside would keep each other until the run ends: no collector runs
+        handle.outer = None  # break the reference cycle of the two handles: the garbage collector is off
         if callback is None or self.over:
             return
         if self._paused:
@@ -153,7 +153,7 @@ class Life(_Base):  # type: ignore[misc]
             else:
                 handle._context.run(callback, *handle._args)
         except Killed:
-            assert self.over, "the disk of a process died, and the process did not"
+            assert self.over, "the disk of a process died, but the process is still alive"
         finally:
             events._set_running_loop(before)
         if not self.over:
@@ -173,7 +173,7 @@ class Life(_Base):  # type: ignore[misc]
         task.add_done_callback(lambda _: self._tasks.pop(number, None))
         return task
 
-    # -- what asyncio asks of a loop
+    # -- the rest of asyncio's loop interface
 
     def is_running(self) -> bool:
         return not self.over
@@ -192,10 +192,10 @@ class Life(_Base):  # type: ignore[misc]
         self.call_exception_handler(context)
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """asyncio tells; a cancelled handle is passed over anyway."""
+        """Nothing to do: the loop skips cancelled handles."""
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> NoReturn:
-        raise AssertionError(f"{func!r} was to run in a thread: a simulation has none, inject what it does")
+        raise AssertionError(f"{func!r} wants a thread, which a simulation does not have: inject a replacement for it")
 
 
 def _close(task: asyncio.Task[Any]) -> None:
@@ -204,5 +204,5 @@ def _close(task: asyncio.Task[Any]) -> None:
         try:
             coroutine.close()
         except (Exception, Killed, asyncio.CancelledError):
-            continue  # it waits again in a `finally`, or that failed: its disk is dead
+            continue  # the coroutine waited again in a `finally`, or its cleanup failed because its disk is dead
         return

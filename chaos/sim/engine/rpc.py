@@ -1,9 +1,9 @@
-"""Calls of clients to simulated brokers: what a gRPC channel and its stub are to them, over a simulated connection.
+"""The client side of simulated RPCs: replaces a gRPC channel and its stub by a simulated connection.
 
-    client: SimChannel -> Connection -> Calls (rpc_server.py) -> the node's own BrokerService
+    client: SimChannel -> SimConnection -> Calls (rpc_server.py) -> the node's own BrokerService
 
-A channel has one connection at a time, and when that breaks every call on it fails as UNAVAILABLE; the next call
-makes another. What gRPC would tell a client, a client is told: codes, deadlines, cancellation.
+A channel has at most one connection. When it breaks, all its calls fail as UNAVAILABLE, and the next call opens a new
+connection. Clients get the same status codes, deadlines and cancellations as from gRPC.
 """
 
 from __future__ import annotations
@@ -16,49 +16,51 @@ from typing import Any, Protocol
 import grpc
 from grpc import aio
 
-from chaos.sim.engine.network import Connection, Network
+from chaos.sim.engine.network import Network, SimConnection
 from chaos.sim.engine.node_life import Life
 from cluster.node.formation.first_start import ANSWER_S
 from cluster.node.repair import entry_source
 from raft.v1 import raft_pb2
 
+# Time limit for opening a connection.
 CONNECT_S = 5.0
-"""How long a connection may take to be made."""
 
 
-class Server(Protocol):
-    """A node, as a connection to it sees it. Calls are known by a number of the client's."""
+class RpcServer(Protocol):
+    """The server side of a connection. Each call has a number that the client chose."""
 
-    def begin(self, connection: Connection, call: int, method: str, request: Any, answers: Answers) -> None:
-        """Request None: a stream, whose messages come by `message`."""
+    def begin(self, connection: SimConnection, call: int, method: str, request: Any, answers: RpcClient) -> None:
+        """Start a call. For a stream the request is None and the messages arrive by `message`."""
 
-    def message(self, connection: Connection, call: int, request: Any) -> None: ...
-    def cancel(self, connection: Connection, call: int) -> None: ...
-    def broken(self, connection: Connection) -> None: ...
+    def message(self, connection: SimConnection, call: int, request: Any) -> None: ...
+    def cancel(self, connection: SimConnection, call: int) -> None: ...
+    def broken(self, connection: SimConnection) -> None: ...
 
 
-class Answers(Protocol):
-    """A client, as a node's answers see it."""
+class RpcClient(Protocol):
+    """The client side of a connection, which receives responses."""
 
     def answered(self, call: int, response: Any) -> None: ...
     def ended(self, call: int, code: grpc.StatusCode, details: str) -> None: ...
 
 
 def error(code: grpc.StatusCode, details: str) -> aio.AioRpcError:
+    """The exception that gRPC raises for this status."""
     return aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), details=details)
 
 
 class SimChannel:
-    """From one client process to one node. Implements `ledger.client.connection.channels.Channel` and `Answers`."""
+    """A channel from one client process to one node. Implements `ledger.client.connection.channels.Channel` and
+    `RpcClient`."""
 
-    def __init__(self, life: Life, network: Network, client: int, node: int, server: Callable[[], Server]) -> None:
+    def __init__(self, life: Life, network: Network, client: int, node: int, server: Callable[[], RpcServer]) -> None:
         self.stub: Any = SimStub(self)
         self.life = life
         self._network = network
         self._client = client
         self._node = node
         self._server = server
-        self._connection: Connection | None = None
+        self._connection: SimConnection | None = None
         self._connected: asyncio.Future[None] | None = None
         self._calls: dict[int, UnaryCall | StreamCall] = {}
         self._number = 0
@@ -69,10 +71,10 @@ class SimChannel:
         if self._connection is not None:
             self._say_goodbye(self._connection)
 
-    # -- what calls ask of it
+    # -- called by calls
 
     def begin(self, call: UnaryCall | StreamCall, method: str, request: Any) -> int:
-        """Sends the beginning of a call; its number."""
+        """Send the start of a call. Returns its number."""
         number = self._number = self._number + 1
         self._calls[number] = call
         connection, server = self._connect(), self._server()
@@ -85,11 +87,11 @@ class SimChannel:
             connection.send(self._client, lambda: server.message(connection, number, request))
 
     def forget(self, number: int) -> None:
-        """The call has its answer."""
+        """Forget a call that has its response."""
         self._calls.pop(number, None)
 
     def give_up(self, number: int) -> None:
-        """The client wants no answer any more."""
+        """Cancel a call at the server, because the client does not want the response any more."""
         if self._calls.pop(number, None) is not None and (connection := self._connection) is not None:
             server = self._server()
             connection.send(self._client, lambda: server.cancel(connection, number))
@@ -99,7 +101,7 @@ class SimChannel:
         assert self._connected is not None
         await asyncio.shield(self._connected)
 
-    # -- what comes back
+    # -- called by the connection
 
     def answered(self, call: int, response: Any) -> None:
         self.life.deliver(self._answered, call, response)
@@ -117,7 +119,7 @@ class SimChannel:
 
     # -- the connection
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> SimConnection:
         connection = self._connection
         if connection is None:
             connected: asyncio.Future[None] = self.life.create_future()
@@ -138,12 +140,12 @@ class SimChannel:
             self.life.call_later(CONNECT_S, self._too_late, opened, connected)
         return connection
 
-    def _too_late(self, connection: Connection, connected: asyncio.Future[None]) -> None:
+    def _too_late(self, connection: SimConnection, connected: asyncio.Future[None]) -> None:
         if not connected.done() and not connection.broken:
             self._say_goodbye(connection)
             self._broken(connection)
 
-    def _broken(self, connection: Connection) -> None:
+    def _broken(self, connection: SimConnection) -> None:
         if connection is not self._connection:
             return
         connected, self._connection, self._connected = self._connected, None, None
@@ -154,14 +156,14 @@ class SimChannel:
         for call in calls:
             call.ended(grpc.StatusCode.UNAVAILABLE, why)
 
-    def _say_goodbye(self, connection: Connection) -> None:
+    def _say_goodbye(self, connection: SimConnection) -> None:
         server = self._server()
         server.broken(connection)
         connection.close()
 
 
 class SimStub:
-    """The broker's methods, as `ledger.v1.broker_pb2_grpc.BrokerStub` has them."""
+    """The methods of a broker, named as in `ledger.v1.broker_pb2_grpc.BrokerStub`."""
 
     def __init__(self, channel: SimChannel) -> None:
         self._channel = channel
@@ -170,12 +172,12 @@ class SimStub:
         return StreamCall(self._channel, "Produce")
 
     def __getattr__(self, method: str) -> Callable[[Any, float], Awaitable[Any]]:
-        """Any other method asks one question."""
+        """Every other method is a unary call."""
         return lambda request, timeout: UnaryCall(self._channel, method, request, timeout).future
 
 
 class UnaryCall:
-    """One question. Its future ends in the answer, or in AioRpcError."""
+    """A call with one request and one response. Its future ends with the response or with AioRpcError."""
 
     def __init__(self, channel: SimChannel, method: str, request: Any, timeout: float) -> None:
         self.future: asyncio.Future[Any] = channel.life.create_future()
@@ -205,7 +207,7 @@ class UnaryCall:
 
 
 class StreamCall:
-    """A bidirectional stream, as `grpc.aio.StreamStreamCall` is one."""
+    """A bidirectional stream. Has the methods of `grpc.aio.StreamStreamCall` that the product uses."""
 
     def __init__(self, channel: SimChannel, method: str) -> None:
         self._channel = channel
@@ -275,7 +277,7 @@ def _settle(future: asyncio.Future[None]) -> None:
 
 
 class SimIntroductions:
-    """Asks other nodes who they are, at the first start. Implements
+    """Asks other nodes for their identity at the first start of a cluster. Implements
     `cluster.node.formation.first_start.Introductions`."""
 
     def __init__(self, channels: Mapping[int, SimChannel]) -> None:
@@ -296,7 +298,7 @@ class SimIntroductions:
 
 
 class SimEntrySource:
-    """Asks other nodes for entries, for a repair. Implements `cluster.node.repair.entry_source.EntrySource`."""
+    """Reads entries of other nodes for a repair. Implements `cluster.node.repair.entry_source.EntrySource`."""
 
     def __init__(self, channels: Mapping[int, SimChannel]) -> None:
         self._channels = channels

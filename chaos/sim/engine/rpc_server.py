@@ -1,7 +1,7 @@
-"""The calls that come to one simulated process: its servicer's own methods, run as tasks of its life.
+"""The server side of simulated RPCs: runs a node's own servicer methods as tasks of its simulated process.
 
-A handler is what runs in production; around it is what gRPC's server would be: a context to read, write and abort,
-cancellation when the client goes away or the connection breaks.
+The handlers are production code. This module replaces gRPC's server: it gives a handler a context to read, write and
+abort, and cancels the handler when the client gives up or the connection breaks.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, NoReturn
 
 import grpc
 
-from chaos.sim.engine.network import Connection
+from chaos.sim.engine.network import SimConnection
 from chaos.sim.engine.node_life import Life
-from chaos.sim.engine.rpc import Answers
+from chaos.sim.engine.rpc import RpcClient
 
 Handler = Callable[..., Awaitable[Any]]
 
 
 class AbortError(Exception):
-    """A handler ended its call with a status."""
+    """A handler ended its call with a status code."""
 
     def __init__(self, code: grpc.StatusCode, details: str) -> None:
         super().__init__(details)
@@ -30,7 +30,7 @@ class AbortError(Exception):
 
 
 class Context:
-    """What a handler has of its call, as `grpc.aio.ServicerContext`."""
+    """The context of one call, with the methods of `grpc.aio.ServicerContext` that the product uses."""
 
     def __init__(self, write: Callable[[Any], None]) -> None:
         self._on_end: list[Callable[[Context], None]] = []
@@ -63,34 +63,37 @@ class Context:
 
 
 class Calls:
-    """Those under way in one process. Implements `chaos.sim.engine.rpc.Server`. `handler(method)`: what answers it."""
+    """The running calls of one process. Implements `chaos.sim.engine.rpc.RpcServer`.
+
+    `handler` maps the name of a method to its handler.
+    """
 
     def __init__(self, life: Life, node: int, handler: Callable[[str], Handler]) -> None:
         self._life = life
         self._node = node
         self._handler = handler
+        # Key: number of the connection, number of the call.
         self._calls: dict[tuple[int, int], tuple[asyncio.Task[None], Context]] = {}
-        """By number of the connection and of the call."""
-        self._connections: dict[Connection, int] = {}
+        self._connections: dict[SimConnection, int] = {}
 
-    def begin(self, connection: Connection, call: int, method: str, request: Any, answers: Answers) -> None:
+    def begin(self, connection: SimConnection, call: int, method: str, request: Any, answers: RpcClient) -> None:
         self._life.deliver(self._begin, connection, call, method, request, answers)
 
-    def message(self, connection: Connection, call: int, request: Any) -> None:
+    def message(self, connection: SimConnection, call: int, request: Any) -> None:
         self._life.deliver(self._message, connection, call, request)
 
-    def cancel(self, connection: Connection, call: int) -> None:
+    def cancel(self, connection: SimConnection, call: int) -> None:
         self._life.deliver(self._cancel, connection, call)
 
-    def broken(self, connection: Connection) -> None:
+    def broken(self, connection: SimConnection) -> None:
         self._life.deliver(self._broken, connection)
 
     def stop(self) -> None:
-        """Ends what is under way."""
+        """Cancel all running calls."""
         for task, _ in [*self._calls.values()]:
             task.cancel()
 
-    def _begin(self, connection: Connection, call: int, method: str, request: Any, answers: Answers) -> None:
+    def _begin(self, connection: SimConnection, call: int, method: str, request: Any, answers: RpcClient) -> None:
         key = (self._connections.setdefault(connection, len(self._connections)), call)
 
         def write(response: Any) -> None:
@@ -121,36 +124,36 @@ class Calls:
         except AbortError as aborted:
             end(aborted.code, aborted.details)
             return
-        if response is None:  # of a stream
+        if response is None:  # a stream ended
             end(grpc.StatusCode.OK, "")
         else:
             write(response)
 
-    def _message(self, connection: Connection, call: int, request: Any) -> None:
+    def _message(self, connection: SimConnection, call: int, request: Any) -> None:
         found = self._found(connection, call)
         if found is not None:
             found[1].receive(request)
 
-    def _cancel(self, connection: Connection, call: int) -> None:
+    def _cancel(self, connection: SimConnection, call: int) -> None:
         found = self._found(connection, call)
         if found is not None:
             found[0].cancel()
 
-    def _found(self, connection: Connection, call: int) -> tuple[asyncio.Task[None], Context] | None:
+    def _found(self, connection: SimConnection, call: int) -> tuple[asyncio.Task[None], Context] | None:
         number = self._connections.get(connection)
         return None if number is None else self._calls.get((number, call))
 
-    def _broken(self, connection: Connection) -> None:
+    def _broken(self, connection: SimConnection) -> None:
         number = self._connections.get(connection)
         for (of, _), (task, _) in [*self._calls.items()]:
             if of == number:
                 task.cancel()
 
 
-class Nobody:
-    """Where no process listens: what comes is lost. The connection is refused, or breaks, by itself."""
+class NoServer:
+    """The server of a node that is down: it ignores everything. The network refuses or breaks the connection."""
 
-    def begin(self, connection: Connection, call: int, method: str, request: Any, answers: Answers) -> None: ...
-    def message(self, connection: Connection, call: int, request: Any) -> None: ...
-    def cancel(self, connection: Connection, call: int) -> None: ...
-    def broken(self, connection: Connection) -> None: ...
+    def begin(self, connection: SimConnection, call: int, method: str, request: Any, answers: RpcClient) -> None: ...
+    def message(self, connection: SimConnection, call: int, request: Any) -> None: ...
+    def cancel(self, connection: SimConnection, call: int) -> None: ...
+    def broken(self, connection: SimConnection) -> None: ...

@@ -1,8 +1,6 @@
-"""When what goes wrong: a tuple of fault events, made ahead of the run from its seed alone.
+"""Draws the schedule of a run: a tuple of fault events, drawn before the run from its seed alone.
 
-Leaving events out of a schedule changes nothing about the others, so a failing one can be shortened.
-
-Must not know: worlds.
+Removing events does not change the other events, so a failing schedule can be shortened.
 """
 
 from __future__ import annotations
@@ -16,17 +14,17 @@ from chaos.sim.engine.faults import KINDS, FaultEvent, FaultKind
 
 Schedule = tuple[FaultEvent, ...]
 
+# No fault occurs in this time at the start, so that the cluster can form.
 QUIET_MS = 3_000
-"""At the start: so that a cluster has come up before anything breaks."""
 
 LEAST_OF_REQUESTED = 3
 
 
 def make(options: Options) -> Schedule:
-    """All faults of a run, in order of time. Each kind that was asked for by name comes a few times at least."""
+    """All fault events of a run, ordered by time. A requested kind has at least LEAST_OF_REQUESTED events."""
     events: list[FaultEvent] = []
     for name, strength in options.strengths:
-        # Of its own chance, so that adding a kind to the table leaves the others where they are.
+        # Each kind has its own random stream, so a new kind does not change the events of the others.
         random = options.chance(f"schedule/{name}")
         found = list(_of_kind(KINDS[name], strength, random, options.duration_ms))
         if name in options.requested:
@@ -37,7 +35,7 @@ def make(options: Options) -> Schedule:
 
 
 def _of_kind(kind: FaultKind, strength: float, random: Random, duration_ms: int) -> Iterable[FaultEvent]:
-    """At random moments, as often as its strength says on average."""
+    """Events of one kind at random times. The mean interval is `kind.every_ms / strength`."""
     at = float(QUIET_MS)
     while True:
         at += random.expovariate(strength / kind.every_ms)
@@ -47,11 +45,11 @@ def _of_kind(kind: FaultKind, strength: float, random: Random, duration_ms: int)
 
 
 def to_json(schedule: Schedule) -> str:
-    """One event a line."""
+    """The schedule as text, one event per line."""
     return "".join(json.dumps([event.at_ms, event.kind, dict(event.arguments)]) + "\n" for event in schedule)
 
 
 def from_json(text: str) -> Schedule:
-    """What `to_json` wrote."""
+    """The schedule in the text that `to_json` returned."""
     events = [json.loads(line) for line in text.splitlines() if line.strip()]
     return tuple(FaultEvent(at_ms, kind, tuple(arguments.items())) for at_ms, kind, arguments in events)

@@ -1,7 +1,7 @@
-"""Whom a fault hits: words of the schedule become a node at the moment the fault happens.
+"""Chooses the node that a fault hits, at the moment of the fault, from the words of its event.
 
-All that is left to chance about it is a number in the schedule, so the same schedule hits the same nodes as long as
-the history before is the same. Must not know: worlds.
+All random choices follow from the number `chance` in the event. So the same schedule hits the same nodes as long as the
+history before the event is the same.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ Node = TypeVar("Node", bound=SimNode)
 
 
 def leader_of(nodes: Sequence[Node]) -> Node | None:
-    """Of those that think they lead, the one of the newest term."""
+    """The node with the newest term among those that believe that they lead; None if there is none."""
     leading = [(node.raft.term, node) for node in nodes if node.raft is not None and node.raft.role is Role.LEADER]
     return max(leading, key=lambda each: each[0])[1] if leading else None
 
 
 def target_of(event: FaultEvent, nodes: Sequence[Node]) -> Node:
-    """The node that the event means: a leader where it asks for one and there is one, a number, or anyone."""
+    """The node that the event hits: the node with its number, the leader, a follower, or any node. Any node is also the
+    fallback if there is no leader."""
     chance, leader = chance_of(event), leader_of(nodes)
     if event.target.isdigit():
         return next(node for node in nodes if node.node == int(event.target))
@@ -36,10 +37,10 @@ def target_of(event: FaultEvent, nodes: Sequence[Node]) -> Node:
 
 
 def one_of(event: FaultEvent, shards: Sequence[int]) -> int:
-    """The shard that the event is about: by a chance of its own, so that the others stay with one shard."""
+    """The shard that the event concerns. It has its own random stream, so other choices do not depend on the shards."""
     return Random(f"{event.kind}/{event.number('chance')}/group").choice(shards)
 
 
 def chance_of(event: FaultEvent) -> Random:
-    """What else is left to chance about an event."""
+    """The random stream for all other choices about an event."""
     return Random(f"{event.kind}/{event.number('chance')}")

@@ -1,10 +1,8 @@
-"""The clients of the protocol world: producers with sequences that try again, readers, consumers. Pure but for time.
+"""The clients of the protocol world: producers that retry with sequences, readers and consumers.
 
-What is in doubt is sent again, with the same sequence, to whoever may lead now, until somebody says that it is
-committed. Requests and answers are datagrams: they come late, twice, or out of order, which is harsher than the
-streams that the real clients have.
-
-Must not know: how nodes agree.
+A producer sends an unanswered batch again, with the same sequence, to the node that it believes to be the leader, until
+a node confirms the commit. Requests and responses are datagrams: they may arrive late, twice or out of order, which is
+harsher than the streams of the real clients.
 """
 
 from __future__ import annotations
@@ -13,47 +11,47 @@ from random import Random
 from typing import Protocol
 
 from chaos.sim.campaign.swarm import Options
-from chaos.sim.protocol.machine import Answer, Batch, Reply, Verdict
-from chaos.sim.stack.deliveries import Deliveries, Span, Stream
+from chaos.sim.protocol.machine import Reply, SimAnswer, SimBatch, SimVerdict
+from chaos.sim.stack.deliveries import Deliveries, MessageSpan, Stream
 
 TOPIC = 1
+# Added to a producer's id when it starts anew. Larger than the number of clients.
 IDS = 1_000
-"""More than there are clients: a producer that begins anew adds so much to its id."""
 
+# A batch without an answer is sent again after this time.
 TRY_AGAIN_S = 1.0
-"""After this long without an answer."""
 
+# After this time a send is reported as unknown. The producer continues to retry the batch.
 DELIVERY_S = 30.0
-"""After this long a sender is told that its fate is unknown; the producer goes on finding out."""
 
+# Largest number of messages of one queue that wait for a batch.
 MOST_WAITING = 40
-"""Messages of a lane that are in no batch yet."""
 
 
 class Service(Protocol):
-    """The cluster, as a client reaches it."""
+    """The cluster as its clients use it."""
 
     def time(self) -> float: ...
-    def produce(self, client: int, node: int, batch: Batch, reply: Reply) -> None: ...
+    def produce(self, client: int, node: int, batch: SimBatch, reply: Reply) -> None: ...
     def read(self, client: int, node: int, floor: int, reply: Reply) -> None: ...
 
 
 class _Attempt:
-    """A batch that is on its way."""
+    """A batch that was sent and is not finished."""
 
     __slots__ = ("batch", "done", "node", "sent_at", "since", "told_unknown")
 
-    def __init__(self, batch: Batch, now: float) -> None:
+    def __init__(self, batch: SimBatch, now: float) -> None:
         self.batch = batch
         self.since = self.sent_at = now
+        # Node of the last attempt; 0 if there was none, or if that node answered that it does not lead.
         self.node = 0
-        """Where it was sent last; 0: nowhere so far, or that node says that another leads."""
         self.told_unknown = False
         self.done = False
 
 
-class Route:
-    """Whom a client takes for the leader."""
+class SimRoute:
+    """The node that a client believes to be the leader."""
 
     __slots__ = ("_nodes", "_random", "leader")
 
@@ -63,42 +61,42 @@ class Route:
         self.leader = random.randint(1, nodes)
 
     def doubt(self, hint: int, of: int) -> None:
-        """That node does not lead, or does not answer."""
+        """Choose another leader, because node `of` does not lead or does not answer. `hint` is its suggestion or 0."""
         if of == self.leader:
             self.leader = hint or self._random.randint(1, self._nodes)
 
 
 class SimSequencer:
-    """One producer's messages to one queue."""
+    """Numbers and sends one producer's messages to one queue."""
 
-    def __init__(self, client: int, stream: Stream, options: Options, route: Route, random: Random) -> None:
+    def __init__(self, client: int, stream: Stream, options: Options, route: SimRoute, random: Random) -> None:
+        # Messages whose result was reported as unknown.
         self.unknown = 0
-        """Messages whose sender was told so."""
         self.sent = 0
         self._client = client
         self._stream = stream
         self._options = options
         self._route = route
         self._random = random
+        # Messages that are in no batch yet.
         self._waiting = 0
-        """Messages that are in no batch yet."""
         self._next_sequence = 0
+        # Batches by ascending sequence, from the oldest unacknowledged batch on. The window is as wide as a leader's
+        # memory of sequences, so an acknowledged batch stays in it until all earlier batches are acknowledged.
         self._in_flight: dict[int, _Attempt] = {}
-        """By sequence, ascending: from the oldest that is not acknowledged on. The window is as wide as what a leader
-        remembers, so an acknowledged one keeps its place in it until those before it are acknowledged too."""
 
     @property
     def idle(self) -> bool:
         return not self._waiting and not self._in_flight
 
     def send(self, messages: int) -> None:
-        """Unless its buffer is full: then whoever sends would have to wait."""
+        """Add messages to the buffer. Messages for a full buffer are dropped, where a real program would wait."""
         if self._waiting < MOST_WAITING:
             self.sent += messages
             self._waiting += messages
 
     def pump(self, service: Service, deliveries: Deliveries) -> None:
-        """Sends what can be sent, and again what was not answered."""
+        """Send new batches while the window has room, and send unanswered batches again."""
         now = service.time()
         for attempt in [*self._in_flight.values()]:
             if not attempt.done and (attempt.node == 0 or now - attempt.sent_at >= TRY_AGAIN_S):
@@ -115,7 +113,7 @@ class SimSequencer:
                 self.unknown += attempt.batch.messages
 
     def begin_anew(self, producer: int) -> None:
-        """Under that id. What is in flight stays unknown for ever."""
+        """Continue with another producer id. The batches in flight keep an unknown result."""
         self._stream = self._stream._replace(producer=producer)
         self._next_sequence = 0
         self.unknown += sum(each.batch.messages for each in self._in_flight.values() if not each.told_unknown)
@@ -130,7 +128,7 @@ class SimSequencer:
 
     def _next_batch(self, now: float) -> _Attempt:
         messages = min(self._waiting, self._random.randint(1, self._options.largest_batch))
-        batch = Batch(self._stream, self._next_sequence, messages, 16 + 40 * messages)
+        batch = SimBatch(self._stream, self._next_sequence, messages, 16 + 40 * messages)
         self._waiting -= messages
         self._next_sequence += messages
         attempt = self._in_flight[batch.sequence] = _Attempt(batch, now)
@@ -149,40 +147,42 @@ class SimSequencer:
             self._client, node, batch, lambda answer: self._answered(batch, node, answer, service, deliveries)
         )
 
-    def _answered(self, batch: Batch, node: int, answer: Answer, service: Service, deliveries: Deliveries) -> None:
+    def _answered(
+        self, batch: SimBatch, node: int, answer: SimAnswer, service: Service, deliveries: Deliveries
+    ) -> None:
         attempt = self._in_flight.get(batch.sequence) if batch.stream == self._stream else None
-        if answer.verdict is Verdict.DONE:
-            span = Span(batch.stream, batch.sequence, batch.messages, answer.offset)
-            deliveries.acknowledge(span, again=attempt is None or attempt.done)  # repeats are compared too
+        if answer.verdict is SimVerdict.DONE:
+            span = MessageSpan(batch.stream, batch.sequence, batch.messages, answer.offset)
+            deliveries.acknowledge(span, again=attempt is None or attempt.done)  # check repeated answers too
             if attempt is not None:
                 attempt.done = True
             self._slide()
             self.pump(service, deliveries)
         elif attempt is None or attempt.done:
             return
-        elif answer.verdict is Verdict.NOT_LEADER:
+        elif answer.verdict is SimVerdict.NOT_LEADER:
             self._route.doubt(answer.leader, node)
             if attempt.node == node:
                 attempt.node = 0
-        elif answer.verdict is Verdict.FORGOTTEN:
+        elif answer.verdict is SimVerdict.FORGOTTEN:
             deliveries.forgotten(batch.stream, batch.sequence)
 
 
-class Producer:
-    """A client with a lane for each queue."""
+class SimProducer:
+    """A client that sends to all queues."""
 
     def __init__(self, client: int, options: Options) -> None:
         self.client = client
         self._lives = 0
         self._random = options.chance(f"producer {client}")
-        route = Route(options.nodes, self._random)
+        route = SimRoute(options.nodes, self._random)
         self.sequencers = [
             SimSequencer(client, Stream(client, TOPIC, queue), options, route, self._random)
             for queue in range(options.queues)
         ]
 
     def send(self, messages: int, service: Service, deliveries: Deliveries) -> None:
-        """Some more to a queue."""
+        """Send messages to a randomly chosen queue."""
         sequencer = self._random.choice(self.sequencers)
         sequencer.send(messages)
         sequencer.pump(service, deliveries)
@@ -196,19 +196,19 @@ class Producer:
         return all(sequencer.idle for sequencer in self.sequencers)
 
     def begin_anew(self) -> None:
-        """Under another id: the cluster does not remember this one."""
+        """Continue with another producer id, because the cluster may have lost this producer's sequences."""
         self._lives += 1
         for sequencer in self.sequencers:
             sequencer.begin_anew(self.client + IDS * self._lives)
 
 
-class Reader:
-    """Asks for linearizable reads."""
+class SimReader:
+    """A client that makes linearizable reads."""
 
     def __init__(self, client: int, options: Options) -> None:
         self.answered = 0
         self._client = client
-        self._route = Route(options.nodes, options.chance(f"reader {client}"))
+        self._route = SimRoute(options.nodes, options.chance(f"reader {client}"))
         self._waits = False
 
     def read(self, service: Service, floor: int) -> None:
@@ -217,28 +217,28 @@ class Reader:
         node, self._waits = self._route.leader, True
         service.read(self._client, node, floor, lambda answer: self._answered(node, answer))
 
-    def _answered(self, node: int, answer: Answer) -> None:
+    def _answered(self, node: int, answer: SimAnswer) -> None:
         self._waits = False
-        if answer.verdict is Verdict.DONE:
+        if answer.verdict is SimVerdict.DONE:
             self.answered += 1
         else:
             self._route.doubt(answer.leader, node)
 
 
-class Consumer:
-    """Reads every queue from its beginning, from any node."""
+class SimConsumer:
+    """A client that reads every queue from its start, from any node."""
 
     def __init__(self, queues: int) -> None:
         self.consumed = 0
+        # Next offset to read, by queue.
         self._next = [0] * queues
-        """Offset of the message that comes next, by queue."""
 
     def forget(self, ends: dict[int, int]) -> None:
-        """What it has read behind these ends is not there any more."""
+        """Go back to these ends of the queues: the messages after them were lost."""
         self._next = [min(offset, ends.get(queue, 0)) for queue, offset in enumerate(self._next)]
 
-    def take(self, queue: int, spans: list[Span], deliveries: Deliveries) -> None:
-        """What a node has of that queue."""
+    def take(self, queue: int, spans: list[MessageSpan], deliveries: Deliveries) -> None:
+        """Read the new messages that a node has in the queue."""
         at = self._next[queue]
         for span in _from(spans, at):
             for offset in range(max(at, span.offset), span.offset + span.messages):
@@ -247,8 +247,8 @@ class Consumer:
                 self._next[queue] = offset + 1
 
 
-def _from(spans: list[Span], offset: int) -> list[Span]:
-    """Those that end after `offset`: the last ones."""
+def _from(spans: list[MessageSpan], offset: int) -> list[MessageSpan]:
+    """The spans that end after `offset`."""
     first = len(spans)
     while first and spans[first - 1].offset + spans[first - 1].messages > offset:
         first -= 1

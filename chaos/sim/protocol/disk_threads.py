@@ -1,11 +1,9 @@
-"""The disk's threads of a node in the protocol world: votes and flushes take their time, one after the other.
+"""The disk threads of a node in the protocol world: saves and flushes take simulated time. Implements
+`raft.interfaces.DriverDisk`.
 
-As `cluster.node.replica.disk_threads` does it. In `sync` mode whoever asks while a flush runs is served by the next,
-which covers what was written before it began; in `async` mode a write is held at once, and the log is flushed at
-intervals.
-It implements `raft.interfaces.DriverDisk`.
-
-Must not know: other nodes, what is written.
+It behaves like `cluster.node.replica.disk_threads`. In `sync` mode a request that arrives during a flush waits for the next
+flush, because the running flush covers only what was written before it began. In `async` mode a write counts as held at
+once, and the log is flushed at intervals.
 """
 
 from __future__ import annotations
@@ -18,19 +16,19 @@ from chaos.sim.campaign.swarm import Options
 from chaos.sim.protocol.log import PATH, SimLog
 from store import DiskFailedError, StoreError
 
+# Longest duration of one disk operation.
 SLOWEST_S = 10.0
-"""What the slowest disk takes for one thing."""
 
 
-class Process(Protocol):
-    """The node, while it lives."""
+class DiskProcess(Protocol):
+    """The process that uses the disk."""
 
     def later(self, delay_s: float, action: Callable[[], None]) -> None:
-        """Not once the process has ended."""
+        """Call `action` after a delay, unless the process has ended by then."""
 
     def failed(self, failure: StoreError) -> None: ...
     def trusted(self) -> None:
-        """It is durable that this node is suspect no more."""
+        """It is durable that this node is no longer suspect."""
 
 
 class SavedVote(NamedTuple):
@@ -39,7 +37,7 @@ class SavedVote(NamedTuple):
 
 
 class Votes:
-    """The vote file; survives its process."""
+    """The vote file. It outlives the process."""
 
     def __init__(self) -> None:
         self.saved = SavedVote(1, 0)
@@ -51,11 +49,11 @@ class Votes:
 
 
 class SimDiskThreads:
-    """Of one process."""
+    """The disk threads of one process."""
 
-    def __init__(self, process: Process, log: SimLog, votes: Votes, options: Options, random: Random) -> None:
+    def __init__(self, process: DiskProcess, log: SimLog, votes: Votes, options: Options, random: Random) -> None:
+        # Factor for the duration of every operation.
         self.slowness = 1.0
-        """How many times as long everything takes."""
         self.vote_slowness = 1.0
         self.fails_next_flush = False
         self._process = process
@@ -63,13 +61,13 @@ class SimDiskThreads:
         self._votes = votes
         self._options = options
         self._random = random
+        # Votes to save; the first is being saved.
         self._saving: list[tuple[SavedVote, Callable[[], None]]] = []
-        """The first is under way."""
+        # Callbacks that the next flush will call.
         self._waiting: list[Callable[[], None]] = []
-        """Whom the next flush serves."""
         self._flushing = False
+        # Whether a caller waits for the running flush.
         self._serving = False
-        """Somebody waits for the flush under way."""
 
     def start(self) -> None:
         if not self._options.sync:
@@ -82,7 +80,7 @@ class SimDiskThreads:
 
     def persist(self, done: Callable[[], None]) -> None:
         if not self._options.sync and not self._waiting and not self._serving:
-            done()  # unless others, who need a flush, come first
+            done()  # only if no earlier caller waits for a flush
             return
         self.flush(done)
 
@@ -92,13 +90,13 @@ class SimDiskThreads:
             self._flush()
 
     def tidy(self) -> None:
-        """There are no files."""
+        """Nothing to do: this log has no files."""
 
     def trusted(self) -> None:
         self._process.later(self._random.random() * self.slowness / 100, self._process.trusted)
 
     def ended(self) -> None:
-        """The process is gone: a save that was under way may have reached the disk."""
+        """Note the end of the process. A vote that was being saved has reached the disk with probability 1/2."""
         if self._saving and self._random.random() < 0.5:
             self._votes.save(self._saving[0][0])
 

@@ -1,13 +1,12 @@
-"""The log of a node in the protocol world: a list of entries, of which a part is flushed.
+"""The log of a node in the protocol world: a list of entries whose first part is flushed. Implements
+`raft.interfaces.Log`.
 
-    entries    1 ............ flushed ............ last_index       page cache: what every reader sees
-    platter    1 ............ flushed [ maybe some of the rest ]    what a power cut leaves
-               or, while a cut is not flushed: what was there before it
+    entries    1 ............ flushed ............ last_index       page cache: what the process reads
+    platter    1 ............ flushed [ maybe some of the rest ]    what survives a power cut
+               or the entries before an unflushed truncation
 
-Entries are real headers with a real chain, but they are handed on as they are, never parsed; the stack world has the
-real log. It implements `raft.interfaces.Log`.
-
-Must not know: nodes, time.
+Entries have real headers and a real chain. They travel between nodes as objects and are not parsed. The stack world
+uses the real log.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from store.log.entry import HEADER_SIZE, chained, padded
 
 _SEALED = struct.Struct("<BQQqqII")
 _BLANK = bytes(HEADER_SIZE)
-NO_SNAPSHOTS = "logs begin with entry 1 in this world; the stack world moves their start"
+NO_SNAPSHOTS = "logs always begin with entry 1 in the protocol world; use the stack world for log starts and snapshots"
 PATH = Path("/simulated")
 
 
@@ -35,9 +34,9 @@ class SimEntry(NamedTuple):
     body: bytes
 
 
-class Range(bytes):
-    """Entries on their way: their bytes (headers left blank) for whoever counts them, themselves for whoever takes
-    them."""
+class SimRange(bytes):
+    """A range of entries on its way to a follower. As bytes it has the size of the encoded entries, with blank headers.
+    The receiver takes the objects in `entries`."""
 
     entries: Sequence[SimEntry]
 
@@ -51,24 +50,24 @@ class Range(bytes):
 
 
 class SimLog:
-    """Survives its process; `restart` is what the next one finds."""
+    """A simulated log. It outlives the process: `killed` and `power_lost` leave what the next process finds."""
 
     def __init__(self) -> None:
         self.entries: list[SimEntry] = []
+        # <= last_index
         self.flushed = 0
-        """<= last_index"""
+        # Whether the disk is full, so that appends fail.
         self.full = False
-        """The disk takes no entries."""
+        # The error of a failed flush. After it nothing is written any more.
         self.failure: StoreError | None = None
-        """After a failed flush nothing is written any more."""
+        # The flushed entries before an unflushed truncation; None if there is none.
         self._before_cut: list[SimEntry] | None = None
-        """What was flushed before something of it was cut, while that cut is not flushed."""
+        # During a flush: how many of the entries at its start still exist. None if no flush runs.
         self._covered: int | None = None
-        """While a flush runs: how much of what was there when it began is there still."""
+        # Whether the log was truncated since the running flush began.
         self._cut_since = False
-        """Something was cut since the flush under way began."""
 
-    # -- as the driver sees it
+    # -- called by the driver
 
     @property
     def last_index(self) -> int:
@@ -89,10 +88,10 @@ class SimLog:
         return headers
 
     def examine(self, data: Readable, prev_index: int) -> list[Header]:
-        assert isinstance(data, Range)
+        assert isinstance(data, SimRange)
         chain = self.entries[prev_index - 1].header.chain if prev_index else 0
         headers = [entry.header for entry in data.entries]
-        assert headers[0].index == prev_index + 1, "a range goes on where it says"
+        assert headers[0].index == prev_index + 1, "the first entry of a range must follow prev_index"
         for header in headers:
             chain = chained(chain, header.crc)
             if header.chain != chain:
@@ -100,8 +99,8 @@ class SimLog:
         return headers
 
     def write(self, data: Readable, headers: list[Header], first: int) -> None:
-        assert isinstance(data, Range)
-        assert first == self.last_index + 1, f"no gap and no overlap: {first} after {self.last_index}"
+        assert isinstance(data, SimRange)
+        assert first == self.last_index + 1, f"entry {first} would leave a gap or overlap after {self.last_index}"
         self._check_writable()
         self.entries.extend(data.entries[first - headers[0].index :])
 
@@ -127,10 +126,10 @@ class SimLog:
         return header, memoryview(body)
 
     def view_range(self, first: int, last: int) -> bytes:
-        """No view: these very entries arrive."""
-        return Range.of(self.entries[first - 1 : last])
+        """The entries themselves; this log has no bytes to view."""
+        return SimRange.of(self.entries[first - 1 : last])
 
-    # -- the start of the log, which stays where it is in this world: the driver is given no bases
+    # -- the start of the log, which never moves in this world: the driver is given no snapshots
 
     def begins_segment(self, index: int) -> NoReturn:
         raise AssertionError(NO_SNAPSHOTS)
@@ -144,11 +143,11 @@ class SimLog:
     def reset(self, snapshot: Snapshot) -> NoReturn:
         raise AssertionError(NO_SNAPSHOTS)
 
-    # -- as its node sees it
+    # -- called by the node
 
     @property
     def known_commit(self) -> int:
-        """As recovery knows it: the largest that an entry mentions."""
+        """The largest commit index that an entry records, as recovery finds it."""
         return max((entry.header.commit for entry in self.entries), default=0)
 
     def term_runs(self) -> list[TermRun]:
@@ -159,7 +158,8 @@ class SimLog:
         return runs
 
     def reach(self, first: int, max_bytes: int) -> tuple[int, int]:
-        """The last entry that fits with those from `first` on, and their bytes; at least one."""
+        """The last entry of a range that starts at `first` and has at most `max_bytes`, and the size of the range. The
+        range has at least one entry."""
         entries, last = self.entries, first
         size = padded(entries[first - 1].header.size)
         while last < len(entries):
@@ -181,18 +181,18 @@ class SimLog:
             self._before_cut = None
 
     def flush_failed(self, failure: StoreError) -> None:
-        """The pages are dropped and marked clean: readers see them still, the platter will never have them."""
+        """Model a failed flush: the pages are marked clean, readers still see them, and they never reach the disk."""
         self.failure = failure
 
     def killed(self, random: Random) -> None:
-        """What the next process finds: all of the page cache, but for what a failed flush has dropped."""
+        """Leave what the next process finds: the page cache, except pages that a failed flush dropped."""
         if self.failure is not None:
             self.power_lost(random)
         self._restarted()
 
     def power_lost(self, random: Random) -> str:
-        """What the next process finds: what was flushed and some of the rest; or what was cut comes back. Returns what
-        that came to: "nothing", "lost", "came back"."""
+        """Leave what the next process finds after a power cut: the flushed entries and some of the rest, or the entries
+        before an unflushed truncation. Returns "nothing", "lost" or "came back"."""
         before = self.last_index
         outcome = "nothing"
         if self._before_cut is not None and random.random() < 0.5:
@@ -205,7 +205,7 @@ class SimLog:
         return outcome
 
     def _restarted(self) -> None:
-        """The next process flushes what it finds before it begins."""
+        """Reset the state of flushes. The next process flushes what it finds before it starts."""
         self.failure, self._before_cut, self._covered = None, None, None
         self.flushed = self.last_index
 
@@ -217,7 +217,7 @@ class SimLog:
 
 
 def _header(draft: Draft, last: Header | None, term: int, commit: int, now_ms: int) -> Header:
-    """As the store makes it, but that the checksum covers only what tells entries apart."""
+    """A header as the store makes it, except that the checksum covers only the fields that distinguish entries."""
     index, position, chain = (last.index + 1, last.end, last.chain) if last else (1, 0, 0)
     sealed = _SEALED.pack(draft.kind, index, term, now_ms, draft.base_offset, draft.topic_id, draft.queue)
     crc = google_crc32c.value(sealed + draft.body)

@@ -1,9 +1,7 @@
-"""The replicated state of a node in the protocol world, and what a broker does with it: the real `ledger.state`.
+"""The state machine of a node in the protocol world: the real `ledger.state`, and a broker's handling of batches.
 
-As `ledger.broker.broker_replica` does it, without bodies, futures or streams. `ProduceDecisions` decides about each
-batch, here and in the broker; this module acts on the decision. It implements `raft.interfaces.Machine`.
-
-Must not know: how anything gets here, or who asks.
+It behaves like `ledger.broker.broker_replica`, without message bodies, futures or streams. `ProduceDecisions` decides
+about each batch, here and in the broker; this module carries the decision out. Implements `raft.interfaces.Machine`.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from enum import Enum
 from typing import NamedTuple, NoReturn, Protocol
 
 from chaos.sim.protocol.log import NO_SNAPSHOTS
-from chaos.sim.stack.deliveries import Span, Stream
+from chaos.sim.stack.deliveries import MessageSpan, Stream
 from ledger.broker.produce.produce_decisions import (
     AppendBatch,
     AwaitFirst,
@@ -43,15 +41,15 @@ _BODY = struct.Struct("<QQ")
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """So many messages of a stream, from `sequence` on. Implements
+class SimBatch:
+    """A number of messages of one stream, starting at `sequence`. Implements
     `ledger.broker.produce.produce_decisions.ProducedBatch`."""
 
     stream: Stream
     sequence: int
     messages: int
+    # Size of the body in bytes.
     size: int
-    """Of the body, in bytes."""
 
     @property
     def topic_id(self) -> int:
@@ -67,7 +65,7 @@ class Batch:
 
     @property
     def epoch(self) -> int:
-        return 0  # producers of this world have one epoch only
+        return 0  # producers in this world have only one epoch
 
     @property
     def first_sequence(self) -> int:
@@ -78,18 +76,19 @@ class Batch:
         return self.messages
 
     def draft(self, offset: int) -> Draft:
+        """The entry for this batch, with its first message at `offset`."""
         stream = self.stream
         body = _BODY.pack(stream.producer, self.sequence).ljust(self.size, b"\0")
         return Draft(Kind.BATCH, body, stream.topic, stream.queue, offset, self.messages)
 
 
-def span_of(header: Header, body: bytes | memoryview) -> Span:
-    """What a batch's entry says."""
+def span_of(header: Header, body: bytes | memoryview) -> MessageSpan:
+    """The span of messages that a batch's entry contains."""
     producer, sequence = _BODY.unpack_from(body)
-    return Span(Stream(producer, header.topic_id, header.queue), sequence, header.count, header.base_offset)
+    return MessageSpan(Stream(producer, header.topic_id, header.queue), sequence, header.count, header.base_offset)
 
 
-class Verdict(Enum):
+class SimVerdict(Enum):
     DONE = "done"
     NOT_LEADER = "not leader"
     BUSY = "busy"
@@ -98,41 +97,41 @@ class Verdict(Enum):
     FORGOTTEN = "forgotten"
 
 
-_VERDICTS: dict[type[LedgerError], Verdict] = {
-    NoLeaderError: Verdict.BUSY,
-    UnknownTopicError: Verdict.NO_TOPIC,
-    SequenceGapError: Verdict.GAP,
-    DuplicateForgottenError: Verdict.FORGOTTEN,
+_VERDICTS: dict[type[LedgerError], SimVerdict] = {
+    NoLeaderError: SimVerdict.BUSY,
+    UnknownTopicError: SimVerdict.NO_TOPIC,
+    SequenceGapError: SimVerdict.GAP,
+    DuplicateForgottenError: SimVerdict.FORGOTTEN,
 }
 
 
-def _verdict_of(refusal: Refuse) -> Verdict:
-    """Every other refusal would be a bug: there is one epoch, all queues exist, and no disk is nearly full."""
+def _verdict_of(refusal: Refuse) -> SimVerdict:
+    """The verdict for a refusal. Other refusals would be bugs: all queues exist, and no disk is nearly full."""
     verdict = _VERDICTS.get(refusal.kind)
-    assert verdict is not None, f"this world knows no such refusal: {refusal}"
+    assert verdict is not None, f"a refusal that cannot occur in this world: {refusal}"
     return verdict
 
 
-class Answer(NamedTuple):
-    verdict: Verdict
+class SimAnswer(NamedTuple):
+    verdict: SimVerdict
     offset: int = 0
+    # The node to ask instead; 0 if it is not known.
     leader: int = 0
-    """Where to ask instead; 0 when nobody knows."""
 
 
-Reply = Callable[[Answer], None]
+Reply = Callable[[SimAnswer], None]
 
 
 class _Proposal:
-    """Implements `raft.interfaces.Proposal`."""
+    """A proposed entry and the replies that wait for it. Implements `raft.interfaces.Proposal`."""
 
     __slots__ = ("draft", "machine", "record", "replies")
 
     def __init__(self, machine: SimMachine, draft: Draft, record: BatchRecord | None, reply: Reply) -> None:
         self.machine = machine
         self.draft = draft
+        # The batch's record; None for a command.
         self.record = record
-        """None for a command."""
         self.replies = [reply]
 
     def appended(self, header: Header) -> None:
@@ -148,26 +147,26 @@ class Applied(Protocol):
 
 
 class SimMachine:
-    """Of one process. Set `driver` before anything else."""
+    """The state machine of one process. The node sets `driver` before it uses anything else."""
 
     driver: Driver
 
     def __init__(
         self, on_applied: Applied, on_failed: Callable[[StoreError], None], on_loss: Callable[[], None]
     ) -> None:
-        """`on_loss` is called when this node is elected over a loss that all voters accept."""
+        """`on_loss` is called when this node is elected and all voters have accepted a loss."""
         self.state = State()
-        self.queues: dict[tuple[int, int], list[Span]] = {}
-        """What can be fetched."""
+        # Messages that can be fetched, by topic and queue.
+        self.queues: dict[tuple[int, int], list[MessageSpan]] = {}
         self.repeats = 0
         self._on_applied = on_applied
         self._on_failed = on_failed
         self._on_loss = on_loss
         self._projected: Projected | None = None
+        # Batches that are proposed and not committed, by id() of their record. Never iterated: the order could differ.
         self._pending: dict[int, _Proposal] = {}
-        """By id of their BatchRecord: looked up, never walked through."""
 
-    # -- as the driver sees it
+    # -- called by the driver
 
     def apply(self, header: Header, body: memoryview) -> None:
         if header.kind is Kind.BATCH:
@@ -199,24 +198,24 @@ class SimMachine:
     def log_starts(self, snapshot: Snapshot) -> NoReturn:
         raise AssertionError(NO_SNAPSHOTS)
 
-    # -- as clients see it
+    # -- called by clients
 
-    def produce(self, batch: Batch, reply: Reply) -> None:
-        """Appends a batch, or finds it appended; replies once it is known which, now or later."""
+    def produce(self, batch: SimBatch, reply: Reply) -> None:
+        """Append a batch or repeat its earlier result. Calls `reply` when the result is known, now or later."""
         obstacle = self._obstacle(batch.size)
         projected = self._projected
         match ProduceDecisions.decide(batch, self.state, projected, self._pending, obstacle):
             case AppendBatch():
-                assert projected is not None, "only a leader that is ready appends"
+                assert projected is not None, "only a ready leader appends"
                 self._append(projected, batch, reply)
             case RepeatResult() | AwaitFirst() as repeat:
                 self._repeated(repeat, reply)
             case Refuse() as refusal:
-                reply(Answer(_verdict_of(refusal)))
+                reply(SimAnswer(_verdict_of(refusal)))
             case Unavailable(obstacle):
                 reply(self._unavailable(obstacle))
 
-    def _append(self, projected: Projected, batch: Batch, reply: Reply) -> None:
+    def _append(self, projected: Projected, batch: SimBatch, reply: Reply) -> None:
         record = projected.admit_batch(
             topic_id=batch.topic_id,
             queue=batch.queue,
@@ -238,15 +237,15 @@ class SimMachine:
             self._projected.admit_topic(name, queues)
         except TopicExistsError:
             done = self.state.topics.named(name) is not None
-            reply(Answer(Verdict.DONE if done else Verdict.BUSY))
+            reply(SimAnswer(SimVerdict.DONE if done else SimVerdict.BUSY))
             return
         self._propose(Draft(Kind.COMMAND, body), None, reply)
 
-    def _refusal(self, size: int) -> Answer | None:
+    def _refusal(self, size: int) -> SimAnswer | None:
         obstacle = self._obstacle(size)
         if obstacle is not None:
             return self._unavailable(obstacle)
-        return None if self._projected is not None else Answer(Verdict.BUSY)
+        return None if self._projected is not None else SimAnswer(SimVerdict.BUSY)
 
     def _obstacle(self, size: int) -> Obstacle | None:
         try:
@@ -255,8 +254,8 @@ class SimMachine:
             return obstacle.with_traceback(None)
         return None
 
-    def _unavailable(self, obstacle: Obstacle) -> Answer:
-        return self._not_leading() if isinstance(obstacle, NotLeader | StoreError) else Answer(Verdict.BUSY)
+    def _unavailable(self, obstacle: Obstacle) -> SimAnswer:
+        return self._not_leading() if isinstance(obstacle, NotLeader | StoreError) else SimAnswer(SimVerdict.BUSY)
 
     def _propose(self, draft: Draft, record: BatchRecord | None, reply: Reply) -> None:
         proposal = _Proposal(self, draft, record, reply)
@@ -265,21 +264,21 @@ class SimMachine:
         self.driver.propose(proposal)
 
     def _repeated(self, repeat: RepeatResult | AwaitFirst, reply: Reply) -> None:
-        """Replies with the first result, once that is committed."""
+        """Reply with the first result of a repeated batch, once that is committed."""
         self.repeats += 1
         if isinstance(repeat, AwaitFirst):
             self._pending[id(repeat.record)].replies.append(reply)
         else:
-            reply(Answer(Verdict.DONE, repeat.record.base_offset))
+            reply(SimAnswer(SimVerdict.DONE, repeat.record.base_offset))
 
-    def _not_leading(self) -> Answer:
+    def _not_leading(self) -> SimAnswer:
         leader = self.driver.raft.leader
-        return Answer(Verdict.NOT_LEADER, leader=0 if self.driver.leads else leader)
+        return SimAnswer(SimVerdict.NOT_LEADER, leader=0 if self.driver.leads else leader)
 
-    # -- as proposals see it
+    # -- called by proposals
 
     def appended(self, record: BatchRecord, header: Header) -> None:
-        assert self._projected is not None, "an entry was appended while nothing is led here"
+        assert self._projected is not None, "an entry was appended on a node that does not lead"
         self._projected.appended(record, index=header.index, term=header.term, append_time_ms=header.append_time_ms)
 
     def settled(self, proposal: _Proposal, committed: bool) -> None:
@@ -288,11 +287,11 @@ class SimMachine:
             del self._pending[id(record)]
         answer = self._not_leading()
         if committed:
-            answer = Answer(Verdict.DONE, record.base_offset if record is not None else 0)
+            answer = SimAnswer(SimVerdict.DONE, record.base_offset if record is not None else 0)
         for reply in proposal.replies:
             reply(answer)
 
-    def _apply_batch(self, header: Header, span: Span) -> None:
+    def _apply_batch(self, header: Header, span: MessageSpan) -> None:
         stream = span.stream
         self.queues.setdefault((stream.topic, stream.queue), []).append(span)
         self.state.apply_batch(

@@ -1,12 +1,10 @@
-"""Transfers of leadership and changes of membership in the protocol world, one small step at each event.
+"""Transfers of leadership and changes of members in the protocol world, one step for each fault event.
 
     voter --removed--> gone --added--> learner --promoted--> voter
 
-Whoever leads is asked for the next step, as an operator would; what the core refuses did not happen. A node whose
-disk was wiped is removed and comes back under its new incarnation. Some operators are in haste: they ask for too much
-at once, and for the next step before the last is done; the core must refuse that.
-
-Must not know: schedules, invariants.
+The leader is asked for the next step, as an operator would ask. A step that the core refuses counts as not done. A node
+with a wiped disk is removed and then added under its new incarnation. Some operators are hasty: they ask to remove two
+voters at once, or for the next step before the last is committed. The core must refuse both.
 """
 
 from __future__ import annotations
@@ -25,24 +23,26 @@ HASTE = 0.25
 
 
 class _Change:
-    """Implements `raft.interfaces.Proposal`: nobody waits for its end."""
+    """A change of the configuration. Implements `raft.interfaces.Proposal`; no caller waits for its result."""
 
     def __init__(self, configuration: ShardConfiguration) -> None:
         self.draft = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
 
     def appended(self, header: Header) -> None:
-        """It counts from now on."""
+        """Nothing to do: a configuration takes effect when it is appended."""
 
     def settled(self, committed: bool) -> None:
-        """The next step asks anew what there is."""
+        """Nothing to do: the next step reads the configuration again."""
 
 
-class Membership:
+class SimMembership:
+    """The simulated operator who changes members and leaders."""
+
     def __init__(self, nodes: Sequence[ProtocolNode]) -> None:
         self._nodes = nodes
 
     def transfer(self, random: Random) -> bool:
-        """Whether the leader has begun to hand over."""
+        """Ask the leader to hand over to a random node. Returns whether it began."""
         leader = leader_of(self._nodes)
         if leader is None or leader.paused:
             return False
@@ -50,7 +50,7 @@ class Membership:
         return leader.ask(lambda: leader.driver.transfer(to), Refusal)
 
     def change(self, random: Random) -> bool:
-        """Whether the leader has taken the next step."""
+        """Ask the leader for the next change of members. Returns whether it was accepted."""
         leader = leader_of(self._nodes)
         if leader is None or leader.paused:
             return False
@@ -69,7 +69,7 @@ class Membership:
         return leader.ask(lambda: leader.driver.change(change, configuration.core), (Refusal, StoreError))
 
     def _too_much(self, leader: ProtocolNode, random: Random) -> ShardConfiguration | None:
-        """Two voters fewer."""
+        """A configuration with two voters fewer, which the core must refuse; None if too few voters are left."""
         now = decode_configuration(leader.driver.configuration())
         if len(now.voters) < LEAST_VOTERS + 1:
             return None
@@ -96,7 +96,7 @@ class Membership:
         return now.with_learner(node.node, ConfiguredMember(incarnation_of(node.node, node.incarnation)))
 
     def _with_voter(self, now: ShardConfiguration, leader: ProtocolNode, random: Random) -> ShardConfiguration | None:
-        """A learner that is nearly as far as its leader, or none."""
+        """A configuration that promotes a learner; None if the learner lags far behind the leader."""
         learner = random.choice(sorted(now.learners))
         progress = leader.driver.raft.progress.get(learner)
         if progress is None or progress.match + 50 < leader.log.last_index:

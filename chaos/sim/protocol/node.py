@@ -1,11 +1,9 @@
-"""A node of the protocol world: real core and real driver, on a simulated log, with a life that can end at any moment.
+"""A node of the protocol world: the real core and driver on a simulated log. Its process can end at any moment.
 
-    up --kill, power_cut--> down --start--> up        up --pause--> standing still --resume--> up, all at once
+    up --kill, power_cut--> down --start--> up        up --pause--> paused --resume--> up, with all pending events
 
-Everything that happens in a node goes through `_event`: it is dropped when the process it was meant for is gone, put
-off while it stands still, and followed by the invariants. It implements `raft.interfaces.Transport`.
-
-Must not know: which faults there are, clients.
+All events of a node pass through `_event`. An event for an earlier process is dropped. An event for a paused process is
+put off. After each event the watch checks the invariants. The node implements `raft.interfaces.Transport`.
 """
 
 from __future__ import annotations
@@ -40,12 +38,12 @@ from raft.errors import CutFailedError
 from raft.held_up import HeldUp
 from store import Draft, Kind, Readable, StoreError
 
+# Wall-clock time at the start of a run.
 EPOCH_MS = 1_700_000_000_000
-"""What wall clocks show when a run begins."""
 
 
 class Watch(Protocol):
-    """Who looks at nodes after every event."""
+    """Observes nodes: is called for each of their events."""
 
     def touched(self, node: ProtocolNode) -> None: ...
     def broken(self, node: ProtocolNode, error: Exception) -> None: ...
@@ -61,6 +59,8 @@ class Watch(Protocol):
 
 
 class ProtocolNode:
+    """One node, with the log and vote file that outlive its processes."""
+
     def __init__(
         self,
         node: int,
@@ -72,12 +72,12 @@ class ProtocolNode:
     ) -> None:
         self.node = node
         self.alive = False
+        # Its disk was wiped and the others know only its old incarnation, so it takes no part.
         self.stranger = False
-        """Its disk was wiped: the others know another incarnation, and this one takes no part."""
+        # Number of the current disk.
         self.incarnation = 1
-        """Counts its disks."""
+        # Whether it may have lost entries that it acknowledged.
         self.suspect = False
-        """It may have lost what it acknowledged."""
         self.log = SimLog()
         self.votes = Votes()
         self.clock_off_ms = 0
@@ -91,8 +91,8 @@ class ProtocolNode:
         self._watch = watch
         self._peers = peers
         self._random = options.chance(f"node {node}")
+        # Number of the current process. Events for an earlier process are dropped.
         self._life = 0
-        """Counts the processes: what was meant for an older one is dropped."""
         self._paused = False
         self._put_off: list[Callable[[], None]] = []
         self.votes.on_saved = lambda vote: watch.vote_saved(self, vote)
@@ -110,10 +110,10 @@ class ProtocolNode:
     def leads(self) -> bool:
         return self.alive and self.driver.leads
 
-    # -- its life
+    # -- start and end of the process
 
     def start(self) -> None:
-        """A new process, on what the last one left."""
+        """Start a new process on the log and votes that the last process left."""
         assert not self.alive
         self._network.up(self.node)
         if self.stranger:
@@ -136,19 +136,19 @@ class ProtocolNode:
         self.later(self._random.random() * self._tick_s, self._tick)
 
     def kill(self) -> None:
-        """The process ends; what it wrote stays, in the page cache."""
+        """End the process. What it wrote stays in the page cache."""
         self._end()
         self.log.killed(self._random)
 
     def cut_power(self) -> str:
-        """The machine goes; returns what became of the log (`Log.power_lost`)."""
+        """End the process by a power cut. Returns what happened to the log, as `SimLog.power_lost` does."""
         self._end()
         outcome = self.log.power_lost(self._random)
         self.suspect = not self._options.sync
         return outcome
 
     def wipe(self) -> None:
-        """The disk is replaced by an empty one."""
+        """End the process and replace the disk by an empty one."""
         self._end()
         self.log, self.votes = SimLog(), Votes()
         self.votes.saved = SavedVote(0, 0)
@@ -158,7 +158,7 @@ class ProtocolNode:
         self._watch.wiped(self)
 
     def join(self) -> None:
-        """It is about to be added again, under its new incarnation."""
+        """Start a node with a wiped disk, because it is about to be added under its new incarnation."""
         self.stranger = False
         self.start()
 
@@ -171,11 +171,11 @@ class ProtocolNode:
         self._network.down(self.node)
 
     def pause(self) -> None:
-        """It stands still; the world goes on."""
+        """Stop running events of this process; they are put off."""
         self._paused = True
 
     def resume(self) -> None:
-        """It takes up, one after the other, all that came meanwhile."""
+        """Run the events that were put off, in order."""
         self._paused = False
         put_off, self._put_off = self._put_off, []
         life = self._life
@@ -188,7 +188,7 @@ class ProtocolNode:
         self._loop.call_later(delay_s, self._event, self._life, action)
 
     def ask(self, action: Callable[[], None], refusals: type[Exception] | tuple[type[Exception], ...]) -> bool:
-        """An operator asks for something, at once. Returns whether it was not refused."""
+        """Run an operator's request now. Returns False if it raised one of `refusals`."""
         taken = False
 
         def try_it() -> None:
@@ -203,7 +203,7 @@ class ProtocolNode:
         return taken
 
     def now(self, action: Callable[[], None]) -> None:
-        """Something has come in for whatever process is there."""
+        """Run an event from outside, if there is a process."""
         if self.alive:
             self._event(self._life, action)
 
@@ -219,7 +219,7 @@ class ProtocolNode:
         try:
             action()
         except CutFailedError:
-            self.kill()  # as the real process ends; somebody starts it again
+            self.kill()  # the real process would end too; an operator starts it again
             return
         except Exception as error:
             self._watch.broken(self, error)
@@ -239,7 +239,7 @@ class ProtocolNode:
         return self._options.tick_ms / 1000 / self.clock_rate
 
     def failed(self, failure: StoreError) -> None:
-        """A helper thread met trouble with the disk."""
+        """A disk thread reports an error."""
         self.driver.fail(failure)
 
     def trusted(self) -> None:
@@ -248,7 +248,7 @@ class ProtocolNode:
     # -- messages
 
     def configured(self, configuration: ShardConfiguration, served: Container[int]) -> None:
-        """Everyone can be reached at any time."""
+        """Nothing to do: every node can reach every other node."""
 
     def send_snapshot(self, chunk: SnapshotChunk, piece: object) -> None:
         raise AssertionError(NO_SNAPSHOTS)
@@ -268,7 +268,7 @@ class ProtocolNode:
             self._network.send(self.node, append.receiver, arrive)
 
     def receive(self, message: RaftMessage, meant: int) -> None:
-        """What is meant for another incarnation is refused at the door, as the real transport does it."""
+        """Deliver a message. A message for another incarnation is refused, as in the real transport."""
         if meant == self.incarnation:
             self.now(lambda: self._hear(message))
 
@@ -281,13 +281,13 @@ class ProtocolNode:
             self.now(lambda: self.driver.receive_append(append, entries))
 
     def unreachable(self, peer: int) -> None:
-        """The stream to that node broke."""
+        """Tell the driver that the stream to `peer` broke."""
         self.now(lambda: self.driver.unreachable(peer))
 
     # -- parts
 
     def _write_first_entry(self) -> None:
-        """As the first start leaves it, the same on every node."""
+        """Write the entry with the first configuration, equal on every node, as a first start does."""
         voters = {node: ConfiguredMember(incarnation_of(node, 1)) for node in range(1, self._options.nodes + 1)}
         body = encode_configuration(ShardConfiguration("simulated", voters, 1 << 30, 1 << 20))
         self.log.append([Draft(Kind.CONFIGURATION, body)], term=1, commit=0, now_ms=EPOCH_MS)
@@ -340,5 +340,5 @@ class ProtocolNode:
 
 
 def incarnation_of(node: int, number: int) -> bytes:
-    """Of a node's n-th disk."""
+    """The incarnation of a node's n-th disk."""
     return bytes([node, number]) * 8

@@ -1,7 +1,7 @@
-"""The faults of nodes and disks in the protocol world.
+"""Carries out the faults of nodes and disks in the protocol world.
 
-A fault that cannot hurt any more than it is allowed to (how many disks may lose what was acknowledged, how many may
-be wiped) is not done, and not counted. Must not know: clients, invariants.
+Limits say how many disks may lose acknowledged entries and how many may be wiped. A fault that would exceed a limit is
+not carried out and not counted.
 """
 
 from __future__ import annotations
@@ -10,32 +10,34 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from chaos.sim.campaign.swarm import Options
-from chaos.sim.engine.ambush import Ambush, Moment
+from chaos.sim.engine.ambush import Ambush, CriticalMoment
 from chaos.sim.engine.faults import FaultEvent
 from chaos.sim.engine.loop import SimLoop
 from chaos.sim.engine.targets import chance_of, target_of
-from chaos.sim.protocol.membership import Membership
+from chaos.sim.protocol.membership import SimMembership
 from chaos.sim.protocol.node import ProtocolNode
 
+# How long it takes until an operator restarts a node whose disk failed.
 REPLACED_AFTER_MS = (2_000, 20_000)
-"""How long it takes until somebody starts a node again whose disk had failed."""
 
 
 class NodeFaults:
+    """The faults of nodes and disks of one run."""
+
     def __init__(
         self, loop: SimLoop, options: Options, nodes: Sequence[ProtocolNode], sprung: Callable[[str], None]
     ) -> None:
-        """`sprung` is told of each ambush that really happened."""
+        """`sprung` is called with the kind of each ambush that had an effect."""
         self.ambush = Ambush(loop)
         self._sprung = sprung
         self._loop = loop
         self._options = options
         self._nodes = nodes
         self._random = options.chance("node faults")
-        self._membership = Membership(nodes)
+        self._membership = SimMembership(nodes)
 
     def fire(self, event: FaultEvent) -> bool:
-        """Does it, if it is one of these and may be done. Returns whether it was."""
+        """Carry out the event if it is a fault of a node and within the limits. Returns whether it had an effect."""
         node, random = target_of(event, self._nodes), chance_of(event)
         match event.kind:
             case "kill":
@@ -51,14 +53,18 @@ class NodeFaults:
                 return self._cut_power(self._nodes, event, random)
             case "kill_at_vote":
                 self._kill(node, event.for_ms)
-                self.ambush.lay(Moment.VOTED, 0.0, lambda hit: self._spring(event, self._kill(hit, event.for_ms)))
+                self.ambush.lay(
+                    CriticalMoment.VOTED, 0.0, lambda hit: self._spring(event, self._kill(hit, event.for_ms))
+                )
             case "kill_at_election":
                 self._kill(node, event.for_ms)
                 delay_s = random.choice((0.0, 0.02, 0.2))
-                self.ambush.lay(Moment.ELECTED, delay_s, lambda hit: self._spring(event, self._kill(hit, event.for_ms)))
+                self.ambush.lay(
+                    CriticalMoment.ELECTED, delay_s, lambda hit: self._spring(event, self._kill(hit, event.for_ms))
+                )
             case "power_cut_at_ack":
                 self.ambush.lay(
-                    Moment.ACKNOWLEDGED,
+                    CriticalMoment.ACKNOWLEDGED,
                     0.0,
                     lambda hit: self._spring(event, self._cut_power(self._nodes, event, random)),
                 )
@@ -96,7 +102,7 @@ class NodeFaults:
             self._sprung(event.kind)
 
     def heal(self) -> None:
-        """Every disk and clock is well, whoever is down or cannot write any more is started anew."""
+        """Heal every disk and clock, and restart every node that is down or cannot write."""
         self.ambush.clear()
         for node in self._nodes:
             node.clock_rate = 1.0
@@ -113,7 +119,7 @@ class NodeFaults:
                 node.start()
 
     def disk_failed(self, node: ProtocolNode) -> None:
-        """Somebody will look after it."""
+        """Restart a node with a failed disk after some time, as an operator would."""
         self._start_later(node, self._random.randint(*REPLACED_AFTER_MS), lambda: self._kill(node, 0))
 
     # -- ends of processes
@@ -140,7 +146,7 @@ class NodeFaults:
         self._loop.call_later(ms / 1000, start)
 
     def _others_notice(self, node: ProtocolNode) -> None:
-        """Their streams to the old process are broken."""
+        """Let the other nodes notice that their streams to the old process are broken."""
         for other in self._nodes:
             if other is not node:
                 other.unreachable(node.node)
@@ -155,20 +161,20 @@ class NodeFaults:
         return True
 
     def _may_lose(self, nodes: Sequence[ProtocolNode]) -> bool:
-        """Whether these may lose power without breaking a promise: always where everything acknowledged is flushed;
-        otherwise only as long as a majority that has lost nothing remains."""
+        """Whether a power cut of these nodes breaks no promise. Under `sync` it never does. Otherwise a majority that
+        has lost nothing must remain."""
         if self._options.sync or self._options.accepted_loss:
             return True
         return self._can_do_without(nodes)
 
     def _can_do_without(self, nodes: Sequence[ProtocolNode]) -> bool:
-        """Whether a majority that has lost nothing remains besides these, by whatever configuration a node goes."""
+        """Whether a majority of unharmed voters remains without these nodes, in every node's configuration."""
         hurt = {node.node for node in self._nodes if node.suspect or node.stranger} | {node.node for node in nodes}
         known = {node.raft.configuration.voters for node in self._nodes if node.raft is not None}
         return bool(known) and all(2 * len(hurt.intersection(voters)) < len(voters) for voters in known)
 
     def _wipe(self, node: ProtocolNode) -> bool:
-        """Only a minority may be gone for good, and those that remain must be able to go on."""
+        """Wipe a node's disk, if a majority of unharmed voters remains."""
         if not node.alive or not self._can_do_without([node]):
             return False
         node.wipe()
@@ -180,7 +186,7 @@ class NodeFaults:
             self._loop.call_later(place * for_ms / 1000, self._kill, node, for_ms // 3)
         return True
 
-    # -- what lasts for a while
+    # -- faults with a duration
 
     def _pause(self, node: ProtocolNode, for_ms: int) -> bool:
         if not node.alive or node.paused:
@@ -190,7 +196,7 @@ class NodeFaults:
         return True
 
     def skew(self, node: ProtocolNode, rate: float, event: FaultEvent) -> bool:
-        """Its clock runs so many times as fast."""
+        """Let the node's clock run `rate` times as fast for the duration of the event."""
         return self._for_a_while(node, event, lambda: _set_rate(node, rate), lambda: _set_rate(node, 1.0))
 
     def _for_a_while(
@@ -203,7 +209,7 @@ class NodeFaults:
         return True
 
     def _fail_flush(self, node: ProtocolNode) -> bool:
-        """Under `async` a failed flush loses what was acknowledged, as a power cut does."""
+        """Fail the next flush; not under `async`, where that would lose acknowledged entries like a power cut."""
         if not node.alive or not self._options.sync:
             return False
         node.disk.fails_next_flush = True

@@ -1,7 +1,7 @@
-"""The protocol world: real core, real driver and real replicated state, on simulated logs. Fast, for many seeds.
+"""The protocol world: the real core, driver and replicated state, on simulated logs. It is fast enough for many seeds.
 
-It puts the parts together, fires what a schedule says, drives clients, and tells the invariants of everything. What
-it leaves out (files, bytes of batches, the real clients) is in the stack world.
+The world builds nodes and clients, carries out the schedule of faults, and reports each event to the invariants. Files,
+bytes of batches and the real clients exist only in the stack world.
 """
 
 from __future__ import annotations
@@ -14,43 +14,33 @@ from collections.abc import Callable, Mapping, Sequence
 import xxhash
 
 from chaos.sim.campaign.swarm import Options
-from chaos.sim.engine.ambush import Moment
+from chaos.sim.engine.ambush import CriticalMoment
 from chaos.sim.engine.faults import RATES, FaultEvent
 from chaos.sim.engine.loop import SimLoop
 from chaos.sim.engine.network import Network
 from chaos.sim.engine.network_faults import NetworkFaults
 from chaos.sim.engine.targets import chance_of, leader_of
 from chaos.sim.invariants import Invariants
-from chaos.sim.protocol.client import TOPIC, Consumer, Producer, Reader
 from chaos.sim.protocol.disk_threads import SavedVote
 from chaos.sim.protocol.log import SimLog
-from chaos.sim.protocol.machine import Answer, Batch, Reply, Verdict, span_of
+from chaos.sim.protocol.machine import span_of
 from chaos.sim.protocol.node import ProtocolNode
 from chaos.sim.protocol.node_faults import NodeFaults
-from chaos.sim.stack.deliveries import Deliveries, Span
+from chaos.sim.protocol.protocol_clients import ProtocolClients
+from chaos.sim.stack.deliveries import MessageSpan
 from chaos.sim.stack.promises import Promises
-from chaos.sim.world import SimNodeLog, Violation
-from raft.core import NotLeader, RaftMessage
-from raft.core.progress import MAX_IN_FLIGHT_MESSAGES
+from chaos.sim.world import InvariantViolation, SimNodeLog
+from raft.core import RaftMessage
 from raft.errors import LossAcceptedError
 from store import Kind, StoreError
 
-FIRST_CLIENT = 100
 READS_AFTER_ELECTION_S = (0.05, 0.2, 0.5, 1.0)
-SENDS_AT_ONCE = 6
-"""On average: who sends much sends in bursts."""
-
-MOST_MESSAGES_A_SECOND = 10_000
-"""Of a cluster that has some dozens of messages to carry, in small pieces."""
-MOST_FOR_AN_ENTRY = MAX_IN_FLIGHT_MESSAGES
-"""For each entry that somebody who was behind has made good there may be so many more: who joins takes the whole log
-within a second, and where messages overtake each other most of what is in flight to it is refused, and sent again."""
 
 _EVENT = struct.Struct("<dIQQQI")
 
 
 class ProtocolWorld:
-    """Implements `World`, and is the `Watch` of its nodes and the `Service` of its clients."""
+    """A simulated cluster of protocol nodes. Implements `World` and the `Watch` of its nodes."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -60,48 +50,36 @@ class ProtocolWorld:
         self.invariants = Invariants(self._now_ms)
         self.invariants.on_commit = self._committed
         self.promises = Promises(self.invariants, options)
-        self.deliveries = Deliveries(self.invariants.fail)
         self._history = xxhash.xxh3_64()
-        self._random = options.chance("workload")
         self._nodes = [
             ProtocolNode(node, self.loop, self.network, options, self, self._node) for node in self._numbers()
         ]
         self._network_faults = NetworkFaults(self.loop, self.network)
         self._node_faults = NodeFaults(self.loop, options, self._nodes, self._count)
-        self._producers = [Producer(FIRST_CLIENT + i, options) for i in range(options.producers)]
-        self._reader = Reader(FIRST_CLIENT + 50, options)
-        self._consumer = Consumer(options.queues)
-        self._spans: list[tuple[int, Span]] = []
-        """What is committed, each with its index."""
-        self._lost = 0
-        """Messages that were acknowledged and are gone, where the run accepts that."""
-        self._sending = False
+        self._clients = ProtocolClients(
+            self.loop, self.network, options, self._nodes, self.invariants, self._node_faults.ambush
+        )
+        # Committed spans, each with the index of its entry.
+        self._spans: list[tuple[int, MessageSpan]] = []
         for node in self._nodes:
             node.start()
 
     def nodes(self) -> Sequence[ProtocolNode]:
         return self._nodes
 
-    def violations(self) -> Sequence[Violation]:
+    def violations(self) -> Sequence[InvariantViolation]:
         return self.invariants.violations
 
     def history(self) -> int:
-        """Every change of any node, with its time, and how many events and messages there were in all."""
+        """A hash of each change of each node with its time, and of the total numbers of events and messages."""
         self._history.update(f"{self.loop.events} {sorted(self.network.counts.items())}".encode())
         return self._history.intdigest()
 
     def figures(self) -> Mapping[str, int]:
-        sequencers = [sequencer for producer in self._producers for sequencer in producer.sequencers]
         return {
-            "sent": sum(sequencer.sent for sequencer in sequencers),
-            "acknowledged": self.deliveries.acknowledged,
-            "lost": self._lost,
-            "unknown": sum(sequencer.unknown for sequencer in sequencers),
-            "committed": self.deliveries.committed,
+            **self._clients.figures(),
             "entries": self.invariants.newest_commit,
             "leaders": len(self.invariants.leaders),
-            "reads": self._reader.answered,
-            "consumed": self._consumer.consumed,
             "events": self.loop.events,
         }
 
@@ -117,8 +95,8 @@ class ProtocolWorld:
         self._history.update(str(event).encode())
 
     def _isolate_leader(self, event: FaultEvent) -> bool:
-        """Clients reach a leader that does not know what the others have elected; with a slow clock it is later still
-        to find out."""
+        """Cut the leader off from the other nodes while clients still reach it. A slow clock makes it notice later that
+        the others have elected a new leader."""
         leader = leader_of(self._nodes)
         if event.kind != "isolate_with_client" or leader is None:
             return False
@@ -137,104 +115,16 @@ class ProtocolWorld:
         self.loop.call_later(0.05, self._all_unreachable)
 
     def _all_unreachable(self) -> None:
-        """Streams that broke while nobody looked are noticed in the end."""
+        """Let every node notice streams that broke without notice."""
         for node in self._nodes:
             for other in self._nodes:
                 if other is not node:
                     node.unreachable(other.node)
 
-    # -- the workload
-
     def start_workload(self) -> None:
-        self._sending = True
-        self._make_topic()
-        self._send_some()
-        self._read_one()
-        self._consume_some()
-        self._pump()
-        self._watch_traffic(0, 0)
+        self._clients.start()
 
-    def _watch_traffic(self, sent_before: int, caught_up_before: int) -> None:
-        """Nodes that answer each other without end do no harm to safety, and are no good either. To catch up has an
-        end."""
-        sent, caught_up = self.network.counts["sent"], self.invariants.caught_up
-        messages, entries = sent - sent_before, caught_up - caught_up_before
-        if messages > MOST_MESSAGES_A_SECOND + MOST_FOR_AN_ENTRY * entries:
-            self.invariants.fail("bounded traffic", f"{messages:,} messages within a second")
-        self.loop.call_later(1.0, self._watch_traffic, sent, caught_up)
-
-    def _make_topic(self) -> None:
-        """Asked of everyone, until it is there; and again, should it be lost."""
-        queues, leader = self.options.queues, leader_of(self._nodes)
-        if leader is None or not len(leader.machine.state.topics):
-            for node in self._numbers():
-                self._request(FIRST_CLIENT, node, lambda at: at.machine.create_topic("t", queues, _nobody))
-        self.loop.call_later(0.5, self._make_topic)
-
-    def _send_some(self) -> None:
-        if not self._sending:
-            return
-        random, options = self._random, self.options
-        messages = random.randint(1, 2 * SENDS_AT_ONCE - 1)
-        random.choice(self._producers).send(messages, self, self.deliveries)
-        self.loop.call_later(random.expovariate(1.0) * SENDS_AT_ONCE / options.sends_per_second, self._send_some)
-
-    def _pump(self) -> None:
-        """What was not answered is sent again."""
-        for producer in self._producers:
-            producer.pump(self, self.deliveries)
-        self.loop.call_later(0.5, self._pump)
-
-    def _read_one(self) -> None:
-        if self._sending:
-            self._reader.read(self, self.invariants.newest_commit)
-            self.loop.call_later(self._random.expovariate(self.options.reads_per_second), self._read_one)
-
-    def _consume_some(self) -> None:
-        node, queue = self._random.choice(self._nodes), self._random.randrange(self.options.queues)
-        if node.alive and not node.paused:
-            self._consumer.take(queue, node.machine.queues.get((1, queue), []), self.deliveries)
-        self.loop.call_later(1.0, self._consume_some)
-
-    # -- the service that clients see
-
-    def time(self) -> float:
-        return self.loop.time()
-
-    def produce(self, client: int, node: int, batch: Batch, reply: Reply) -> None:
-        back = self._way_back(client, node, reply)
-
-        def answer(answer: Answer) -> None:
-            back(answer)
-            if answer.verdict is Verdict.DONE:
-                self._node_faults.ambush.comes(Moment.ACKNOWLEDGED, self._node(node))
-
-        self._request(client, node, lambda at: at.machine.produce(batch, answer))
-
-    def read(self, client: int, node: int, floor: int, reply: Reply) -> None:
-        back = self._way_back(client, node, reply)
-
-        def ask(at: ProtocolNode) -> None:
-            def answer(confirmed: bool) -> None:
-                if confirmed:
-                    self.deliveries.read(floor, at.driver.applied)
-                back(Answer(Verdict.DONE if confirmed else Verdict.NOT_LEADER))
-
-            try:
-                at.driver.read_index(answer)
-            except NotLeader as refusal:
-                back(Answer(Verdict.NOT_LEADER, leader=refusal.leader))
-
-        self._request(client, node, ask)
-
-    def _request(self, client: int, node: int, action: Callable[[ProtocolNode], None]) -> None:
-        at = self._node(node)
-        self.network.send(client, node, lambda: at.now(lambda: action(at)))
-
-    def _way_back(self, client: int, node: int, reply: Reply) -> Reply:
-        return lambda answer: self.network.send(node, client, lambda: reply(answer))
-
-    # -- what nodes tell
+    # -- called by nodes
 
     def sends(self, node: ProtocolNode, message: RaftMessage) -> None:
         self.promises.sends(node, message)
@@ -256,15 +146,9 @@ class ProtocolWorld:
             self._history.update(_EVENT.pack(self.loop.time(), node.node, raft.term, raft.commit, last, chain))
 
     def _elected(self, node: ProtocolNode) -> None:
-        self._node_faults.ambush.comes(Moment.ELECTED, node)
+        self._node_faults.ambush.comes(CriticalMoment.ELECTED, node)
         for delay_s in READS_AFTER_ELECTION_S:
-            self.loop.call_later(delay_s, self._read_everywhere)
-
-    def _read_everywhere(self) -> None:
-        """Somebody may think that it leads still."""
-        floor = self.invariants.newest_commit
-        for node in self._numbers():
-            self.read(FIRST_CLIENT, node, floor, _nobody)
+            self.loop.call_later(delay_s, self._clients.read_everywhere)
 
     def broken(self, node: ProtocolNode, error: Exception) -> None:
         self.invariants.fail("no exception", f"node {node.node}: {type(error).__name__}: {error}")
@@ -276,7 +160,7 @@ class ProtocolWorld:
     def vote_saved(self, node: ProtocolNode, vote: SavedVote) -> None:
         self.invariants.vote_saved(node.node, *vote)
         if vote.voted_for not in (0, node.node):
-            self._node_faults.ambush.comes(Moment.VOTED, node)
+            self._node_faults.ambush.comes(CriticalMoment.VOTED, node)
 
     def started(self, node: ProtocolNode) -> None:
         self.invariants.restarted(node.node)
@@ -292,23 +176,20 @@ class ProtocolWorld:
             self._node_faults.disk_failed(node)
 
     def _give_up(self, node: ProtocolNode, incarnation: int) -> None:
-        """Its log is another one than that of the others: as its message says, it must be added again, empty."""
+        """Wipe a node whose log has diverged. Its error message asks for this: add the node again with empty data."""
         if node.incarnation == incarnation:
             node.wipe()
             node.start()
 
     def loss_accepted(self, node: ProtocolNode) -> None:
-        """This node leads, and what it lacks of what was committed is gone. No promise, where the run accepts that."""
+        """A node leads after an accepted loss. Forgive the committed entries that it lacks, if the run accepts loss."""
         kept = self.invariants.kept_by(node.log)
         if kept == self.invariants.newest_commit or not self.options.accepted_loss:
             return
         self.invariants.forgive(kept)
         del self._spans[bisect_right(self._spans, kept, key=lambda each: each[0]) :]
         left = {span for _, span in self._spans}
-        self._lost += self.deliveries.forgive(left.__contains__)
-        self._consumer.forget(self.deliveries.ends(TOPIC))
-        for producer in self._producers:
-            producer.begin_anew()
+        self._clients.forgive(left.__contains__)
 
     def _committed(self, log: SimNodeLog, index: int) -> None:
         assert isinstance(log, SimLog)
@@ -316,12 +197,12 @@ class ProtocolWorld:
         if header.kind is Kind.BATCH:
             span = span_of(header, body)
             self._spans.append((index, span))
-            self.deliveries.commit(span)
+            self._clients.deliveries.commit(span)
 
     # -- the end
 
     def settle(self, within_ms: int) -> list[str]:
-        self._sending = False
+        self._clients.end()
         deadline = self.loop.time() + within_ms / 1000
         while self.loop.time() < deadline and self._unsettled() and not self.violations():
             self.loop.run_until(self.loop.time() + 0.5)
@@ -330,36 +211,34 @@ class ProtocolWorld:
         return self._unsettled()
 
     def _unsettled(self) -> list[str]:
-        """What is still missing for an end."""
+        """The conditions that are not met yet, as phrases for the report."""
         leader = leader_of(self._nodes)
-        missing = [
-            f"client {FIRST_CLIENT + i} has open sends" for i, each in enumerate(self._producers) if not each.idle
-        ]
+        missing = self._clients.unsettled()
         if leader is None:
-            return [*missing, "nobody leads"]
+            return [*missing, "no node leads"]
         last, entry = leader.log.last_index, leader.log.entries[-1]
         assert leader.raft is not None
         members = [self._node(member) for member in leader.raft.configuration.members]
         for node in members:
             if node.stranger:
-                continue  # its disk was wiped, and nobody has removed it
+                continue  # its disk was wiped, and no operator has removed it
             if not node.alive:
                 missing.append(f"node {node.node} is down")
             elif node.log.last_index != last or node.log.entries[-1] != entry:
-                missing.append(f"node {node.node} has another log than the leader")
+                missing.append(f"the log of node {node.node} differs from the leader's")
             elif node.driver.applied != last:
-                missing.append(f"node {node.node} has applied {node.driver.applied} of {last}")
+                missing.append(f"node {node.node} has applied {node.driver.applied} of {last} entries")
         return missing
 
     def _compare_all(self) -> None:
-        """All replicas are the same, and everything acknowledged is in them."""
-        self.deliveries.finish()
+        """Check that all states are equal and that they contain every acknowledged message."""
+        self._clients.deliveries.finish()
         for node in self._nodes:
             if node.alive:
                 self.invariants.check(node)
                 self.invariants.same_state(node.node, node.driver.applied, node.machine.state.digest())
 
-    # -- places
+    # -- lookups
 
     def _node(self, node: int) -> ProtocolNode:
         return self._nodes[node - 1]
@@ -369,7 +248,3 @@ class ProtocolWorld:
 
     def _now_ms(self) -> int:
         return round(self.loop.time() * 1000)
-
-
-def _nobody(answer: Answer) -> None:
-    """Somebody who asks, and does not need to be told."""

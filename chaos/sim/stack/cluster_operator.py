@@ -1,10 +1,9 @@
-"""Whoever operates the simulated cluster: changes its members by the admin client, adds shards and queues, and has logs
-begin later.
+"""The operator of the simulated cluster: changes members, adds shards and queues, and trims logs.
 
     a stranger ──remove──> gone ──add (wiped, or new)──> learner ──promote──> voter ──remove──> gone
 
-An operator is a client as any other, so what it asks for takes the whole way of `ledgermq cluster ...`, may be
-refused, may be lost, and may come about all the same. Only what it was told to be done is counted.
+The operator uses the real admin client, so its requests take the same path as `ledgermq cluster ...`. A request may be
+refused, lost, or carried out without a response. Only confirmed requests are counted.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 
 from chaos.sim.engine.loop import SimLoop
@@ -25,57 +25,70 @@ from ledger.errors import LedgerError, LogHeldError
 from ledger.topics import TOPICS_SHARD
 
 LEAST_VOTERS = 2
+# Largest number of queues of one topic.
 MOST_QUEUES = 8
-"""Of a topic."""
+# Probability that a change of members concerns a single shard, if there are several shards.
 ONE_SHARD = 0.4
-"""How likely the next change of members is one of a single shard, where there are several."""
 TIMEOUT_MS = 10_000
+# Probability that the operator holds the log before it trims it.
 HOLDS = 0.3
-"""How likely the log is held before it is trimmed."""
 LONGEST_HOLD_MS = 10_000
+# How long a removed node keeps running, in seconds. It must not disturb the other nodes.
 PUT_AWAY_S = 20.0
-"""How long a node that was removed goes on running: it must not disturb the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatedCluster:
+    """The cluster that an operator changes."""
+
+    nodes: Sequence[StackNode]
+    rosters: Rosters
+    workload: Workload
+    # Node id -> its address.
+    addresses: Mapping[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLimits:
+    """The largest number of voters and of shards that an operator may reach."""
+
+    voters: int
+    shards: int
 
 
 class SimOperator:
-    """`happened`: counted there is what came about."""
+    """The operator, as one simulated client process. Confirmed actions are counted in `happened`."""
 
     def __init__(
         self,
         loop: SimLoop,
-        nodes: Sequence[StackNode],
-        rosters: Rosters,
-        workload: Workload,
         process: ClientProcess,
-        addresses: Mapping[int, str],
-        most: int,
-        most_shards: int,
+        cluster: OperatedCluster,
+        limits: ClusterLimits,
         happened: Counter[str],
     ) -> None:
-        """`most`, `most_shards`: voters and shards that the cluster may have."""
+        # Whether a change of members or shards is in progress.
         self.busy = False
-        """Whether a step that changes members or shards is under way."""
+        # Whether a trim is in progress.
         self._trims = False
-        """Whether a trim is."""
         self._loop = loop
-        self._nodes = nodes
-        self._rosters = rosters
-        self._workload = workload
         self._process = process
-        self._addresses = addresses
-        self._most = most
-        self._most_shards = most_shards
+        self._nodes = cluster.nodes
+        self._rosters = cluster.rosters
+        self._workload = cluster.workload
+        self._addresses = cluster.addresses
+        self._limits = limits
         self._happened = happened
         self._over = False
 
     def end(self) -> None:
-        """Begins nothing any more."""
+        """Start no more actions."""
         self._over = True
 
     # -- members
 
     def change(self, shard: int, random: Random) -> None:
-        """Takes the next step, if none is under way: of the whole cluster, or of that shard alone."""
+        """Take the next step of a change of members, of the cluster or of one shard, if no step is in progress."""
         self._begin(lambda admin: self._step(admin, shard, random), "reconfigure", random)
 
     def _begin(self, step: Callable[[AsyncAdmin], Awaitable[bool]], kind: str, random: Random) -> None:
@@ -85,9 +98,9 @@ class SimOperator:
             life.deliver(lambda: life.create_task(self._take(step, kind, random)))
 
     async def _take(self, step: Callable[[AsyncAdmin], Awaitable[bool]], kind: str, random: Random) -> None:
-        """Counts it, where there was one to take, and it came about."""
+        """Run a step, and count it if it was confirmed."""
         admin = self._admin(random)
-        # Refused, or nobody knows: the next step begins with what is so then.
+        # A refused or unconfirmed step is not repeated: the next step starts from the current configuration.
         with contextlib.suppress(LedgerError):
             async with admin:
                 self._happened[kind] += await step(admin)
@@ -106,7 +119,7 @@ class SimOperator:
             await self._remove(admin, strangers[0])
         elif learners:
             await admin.promote_node(random.choice(learners), timeout_ms=TIMEOUT_MS)
-        elif gone and len(voters) < self._most and (len(voters) <= LEAST_VOTERS or random.random() < 0.6):
+        elif gone and len(voters) < self._limits.voters and (len(voters) <= LEAST_VOTERS or random.random() < 0.6):
             await self._add(admin, random.choice(gone), promote=random.random() < 0.7)
         elif len(voters) > LEAST_VOTERS:
             await self._remove(admin, self._nodes[random.choice(voters) - 1])
@@ -118,7 +131,7 @@ class SimOperator:
         return next((roster.strangers for roster in self._rosters if roster.strangers), [])
 
     async def _step_of_one(self, admin: AsyncAdmin, roster: Roster, random: Random) -> bool:
-        """A member of the cluster comes to a shard, or leaves it, and is a member of the cluster all the same."""
+        """Add a member of the cluster to one shard, or remove it from one shard. It remains a member of the cluster."""
         configuration, cluster = roster.configuration, self._rosters.first.configuration
         assert configuration is not None
         assert cluster is not None
@@ -150,7 +163,7 @@ class SimOperator:
         for shard in self._rosters.numbers:
             members = (await admin.members(shard=shard, timeout_ms=TIMEOUT_MS)).members
             if self._over or any(member.node == node.node for member in members):
-                return  # only what is gone for good, everywhere, may be wiped
+                return  # a node may be wiped only when it is removed from every shard for good
         if not (node.settings.join and node.is_empty):
             node.join()
         await admin.add_node(node.node, self._addresses[node.node], promote=promote, timeout_ms=TIMEOUT_MS)
@@ -158,19 +171,19 @@ class SimOperator:
     # -- shards and queues
 
     def add_shard(self, random: Random) -> None:
-        """One more shard, if none is on its way."""
-        if len(self._rosters.numbers) < self._most_shards:
+        """Add one shard, if no change is in progress."""
+        if len(self._rosters.numbers) < self._limits.shards:
             self._begin(self._add_shard, "add_group", random)
 
     async def _add_shard(self, admin: AsyncAdmin) -> bool:
-        # A shard begins once all have answered that it is to begin on; a stranger never does.
+        # A shard starts only when all its nodes have answered. A wiped node (a stranger) never answers.
         if self._over or self._strangers():
             return False
         await admin.add_shard()
         return True
 
     def alter_topic(self, random: Random) -> None:
-        """Gives a topic one or two queues more, unless it has many."""
+        """Give a topic one or two more queues, unless it has many."""
         life = self._process.life
         life.deliver(lambda: life.create_task(self._alter_topic(random)))
 
@@ -188,8 +201,8 @@ class SimOperator:
     # -- the log start
 
     def move_log_start(self, shard: int, random: Random) -> None:
-        """Has the log of that shard begin behind one of the bases that the leader has kept, or holds it for a while, if
-        nothing of that is under way."""
+        """Trim the shard's log to one of the leader's snapshots, or place a hold on the log for a while. Does nothing
+        if a trim is in progress."""
         leader = self._rosters.of(shard).leader
         if self._trims or self._over or leader is None or leader.replica is None:
             return
@@ -209,7 +222,7 @@ class SimOperator:
         self._trims = False
 
     async def _hold(self, admin: AsyncAdmin, shard: int, random: Random, keep_bytes: int) -> None:
-        """Until it is released, or has expired. What moves the log's start meanwhile is a violation."""
+        """Hold the log until the hold is released or expires. A log start that moves past the hold is a violation."""
         ttl_ms = random.randint(1_000, LONGEST_HOLD_MS)
         await admin.hold_log("reader", shard=shard, ttl_ms=ttl_ms, timeout_ms=TIMEOUT_MS)
         with contextlib.suppress(LogHeldError):

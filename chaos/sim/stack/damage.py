@@ -1,12 +1,12 @@
-"""Damage to the files of a node that is down: a flipped bit, an old copy put back. The node must notice at its start.
+"""Damage to the files of a node that is down: a flipped bit, or an old copy of a file. The next start must notice it.
 
-    kill, flip a bit of an entry           ─> start: damaged ─> the others have the bytes ─> it takes part again
-    stop in order, put an old segment back ─> start: damaged ─> the others have the bytes ─> it takes part again
+    kill, flip a bit of an entry           ─> start: damaged ─> repair from other replicas ─> it takes part again
+    stop in order, put an old segment back ─> start: damaged ─> repair from other replicas ─> it takes part again
     kill, flip a bit of the present base   ─> start: refused ─> the file is restored ─> start
 
-Damage is planted, and a start that takes it for whole is a violation. Nobody repairs a log but the nodes themselves:
-one that is not whole when all is over is a violation too. A node whose last flush had failed takes damage for what
-that left behind, cuts it off, and knows that it may lack something.
+A start that does not notice planted damage is a violation. Nodes must repair their logs themselves: a log that is still
+damaged at the end is a violation too. One exception: after a failed flush, a node takes damage for the result of that
+flush, cuts it off, and marks itself suspect.
 """
 
 from __future__ import annotations
@@ -20,44 +20,46 @@ from random import Random
 
 from chaos.sim.engine.loop import SimLoop
 from chaos.sim.stack.node import StackNode
-from chaos.sim.stack.node_part import Part, directory_of
+from chaos.sim.stack.node_part import NodePart, directory_of
 from store import CommitLog, DamagedError, LogDamagedError
 from store.disk.numbered import name_of
 
 DOWN_S = 0.5
 RESTORED_AFTER_S = 8.0
+# Age of an old copy.
 OLD_AFTER_S = 3.0
-"""How old an old copy is."""
+# Directories of a shard whose files can be built again from its log.
 INDEXES = {"queues", "positions", "keys"}
-"""Directories of a shard, each with what can be built from its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Planted:
-    part: Part
+    """One damaged file."""
+
+    part: NodePart
     path: Path
+    # Content of the file before the damage.
     content: bytes
-    """Of the file, as it was when it was whole."""
+    # Incarnation of the disk in this shard.
     incarnation: bytes
-    """Of the disk, in that shard."""
 
 
 class Damages:
-    """`fail(invariant, what)` is told of violations. Of a node one file at a time is damaged, in one of its shards."""
+    """Plants damage. `fail(invariant, what)` reports violations. Only one file of a node is damaged at a time."""
 
     def __init__(self, loop: SimLoop, fail: Callable[[str, str], None], happened: Counter[str]) -> None:
         self._loop = loop
         self._happened = happened
         self._fail = fail
+        # Damaged files that are not known to be repaired.
         self._planted: dict[StackNode, _Planted] = {}
-        """What was damaged, and is not known to be whole again."""
 
     def flip(self, node: StackNode, shard: int, random: Random) -> bool:
         part = node.part(shard)
         replica = part.replica
         if replica is None or self.is_planted(node) or replica.log.last_index < replica.log.first_index:
             return False
-        if not replica.driver.raft.commit:  # nobody else may have the entry by which the cluster begins
+        if not replica.driver.raft.commit:  # possibly the only copy of the entry that starts the cluster
             return False
         path, at = self._place(replica.log, node, shard, random)
         node.kill()
@@ -67,12 +69,12 @@ class Damages:
         return True
 
     def _place(self, log: CommitLog, node: StackNode, shard: int, random: Random) -> tuple[Path, int]:
-        """Of a byte that matters: in an entry, or in the base before the first one."""
+        """Choose the file and offset of a byte to damage: in an entry, or in the snapshot at the log start."""
         if log.first_index > 1 and random.random() < 0.2:
             path = directory_of(shard) / "snapshot"
             return path, random.randrange(len(node.disk.content(path)))
         index = random.randint(log.first_index, log.last_index)
-        if random.random() < 0.5:  # behind the last checkpoint, which knows how long the log was
+        if random.random() < 0.5:  # choose an entry after the last checkpoint, which knows the length of the log
             index = max(log.first_index, log.last_index - random.randint(0, 4))
         position = log.position(index)
         at = random.randrange(position, position + log.span(index, index))
@@ -80,7 +82,7 @@ class Damages:
         return directory_of(shard) / "log" / name_of(base), at - base
 
     def flip_base(self, node: StackNode, random: Random) -> bool:
-        """In one that the node may do without: it begins its log elsewhere then, or asks for the pieces once more."""
+        """Flip a bit of a snapshot that the node can do without: it uses another snapshot, or fetches pieces again."""
         disk = node.disk
         paths = [path for path in disk.files() if _is_kept_base(path) and disk.content(path)]
         if not paths:
@@ -90,7 +92,7 @@ class Damages:
         return True
 
     def spoil_index(self, node: StackNode, random: Random) -> bool:
-        """Its file is lost, cut short, longer or wrong when the node starts again, which is no harm."""
+        """Kill a node, and delete, cut, extend or change an index file while it is down. The node must cope with it."""
         if not node.alive or self.is_planted(node):
             return False
         node.kill()
@@ -108,8 +110,8 @@ class Damages:
         return bool(paths)
 
     def put_back_old(self, node: StackNode, shard: int, can_do_without: Callable[[StackNode], bool]) -> None:
-        """Keeps a copy of the newest segment now, for later; it is counted when it comes to that, if the others
-        `can_do_without` the node then."""
+        """Copy the newest segment now and put the copy back later, if the other nodes `can_do_without` this node then.
+        The fault is counted when the copy is put back."""
         part = node.part(shard)
         replica = part.replica
         if replica is None or replica.log.end == 0 or self.is_planted(node):
@@ -120,7 +122,7 @@ class Damages:
         self._loop.call_later(OLD_AFTER_S, self._stop, node, part, path, put_back, node.process)
 
     def _stop(
-        self, node: StackNode, part: Part, path: Path, put_back: Callable[[object], None], process: object
+        self, node: StackNode, part: NodePart, path: Path, put_back: Callable[[object], None], process: object
     ) -> None:
         is_same = node.process is process and process is not None
         if is_same and not self.is_planted(node) and _is_read(node, part, path):
@@ -130,7 +132,7 @@ class Damages:
     def _put_back(
         self,
         node: StackNode,
-        part: Part,
+        part: NodePart,
         path: Path,
         old: bytes,
         can_do_without: Callable[[StackNode], bool],
@@ -139,7 +141,7 @@ class Damages:
         if process is None or node.process not in (None, process):
             return
         if node.alive:
-            node.kill()  # the orderly stop did not come to its end
+            node.kill()  # the orderly stop did not finish
         disk = node.disk
         was_clean, there = disk.exists(directory_of(part.shard) / "clean"), disk.exists(path)
         if was_clean and there and disk.content(path) != old and can_do_without(node):
@@ -156,10 +158,10 @@ class Damages:
             return
         node.start()
         if node.process is not None and not planted.part.is_damaged and not planted.part.suspect:
-            self._fail("damage is noticed", f"node {node.node} starts on {planted.path}")
+            self._fail("damage is noticed", f"node {node.node} started with the damaged file {planted.path}")
 
     def is_planted(self, node: StackNode) -> bool:
-        """Whether a damaged file lies there still."""
+        """Whether the node has a damaged file that is not repaired yet."""
         planted = self._planted.get(node)
         if planted is not None and node.process is not None and not planted.part.is_damaged:
             del self._planted[node]
@@ -167,11 +169,11 @@ class Damages:
         return node in self._planted
 
     def noticed(self, node: StackNode) -> bool:
-        """Whether the end of this node was that it noticed planted damage that only a person can repair."""
+        """Whether the node ended because it noticed planted damage that only an operator can repair."""
         if node not in self._planted or not isinstance(node.ended, DamagedError):
             return False
         if isinstance(node.ended, LogDamagedError) and node.settings.peers:
-            self._fail("damage is repaired", f"node {node.node} ends: {node.ended}")
+            self._fail("damage is repaired", f"node {node.node} ended instead of repairing its log: {node.ended}")
         self._loop.call_later(RESTORED_AFTER_S, self._restore_and_start, node)
         return True
 
@@ -180,7 +182,7 @@ class Damages:
         node.start_again()
 
     def restore_all(self) -> None:
-        """Of the nodes that are down for it, and wait for a person."""
+        """Restore the damaged files of all nodes that are down because of them."""
         for node in [*self._planted]:
             if isinstance(node.ended, DamagedError):
                 self._restore(node)
@@ -199,8 +201,8 @@ def _can_be_built_anew(path: Path) -> bool:
     return path.name == "checkpoint" or any(parent.name in INDEXES for parent in path.parents)
 
 
-def _is_read(node: StackNode, part: Part, path: Path) -> bool:
-    """Whether a start would read that segment: one that lies before the log's start it would not."""
+def _is_read(node: StackNode, part: NodePart, path: Path) -> bool:
+    """Whether a start reads this segment. Segments before the log start are not read."""
     if part.replica is None:
         return False
     log = part.replica.log

@@ -1,14 +1,12 @@
-"""What became of messages: sent, acknowledged, committed, delivered; and whether these agree.
+"""Checks that the sent, acknowledged, committed and delivered messages of a run agree.
 
-    exactly once    each producer's messages are in a queue in their order, none twice, none left out
-    acknowledged    is committed, at the offset that the producer was told
-    delivered       is committed, at that offset; and a queue's offsets have no gaps
-    not stale       a linearizable read sees all that anyone had committed when it was asked for
+    exactly once    each producer's messages are in a queue in their order, without duplicates and gaps
+    acknowledged    messages are committed, at the offset that the producer received
+    delivered       messages are committed, at that offset; the offsets of a queue have no gaps
+    not stale       a linearizable read sees everything that was committed when the read was requested
 
-Committed batches are seen once each, in the order of the log, and make the truth; everything that producers and
-consumers were told is compared with it, at once where it can be, otherwise at the end.
-
-Must not know: nodes, logs, how batches look.
+Each committed batch is recorded once, in log order. Whatever producers and consumers are told is compared with this
+record: at once if possible, otherwise at the end.
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ class Stream(NamedTuple):
     queue: int
 
 
-class Span(NamedTuple):
-    """A batch: so many messages from `sequence` on, at `offset`."""
+class MessageSpan(NamedTuple):
+    """A batch: the number of messages, their first sequence and their first offset."""
 
     stream: Stream
     sequence: int
@@ -38,20 +36,22 @@ class Span(NamedTuple):
 
 
 class Deliveries:
+    """The record of one run's messages. `fail(invariant, what)` reports violations."""
+
     def __init__(self, fail: Fail) -> None:
+        # Number of acknowledged messages.
         self.acknowledged = 0
-        """Messages."""
         self.committed = 0
         self._fail = fail
-        self._offsets: dict[Stream, list[Span]] = {}
-        """In order of sequence, without gaps."""
-        self._queues: dict[tuple[int, int], list[Span]] = {}
-        """(topic, queue) -> in order of offset, without gaps."""
-        self._acknowledged: list[Span] = []
-        """To be looked at once more at the end."""
+        # Committed spans of each stream, ordered by sequence, without gaps.
+        self._offsets: dict[Stream, list[MessageSpan]] = {}
+        # (topic, queue) -> committed spans, ordered by offset, without gaps.
+        self._queues: dict[tuple[int, int], list[MessageSpan]] = {}
+        # Acknowledged spans; `finish` checks them again.
+        self._acknowledged: list[MessageSpan] = []
 
-    def commit(self, span: Span) -> None:
-        """The next batch of the log that is committed."""
+    def commit(self, span: MessageSpan) -> None:
+        """Record the next committed batch of the log."""
         stream, (_, topic, queue) = span.stream, span.stream
         before = self._offsets.setdefault(stream, [])
         expected = before[-1].sequence + before[-1].messages if before else 0
@@ -62,41 +62,43 @@ class Deliveries:
         at = self._queues.setdefault((topic, queue), [])
         end = at[-1].offset + at[-1].messages if at else 0
         if span.offset != end:
-            self._fail("offsets without gaps", f"queue {topic}/{queue} goes on at {span.offset}, not at {end}")
+            self._fail("offsets without gaps", f"queue {topic}/{queue} continues at {span.offset} instead of {end}")
         at.append(span)
         self.committed += span.messages
 
-    def acknowledge(self, span: Span, again: bool = False) -> None:
-        """A producer was told that its batch is committed, with this offset; perhaps not for the first time."""
+    def acknowledge(self, span: MessageSpan, again: bool = False) -> None:
+        """A producer was told that its batch is committed at this offset. `again`: it was told so before."""
         if not again:
             self.acknowledged += span.messages
             self._acknowledged.append(span)
         self._check_acknowledged(span)
 
     def forgotten(self, stream: Stream, sequence: int) -> None:
-        """A producer was told that its batch was committed long ago, and it has not heard of that before."""
+        """A producer was told that its batch is an old duplicate, although it never received an acknowledgement."""
         self._fail(
-            "repeats are remembered", f"sequence {sequence} of {stream} was never acknowledged, and is forgotten"
+            "repeats are remembered", f"sequence {sequence} of {stream} was forgotten before it was acknowledged"
         )
 
     def deliver(self, topic: int, queue: int, offset: int, stream: Stream, sequence: int) -> None:
-        """A consumer was given this message."""
+        """A consumer received this message."""
         at = self._queues.get((topic, queue), [])
         place = bisect_right(at, offset, key=lambda span: span.offset) - 1
         span = at[place] if place >= 0 else None
         if span is None or offset >= span.offset + span.messages:
-            self._fail("delivered is committed", f"offset {offset} of queue {topic}/{queue} was delivered too early")
+            self._fail(
+                "delivered is committed", f"offset {offset} of queue {topic}/{queue} was delivered, not committed"
+            )
         elif (span.stream, span.sequence + offset - span.offset) != (stream, sequence):
             self._fail("delivered is committed", f"offset {offset} of queue {topic}/{queue} is {span}, not {stream}")
 
     def read(self, floor: int, seen: int) -> None:
-        """A linearizable read, asked for when `floor` entries were committed, was answered from `seen` of them."""
+        """A linearizable read saw `seen` entries; `floor` entries were committed when it was requested."""
         if seen < floor:
-            self._fail("reads are not stale", f"a read saw {seen} entries where {floor} had been committed before it")
+            self._fail("reads are not stale", f"a read saw {seen} entries, but {floor} were committed before it")
 
-    def forgive(self, keep: Callable[[Span], bool]) -> int:
-        """A loss that the run accepts: what is not to be kept was never committed. Returns how many acknowledged
-        messages are gone."""
+    def forgive(self, keep: Callable[[MessageSpan], bool]) -> int:
+        """Accept a loss: drop all spans for which `keep` is False. Returns the number of acknowledged messages that
+        were lost."""
         for spans in [*self._offsets.values(), *self._queues.values()]:
             spans[:] = [span for span in spans if keep(span)]
         lost = [span for span in self._acknowledged if not keep(span)]
@@ -104,7 +106,7 @@ class Deliveries:
         return sum(span.messages for span in lost)
 
     def ends(self, topic: int) -> dict[int, int]:
-        """The offset behind the last committed message of each queue that has one."""
+        """The end offset of each queue of the topic that has committed messages."""
         return {
             queue: spans[-1].offset + spans[-1].messages
             for (of, queue), spans in self._queues.items()
@@ -112,13 +114,13 @@ class Deliveries:
         }
 
     def finish(self) -> None:
-        """At the end: everything that was acknowledged is still there."""
+        """Check at the end of the run that every acknowledged span is still committed."""
         for span in self._acknowledged:
             self._check_acknowledged(span)
 
-    def _check_acknowledged(self, span: Span) -> None:
+    def _check_acknowledged(self, span: MessageSpan) -> None:
         spans = self._offsets.get(span.stream, [])
         place = bisect_right(spans, span.sequence, key=lambda each: each.sequence) - 1
         found = spans[place] if place >= 0 else None
         if found != span:
-            self._fail("acknowledged is committed", f"{span} was acknowledged, committed is {found}")
+            self._fail("acknowledged is committed", f"{span} was acknowledged, but {found} is committed")

@@ -1,4 +1,4 @@
-"""The end of a full-stack run: in every shard everybody has everything, and it is the same everywhere, byte by byte."""
+"""The checks at the end of a run in the stack world: every replica of a shard has all entries, with equal bytes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 
 from chaos.sim.engine.targets import leader_of
 from chaos.sim.invariants import Invariants
-from chaos.sim.stack.node_part import Part
+from chaos.sim.stack.node_part import NodePart
 from ledger.batch import key_hashes
 from ledger.broker.broker_replica import BrokerReplica
 from store import Kind
 
 
-def unsettled(shard: int, members: Sequence[Part]) -> list[str]:
-    """What is still missing in a shard, on the nodes that take part in it."""
+def unsettled(shard: int, members: Sequence[NodePart]) -> list[str]:
+    """The conditions that a shard does not meet yet, as phrases. `members`: the nodes that take part in it."""
     leader = leader_of(members)
     if leader is None or leader.replica is None:
-        return [f"nobody leads shard {shard}"]
+        return [f"shard {shard} has no leader"]
     last = leader.replica.log.last_index
     missing = []
     for part in members:
@@ -29,22 +29,24 @@ def unsettled(shard: int, members: Sequence[Part]) -> list[str]:
         elif part.is_damaged:
             missing.append(f"{name} is damaged")
         elif (replica.driver.applied, replica.log.last_index) != (last, last):
-            missing.append(f"{name} has applied {replica.driver.applied} of {last}")
+            missing.append(f"{name} has applied {replica.driver.applied} of {last} entries")
         elif replica.driver.raft.durable != last:
-            missing.append(f"{name} holds {replica.driver.raft.durable} of {last}")
+            missing.append(f"{name} holds {replica.driver.raft.durable} of {last} entries")
     return missing
 
 
 def unopened(topics: BrokerReplica | None) -> list[str]:
-    """Queues that were begun, and are not open in their shards yet. `topics`: the leader's replica of shard 0."""
+    """Queues that are not open in their shards yet, as phrases. `topics`: the leader's replica of shard 0."""
     opening = topics.state.topics.opening() if topics is not None else ()
     return [f"topic {topic.name} has {topic.opened} of {topic.queues} queues open" for topic in opening]
 
 
-def compare(members: Sequence[Part], invariants: Invariants) -> None:
-    """Logs, states and ConsumeQueues of all replicas of a shard that take part, each two from where both of them have
-    something: one that had no base at the place where the others' logs begin keeps more. And each one's key index with
-    its log."""
+def compare(members: Sequence[NodePart], invariants: Invariants) -> None:
+    """Compare logs, states and ConsumeQueues of all replicas of a shard, and each replica's key index with its log.
+
+    Two replicas are compared from the later of their log starts: a replica keeps more of its log if it had no snapshot
+    where the other logs start.
+    """
     replicas = [(node.node, node.replica) for node in members if node.replica is not None]
     first, reference = min(replicas, key=lambda each: each[1].log.first_index)
     for node, replica in replicas:
@@ -53,7 +55,7 @@ def compare(members: Sequence[Part], invariants: Invariants) -> None:
         if _log_bytes(replica, start) != _log_bytes(reference, start):
             invariants.fail("logs are byte-identical", f"nodes {first} and {node} have different bytes")
         if (wrong := _wrong_keys(replica)) is not None:
-            invariants.fail("the key index finds what the log has", f"node {node}: {wrong}")
+            invariants.fail("the key index finds what the log has", f"the key index of node {node} is wrong: {wrong}")
         for topic_id, queue in _queues(replica):
             if _units(replica, topic_id, queue) != _units(reference, topic_id, queue, since=replica):
                 invariants.fail("ConsumeQueues are equal", f"nodes {first} and {node} have different units")
@@ -65,7 +67,7 @@ def _log_bytes(replica: BrokerReplica, start: int) -> bytes:
 
 
 def _queues(replica: BrokerReplica) -> list[tuple[int, int]]:
-    """That live in its shard."""
+    """The topic ids and queues that are in the replica's shard."""
     return [
         (topic.topic_id, queue)
         for topic in replica.state.topics
@@ -75,14 +77,14 @@ def _queues(replica: BrokerReplica) -> list[tuple[int, int]]:
 
 
 def _units(replica: BrokerReplica, topic_id: int, queue: int, since: BrokerReplica | None = None) -> bytes:
-    """From the first offset that `since` has."""
+    """The units of a queue, from the first offset that `since` has."""
     first = (since or replica).queues.get(topic_id, queue).first_offset
     units = replica.queues.get(topic_id, queue)
     return units.read(first, units.end_offset - first).tobytes()
 
 
 def _wrong_keys(replica: BrokerReplica) -> str | None:
-    """A key for which the index finds other batches than the log has; None: it is right."""
+    """A key for which the index and the log disagree, described as a phrase; None if they agree."""
     log, in_log = replica.log, defaultdict[tuple[int, int], list[int]](list)
     for index in range(log.last_index, log.first_index - 1, -1):
         header, body = log.entry(index)
@@ -93,5 +95,5 @@ def _wrong_keys(replica: BrokerReplica) -> str | None:
         search = replica.keys.search(topic_id, key_hash)
         found = [hit.position for hit in search.take(replica.log.last_index * 100)]
         if not search.done or found != positions:
-            return f"hash {key_hash:#x} of topic {topic_id}: at {positions} in the log, {found} in the index"
+            return f"hash {key_hash:#x} of topic {topic_id} is at {positions} in the log but at {found} in the index"
     return None

@@ -1,10 +1,10 @@
-"""The faults of nodes and disks in the full-stack world.
+"""Carries out the faults of nodes and disks in the stack world.
 
-A fault that would break a promise nobody made (a majority without what it acknowledged, too few voters) is not done,
-and not counted. A process that ends by itself is a violation, unless a disk drove it to that. Each event is about one
-shard, where it is about any: whose leader it hits, whose files it spoils.
+A fault that breaks more than the cluster promises to survive is not carried out and not counted, for example the loss
+of a majority's acknowledged data. A process that ends by itself is a violation, unless its disk caused the end. An
+event may concern one shard: it hits that shard's leader or files.
 
-What happens to files of nodes that are down is in damage.py.
+damage.py damages the files of nodes that are down.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from chaos.sim.stack.cluster_operator import SimOperator
 from chaos.sim.stack.damage import Damages
 from chaos.sim.stack.node import StackNode
 from chaos.sim.stack.node_part import DATA, directory_of
-from chaos.sim.stack.power import Power
+from chaos.sim.stack.power import PowerFaults
 from chaos.sim.stack.roster import Rosters
 from chaos.sim.stack.workload import READER, Workload
 from ledger.topics import TOPICS_SHARD
@@ -34,13 +34,15 @@ from store import DamagedError, DiskFullError, LogDamagedError, StoreError
 from store.disk.memory_disk import Killed
 
 LOOK_S = 1.0
+# After how many seconds an operator restarts a node that ended or can no longer write.
 LOOKED_AFTER_S = (1.0, 15.0)
-"""How long it takes until somebody starts a node again that ended, or that can write no more."""
+# An orderly stop that takes longer is followed by a kill, in seconds.
 STOP_S = 5.0
-"""What an orderly stop may take before the process is killed."""
 
 
 class StackFaults:
+    """The faults of nodes and disks of one run."""
+
     def __init__(
         self,
         loop: SimLoop,
@@ -52,7 +54,7 @@ class StackFaults:
         fail: Callable[[str, str], None],
         happened: Counter[str],
     ) -> None:
-        """`fail(invariant, what)` is told of violations. `happened`: counted there is what shows only later."""
+        """`fail(invariant, what)` reports violations. `happened` counts effects that show only later."""
         self._loop = loop
         self._network = network
         self._rosters = rosters
@@ -62,7 +64,7 @@ class StackFaults:
         self._happened = happened
         self._random = options.chance("repairs")
         self._damages = Damages(loop, fail, happened)
-        self._power = Power(loop, options, rosters, self._damages, happened)
+        self._power = PowerFaults(loop, options, rosters, self._damages, happened)
         self._over = False
         loop.call_later(LOOK_S, self._look)
 
@@ -71,7 +73,7 @@ class StackFaults:
         return self._rosters.present
 
     def fire(self, event: FaultEvent) -> bool:
-        """Does it, if it is one of these and may be done. Returns whether it was."""
+        """Carry out the event if it is a fault of this module and allowed now. Returns whether it had an effect."""
         shard = one_of(event, self._rosters.numbers)
         node, random, seconds = self._target(event, shard), chance_of(event), event.for_ms / 1000
         match event.kind:
@@ -125,7 +127,7 @@ class StackFaults:
         return False
 
     def _trouble(self, event: FaultEvent, node: StackNode, random: Random, seconds: float) -> bool:
-        """What a node lives through, if it is one of these."""
+        """Carry out the event if the node survives it, such as a pause or a slow disk."""
         match event.kind:
             case "pause":
                 return self._pause(node, seconds)
@@ -144,7 +146,7 @@ class StackFaults:
                 node.disk.room = random.choice((0, 100, 5_000))
                 self._loop.call_later(seconds, _give_room, node)
             case "read_error":
-                # A running node reads its log through a mapping; what reads by calls is its start.
+                # A running node reads its log through a mapping. Only its start reads with system calls.
                 if not self._kill(node, 0, 0.0, None):
                     return False
                 node.disk.fail("read")
@@ -152,13 +154,13 @@ class StackFaults:
             case "corrupt_in_transit":
                 node.transit.corrupts = random.choice((0.05, 0.5))
                 self._loop.call_later(seconds, _be_clear, node)
-                return False  # counted are the bits
+                return False  # the flipped bits are counted instead
             case _:
                 return False
         return node.alive
 
     def heal(self) -> None:
-        """Every disk and clock is well; whoever is down or cannot write any more is started anew."""
+        """Heal every disk and clock, and restart every node that is down or can no longer write."""
         self._over = True
         self._power.end()
         self._operator.end()
@@ -176,7 +178,7 @@ class StackFaults:
             node.start_again()
 
     def _target(self, event: FaultEvent, shard: int) -> StackNode:
-        """Whom the event hits, as that shard sees it; another one where that is down already."""
+        """The node that the event hits, from the shard's point of view; another node if that one is down."""
         there = self._rosters.of(shard).named if shard != TOPICS_SHARD else self._nodes
         parts = {node.part(shard): node for node in there if node.is_present}
         node = parts[target_of(event, [*parts])]
@@ -185,7 +187,7 @@ class StackFaults:
     # -- ends of processes
 
     def _kill(self, node: StackNode, shard: int, seconds: float, random: Random | None) -> bool:
-        """At once, or in the midst of one of its next writes."""
+        """Kill the node now, or in the middle of one of its next writes."""
         if not node.alive or not self._power.may_kill(node):
             return False
         self._power.kills(node)
@@ -201,7 +203,7 @@ class StackFaults:
         return True
 
     def _wipe(self, node: StackNode) -> bool:
-        # A voter that is being removed meanwhile could be the one too many that is missing.
+        # A power cut during a removal of a voter could take away one voter too many.
         is_settled = self._rosters.are_complete and all(roster.is_settled for roster in self._rosters)
         if self._operator.busy or not is_settled or not self._power.may_miss(node):
             return False
@@ -223,7 +225,7 @@ class StackFaults:
         self._loop.call_later(STOP_S, lambda: node.kill() if node.process is process else None)
         self._loop.call_later(STOP_S + seconds, node.start_again)
 
-    # -- what lasts for a while
+    # -- faults with a duration
 
     def _pause(self, node: StackNode, seconds: float) -> bool:
         process = node.process
@@ -234,8 +236,8 @@ class StackFaults:
         return True
 
     def _isolate_with_client(self, shard: int, random: Random, seconds: float) -> bool:
-        """So that who reads is on the side of a leader that does not know what the others have elected, and who sends
-        on theirs; its clock may be slow, and it takes longer to find out, then."""
+        """Cut a leader off from the other nodes, so that readers reach the old leader and senders reach the others. The
+        leader's clock may be slow, so that it notices later."""
         leader = self._leader_of(shard)
         if leader is None:
             return False
@@ -280,16 +282,16 @@ class StackFaults:
         leader.process.life.deliver(leader.vital.event(transfer))
         return bool(happened)
 
-    # -- processes that end by themselves, and those that can write no more
+    # -- processes that end by themselves, or that can no longer write
 
     def ended(self, node: StackNode) -> None:
-        """To be told when a process ends by itself."""
+        """Called when a process ends by itself."""
         reason = node.ended
         by_disk = isinstance(reason, (Killed, CutFailedError, StoreError)) and not isinstance(reason, DamagedError)
         if self._damages.noticed(node):
             return
         if not by_disk:
-            self._fail("a node's own invariants", f"node {node.node} ends: {reason!r}")
+            self._fail("a node's own invariants", f"the process of node {node.node} ended: {reason!r}")
         self._look_after(node)
 
     def _look(self) -> None:
@@ -299,7 +301,7 @@ class StackFaults:
         self._loop.call_later(LOOK_S, self._look)
 
     def _look_after(self, node: StackNode) -> None:
-        """Somebody restarts it, some time."""
+        """Restart the node after some time, as an operator would."""
         process = node.process
 
         def restart() -> None:
@@ -312,7 +314,7 @@ class StackFaults:
 
 
 def _has_failed(node: StackNode) -> bool:
-    """Whether it can write no more, and only a restart helps."""
+    """Whether the node can no longer write until it is restarted."""
     failures = [part.replica.driver.failure for part in node.parts if part.replica is not None]
     return any(failure is not None and not isinstance(failure, DiskFullError | LogDamagedError) for failure in failures)
 

@@ -1,10 +1,10 @@
-"""A simulated node: the production code of a node, from its directory to its broker, over simulated surroundings.
+"""A simulated node: a node's production code, from its directory to its broker, on a simulated runtime.
 
     SimDisk ─> NodeDirectory ─> NodeShards ─> LocalReplica ─> Replica ─> BrokerService ─> Calls
                                                   └── SimTransport, SimWorker, Life
 
-A node outlives its processes. What it keeps is its disk, its address and its wall clock; a process is a `Life` with
-everything in it, and is gone without a trace when that ends. What it does in one shard: node_part.py.
+A node outlives its processes: it keeps its disk, its address and its wall clock. A process is a `Life` and everything
+in it; nothing of it remains when the life ends. node_part.py is a node's part in one shard.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from chaos.sim.engine.disk_content import Crash
 from chaos.sim.engine.loop import SimLoop
 from chaos.sim.engine.network import Network
 from chaos.sim.engine.node_life import Life
-from chaos.sim.engine.rpc import Server, SimChannel, SimEntrySource, SimIntroductions
-from chaos.sim.engine.rpc_server import Calls, Handler, Nobody
-from chaos.sim.stack.node_part import DATA, Part
+from chaos.sim.engine.rpc import RpcServer, SimChannel, SimEntrySource, SimIntroductions
+from chaos.sim.engine.rpc_server import Calls, Handler, NoServer
+from chaos.sim.stack.node_part import DATA, NodePart
 from chaos.sim.stack.node_transport import Door, DoorKey, SimTransport, Transit
 from chaos.sim.stack.node_worker import SimWorker
-from chaos.sim.stack.record import Records
+from chaos.sim.stack.record import ShardRecords
 from chaos.sim.world import SimNodeLog
 from cluster.node.metrics.node_metrics import Meters
 from cluster.node.node_shards import NodeShards
@@ -50,14 +50,14 @@ from raft.core import Raft
 from store import Header, NodeDirectory, Snapshot, StoreError
 from store.disk.memory_disk import Killed
 
+# Wall-clock time at the start of a simulation.
 START_MS = 1_700_000_000_000
-"""What wall clocks show when a simulation begins."""
+# Limit on open files of a process.
 FILES = 20_000
-"""That a process may have open."""
 
 
 class SimSettings(NodeSettings):
-    """Small enough for a simulation: production's smallest segment would rarely be filled."""
+    """Settings with small sizes. A simulation would rarely fill production's smallest segment."""
 
     @property
     def largest_entry_bytes(self) -> int:
@@ -65,15 +65,31 @@ class SimSettings(NodeSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """How long work beside the loop takes on average, in ms."""
+class WorkDurations:
+    """Mean duration of work on worker threads, in ms."""
 
     flush_ms: float
     vote_ms: float
 
 
-class Process:
-    """One life of a node. Raises StoreError, ShardError where it cannot start."""
+@dataclass(frozen=True, slots=True)
+class SharedParts:
+    """The parts of the world that all its nodes share."""
+
+    loop: SimLoop
+    network: Network
+    # The entry points of all running nodes.
+    doors: dict[DoorKey, Door]
+    # Makes the channel of a process, for the client with this number, to a node.
+    channel: Callable[[Life, int, int], SimChannel]
+    # Makes the environment of a client in a process.
+    environment: Callable[[Life, int, Random], Environment]
+    records: ShardRecords
+    timing: WorkDurations
+
+
+class NodeProcess:
+    """One process of a node, from its start to its end. The start may raise StoreError or ShardError."""
 
     def __init__(self, node: StackNode, life: Life) -> None:
         self.life = life
@@ -112,7 +128,7 @@ class Process:
         return handler
 
     async def _fetch(self, request: broker_pb2.FetchRequest, context: Any) -> broker_pb2.FetchResponse:
-        """Its handler gives the bytes for the wire."""
+        """Call the real handler, which returns encoded bytes, and decode its response."""
         return broker_pb2.FetchResponse.FromString(await self._broker.Fetch(request, context))
 
     async def _introduce(self, request: object, _: object) -> object:
@@ -122,7 +138,7 @@ class Process:
         return self.shards.read_entries(request)  # type: ignore[arg-type]
 
     async def stop(self) -> None:
-        """As `cluster.node.node.Node.stop` does it."""
+        """Stop in order, as `cluster.node.node.Node.stop` does."""
         await self.shards.hand_over()
         self.calls.stop()
         await self.shards.stop()
@@ -130,70 +146,52 @@ class Process:
 
 
 class StackNode:
-    """Implements `chaos.sim.world.SimNode`, by its part in shard 0, and `chaos.sim.stack.node_part.Home`."""
+    """A node with its disk. Implements `chaos.sim.world.SimNode` (as its part in shard 0) and
+    `chaos.sim.stack.node_part.Home`."""
 
-    def __init__(
-        self,
-        settings: NodeSettings,
-        disk: SimDisk,
-        *,
-        loop: SimLoop,
-        network: Network,
-        doors: dict[DoorKey, Door],
-        channel: Callable[[Life, int, int], SimChannel],
-        environment: Callable[[Life, int, Random], Environment],
-        records: Records,
-        chance: Random,
-        timing: Timing,
-    ) -> None:
+    def __init__(self, settings: NodeSettings, disk: SimDisk, shared: SharedParts, chance: Random) -> None:
         self.node = settings.node
         self.settings = settings
         self.disk = disk
+        # Error of its wall clock in ms.
         self.clock_ms = 0
-        """By how much its wall clock is wrong."""
+        # Rate of its clocks; 1.0 is correct.
         self.clock_rate = 1.0
-        """How fast its clocks run."""
+        # Factors for the duration of disk work and of saving a vote. For a vote the larger factor counts.
         self.slow_disk = self.slow_vote = 1.0
-        """How many times longer than usual work on the disk takes, and saving a vote: the slower of the two counts."""
+        # Corrupts bytes that the node sends.
         self.transit = Transit(chance)
-        """What becomes of bytes that it sends."""
+        # Why the last process ended by itself or could not start.
         self.ended: BaseException | None = None
-        """Why its last process ended by itself, or could not start."""
         self.on_end: Callable[[StackNode], None] = _nothing
-        self.on_log_start: Callable[[BrokerReplica, Snapshot], None] = _nobody_asks
-        self.on_applied: Callable[[BrokerReplica, Header, memoryview], None] = _nobody_asks_either
-        self.process: Process | None = None
+        self.on_log_start: Callable[[BrokerReplica, Snapshot], None] = _ignore_log_start
+        self.on_applied: Callable[[BrokerReplica, Header, memoryview], None] = _ignore_applied
+        self.process: NodeProcess | None = None
+        # Whether the node was ever started and has not been put away since.
         self.is_present = False
-        """Whether it was ever switched on, and not put away since."""
+        # How often its computer was started.
         self.boots = 1
-        """How often its computer was started."""
         self.vital = Vital(self._broken)
+        # Whether unflushed data was lost, by a power cut or with a staging process, since the last start.
         self.lost_power = False
-        """It, or what its last process had staged; and it has not been started since."""
-        self._loop = loop
-        self._network = network
-        self._doors = doors
-        self._channel = channel
-        self._environment = environment
-        self._records = records
+        self._shared = shared
         self._chance = chance
-        self._timing = timing
         self._stages = settings.write == "staged"
-        self._parts: dict[int, Part] = {}
-        self._watched: list[Part] = []
-        """Those that have a replica in this process."""
+        self._parts: dict[int, NodePart] = {}
+        # Parts whose shard has a replica in this process.
+        self._watched: list[NodePart] = []
 
-    # -- as invariants see it
+    # -- read by the invariants
 
     @property
     def alive(self) -> bool:
         return self.process is not None
 
-    def part(self, shard: int) -> Part:
-        """Its part in that shard, which it may have none in."""
+    def part(self, shard: int) -> NodePart:
+        """The node's part in a shard. The node may have no replica of that shard."""
         part = self._parts.get(shard)
         if part is None:
-            part = self._parts[shard] = Part(self, self._records.of(shard))
+            part = self._parts[shard] = NodePart(self, self._shared.records.of(shard))
         return part
 
     def local(self, shard: int) -> LocalReplica | None:
@@ -206,13 +204,13 @@ class StackNode:
         self.on_applied(replica, header, body)
 
     @property
-    def parts(self) -> list[Part]:
-        """In all shards that it ever had anything of."""
+    def parts(self) -> list[NodePart]:
+        """The parts in all shards that the node has ever had."""
         return [self._parts[shard] for shard in sorted(self._parts)]
 
     @property
     def raft(self) -> Raft | None:
-        """This and what follows: of shard 0, which is on every node."""
+        """The Raft core of shard 0, which is on every node. The next properties are about shard 0 too."""
         return self.part(TOPICS_SHARD).raft
 
     @property
@@ -229,14 +227,14 @@ class StackNode:
 
     @property
     def is_empty(self) -> bool:
-        """Whether its process runs, and has taken in nothing yet, in no shard."""
+        """Whether the process runs and has not received any data in any shard."""
         return self.process is not None and all(
             local.forming_node.empty for local in self.process.shards.local.values()
         )
 
     @property
     def suspect(self) -> bool:
-        """This and what follows: in any shard."""
+        """Whether the node is suspect in any shard. The next properties are about all shards too."""
         return self.lost_power or any(part.suspect for part in self.parts)
 
     @property
@@ -244,16 +242,16 @@ class StackNode:
         return any(part.is_damaged for part in self.parts)
 
     @property
-    def server(self) -> Server:
-        return self.process.calls if self.process is not None else Nobody()
+    def server(self) -> RpcServer:
+        return self.process.calls if self.process is not None else NoServer()
 
-    # -- its processes
+    # -- processes
 
     def start(self) -> None:
-        """A new process on what is on the disk. Where it cannot start, `refused` says why."""
+        """Start a new process on the disk's content. If it cannot start, `ended` says why."""
         assert self.process is None
         self.is_present = True
-        life = Life(self._loop, self._after_event)
+        life = Life(self._shared.loop, self._after_event)
         life.run_at_rate(self.clock_rate)
         self.disk.on_death = partial(self._ended, life, Killed())
         life.deliver(self._begin, life)
@@ -261,39 +259,39 @@ class StackNode:
     def _begin(self, life: Life) -> None:
         self.ended = None
         try:
-            self.process = Process(self, life)
+            self.process = NodeProcess(self, life)
         except (StoreError, ShardError) as refusal:
             self._ended(life, refusal)
             return
         self.lost_power = False
         for shard, local in self.process.shards.local.items():
             self.part(shard).begin(local)
-        self._network.up(self.node)
+        self._shared.network.up(self.node)
 
     def start_again(self) -> None:
-        """If it is down, and was not put away."""
+        """Start the node if it is down and was not put away."""
         if not self.alive and self.is_present:
             self.start()
 
     def kill(self) -> None:
-        """The process is killed: what it wrote stays, but for what it staged."""
+        """Kill the process. What it wrote stays on the disk, except writes that it staged in its own memory."""
         self.lost_power = self.lost_power or (self.alive and self._stages)
         self._die()
         self.disk = self.disk.kill()
 
     def power_cut(self, crash: Crash) -> None:
-        """The computer is without power: what was not synced may be gone. `start` switches it on again."""
+        """Cut the power. Unsynced data may be lost. `start` turns the node on again."""
         self._die()
         self.boots += 1
         self.lost_power = True
         self.disk = self.disk.power_cut(crash)
 
     def stop(self) -> None:
-        """In order, as on SIGTERM, of which a second one does nothing; `process` is None when it is over."""
+        """Stop in order, as on SIGTERM; a second call has no effect. `process` is None when the stop is done."""
         if (process := self.process) is not None:
             process.life.deliver(lambda: self.vital.spawn(self._stop(process), "stop"))
 
-    async def _stop(self, process: Process) -> None:
+    async def _stop(self, process: NodeProcess) -> None:
         if process.is_stopping:
             return
         process.is_stopping = True
@@ -302,7 +300,7 @@ class StackNode:
         self.disk = self.disk.kill()
 
     def wipe(self) -> None:
-        """The disk is lost; an empty one takes its place. The node must be down."""
+        """Replace the disk by an empty one. The node must be down."""
         assert self.process is None
         self.lost_power = False
         self.disk = self.disk.replaced()
@@ -310,20 +308,20 @@ class StackNode:
             part.wiped()
 
     def join(self) -> None:
-        """With an empty disk, waiting to be added."""
+        """Start with an empty disk, and wait to be added to the cluster."""
         self.put_away()
         self.wipe()
         self.settings = self.settings.model_copy(update={"join": True})
         self.start()
 
     def put_away(self) -> None:
-        """Switched off, for longer than any fault lasts."""
+        """Turn the node off for longer than any fault lasts."""
         if self.alive:
             self.kill()
         self.is_present = False
 
     def will_be_suspect(self) -> None:
-        """What it acknowledged may be gone: its next start finds that out."""
+        """Note that acknowledged data may be lost. The next start will find that out."""
         self.lost_power = True
 
     def _die(self) -> None:
@@ -331,11 +329,11 @@ class StackNode:
             self._gone(self.process.life)
 
     def _gone(self, life: Life) -> None:
-        """This life is over, whoever ended it."""
+        """Remove all traces of a life that is over."""
         life.end()
-        for key in [key for key in self._doors if key[1] == self.node]:
-            del self._doors[key]
-        self._network.down(self.node)
+        for key in [key for key in self._shared.doors if key[1] == self.node]:
+            del self._shared.doors[key]
+        self._shared.network.down(self.node)
         for part in self.parts:
             part.end()
         self.process = None
@@ -346,21 +344,21 @@ class StackNode:
             self._ended(self.process.life, error)
 
     def _ended(self, life: Life, reason: BaseException) -> None:
-        """By itself."""
+        """The process ended by itself."""
         self.ended = reason
         self.lost_power = self.lost_power or (self.alive and self._stages)
         self._gone(life)
         self.disk = self.disk.kill()
         self.on_end(self)
 
-    # -- what is told of it
+    # -- the node's runtime
 
     def now_ms(self) -> int:
-        """What its wall clock shows."""
-        return START_MS + self.clock_ms + int(self._loop.time() * 1000)
+        """The node's wall-clock time."""
+        return START_MS + self.clock_ms + int(self._shared.loop.time() * 1000)
 
     def runtime(self, life: Life) -> Runtime:
-        """Of one process."""
+        """The runtime of one process."""
         workers = {
             "votes": partial(SimWorker, mean_ms=self._vote_ms, worked=self._vote_saved),
             "flush": partial(SimWorker, mean_ms=self._flush_ms),
@@ -369,37 +367,39 @@ class StackNode:
         }
         return Runtime(
             make_transport=lambda me, peers, receiver: SimTransport(
-                life, self._network, self._doors, me, receiver, self.transit
+                life, self._shared.network, self._shared.doors, me, receiver, self.transit
             ),
             introductions=lambda peers: SimIntroductions(
-                {peer: self._channel(life, self.node, peer) for peer in peers}
+                {peer: self._shared.channel(life, self.node, peer) for peer in peers}
             ),
-            entry_source=lambda peers: SimEntrySource({peer: self._channel(life, self.node, peer) for peer in peers}),
+            entry_source=lambda peers: SimEntrySource(
+                {peer: self._shared.channel(life, self.node, peer) for peer in peers}
+            ),
             worker=lambda name: workers[name](life, self._chance),
             now_ms=self.now_ms,
             chance=self._chance,
             monotonic_ms=lambda: life.time() * 1000,
             boot_id=lambda: f"boot {self.boots}",
-            client=self._environment(life, self.node, self._chance),
+            client=self._shared.environment(life, self.node, self._chance),
             file_limit=lambda: FILES,
             vital=self.vital,
         )
 
     def watch(self, replica: BrokerReplica) -> None:
-        """Tells the invariants of its shard of it, from now on."""
+        """Report the events of this replica to the invariants of its shard, from now on."""
         part = self.part(replica.shard)
         part.watch(replica)
         self._watched.append(part)
 
     def _flush_ms(self) -> float:
-        return self._timing.flush_ms * self.slow_disk
+        return self._shared.timing.flush_ms * self.slow_disk
 
     def _vote_ms(self) -> float:
-        return self._timing.vote_ms * max(self.slow_disk, self.slow_vote)
+        return self._shared.timing.vote_ms * max(self.slow_disk, self.slow_vote)
 
     def _vote_saved(self) -> None:
         assert self.process is not None
-        for shard, local in self.process.shards.local.items():  # of one of them, which the worker does not know
+        for shard, local in self.process.shards.local.items():  # the worker does not know whose vote it saved
             self.part(shard).vote_saved(local)
 
     def _after_event(self) -> None:
@@ -408,12 +408,12 @@ class StackNode:
 
 
 def _nothing(_: StackNode) -> None:
-    """Nobody asked to be told."""
+    """The default callback, which does nothing."""
 
 
-def _nobody_asks(_: BrokerReplica, __: Snapshot) -> None:
-    """Where logs begin."""
+def _ignore_log_start(_: BrokerReplica, __: Snapshot) -> None:
+    """The default callback for log starts, which does nothing."""
 
 
-def _nobody_asks_either(_: BrokerReplica, __: Header, ___: memoryview) -> None:
-    """What is applied."""
+def _ignore_applied(_: BrokerReplica, __: Header, ___: memoryview) -> None:
+    """The default callback for applied entries, which does nothing."""

@@ -1,7 +1,7 @@
-"""A simulated node's part in one shard: its replica, as the invariants of that shard look at it.
+"""A simulated node's part in one shard: its replica, as the shard's invariants see it.
 
-A node takes part in each shard by itself, with another log, another vote and another incarnation; to the invariants
-of a shard that part is the node. It outlives processes, as the node does.
+In each shard a node has a separate log, vote and incarnation. For the invariants of a shard, the part is the node. A
+part outlives processes, as the node does.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from chaos.sim.engine.disk import SimDisk
-from chaos.sim.stack.record import Record
+from chaos.sim.stack.record import ShardRecord
 from chaos.sim.world import EntryHeader
 from cluster.node.replica.local_replica import LocalReplica
 from ledger.broker.broker_replica import BrokerReplica
@@ -21,14 +21,14 @@ DATA = Path("/data")
 
 
 def directory_of(shard: int) -> Path:
-    """Where a node keeps that shard."""
+    """The directory of a shard on a node's disk."""
     return DATA / f"shard-{shard}"
 
 
 class LogOfNode:
-    """The log as invariants look at it: mostly at its end. What it has let go is what was committed there."""
+    """The log as the invariants read it, mostly at its end. Trimmed entries are read from the shard's record."""
 
-    def __init__(self, replica: BrokerReplica, record: Record) -> None:
+    def __init__(self, replica: BrokerReplica, record: ShardRecord) -> None:
         self.whole: CommitLog = replica.log
         self._replica = replica
         self._record = record
@@ -56,7 +56,7 @@ class LogOfNode:
 
 
 class Home(Protocol):
-    """The node, as its parts see it."""
+    """The node, as its parts use it."""
 
     node: int
     disk: SimDisk
@@ -66,27 +66,27 @@ class Home(Protocol):
     @property
     def alive(self) -> bool: ...
     def local(self, shard: int) -> LocalReplica | None:
-        """The shard in its process; None where there is none."""
+        """The shard's replica in the running process; None if there is none."""
 
     def log_starts(self, replica: BrokerReplica, snapshot: Snapshot) -> None: ...
     def applied(self, replica: BrokerReplica, header: Header, body: memoryview) -> None: ...
 
 
-class Part:
-    """Implements `chaos.sim.world.SimNode`, for one shard."""
+class NodePart:
+    """A node's part in one shard. Implements `chaos.sim.world.SimNode`."""
 
-    def __init__(self, home: Home, record: Record) -> None:
+    def __init__(self, home: Home, record: ShardRecord) -> None:
         self.node = home.node
         self.shard = record.shard
         self.raft: Raft | None = None
+        # Both are None while the node has no running replica of the shard.
         self.log: LogOfNode | None = None
-        """Both None while it takes no part."""
         self._home = home
         self._record = record
         self._invariants = record.invariants
         self._incarnation = b""
+        # What `look` saw last. Most events change nothing that an invariant is about.
         self._seen: object = None
-        """What of it was looked at last: most events change nothing that an invariant is about."""
 
     @property
     def alive(self) -> bool:
@@ -103,40 +103,40 @@ class Part:
 
     @property
     def incarnation(self) -> bytes:
-        """Of its disk in this shard, as the last process had it; empty where it had no such shard."""
+        """Incarnation of the disk in this shard, as the last process had it; empty if that had no such shard."""
         local = self.local
         return local.vote.incarnation if local is not None else self._incarnation
 
     @property
     def suspect(self) -> bool:
-        """Whether it may have lost what it acknowledged: its disk says so, or will when it starts."""
+        """Whether the node may have lost acknowledged entries: its disk says so, or the next start will find it out."""
         marks = (directory_of(self.shard) / name for name in ("suspect", "repair"))
         return self._home.lost_power or any(self._home.disk.exists(mark) for mark in marks)
 
     @property
     def is_damaged(self) -> bool:
-        """Whether its process runs, and repairs its log."""
+        """Whether the process runs and repairs this shard's log."""
         local = self.local
         return local is not None and local.is_damaged
 
     @property
     def why_apart(self) -> str:
-        """Why it has no replica."""
+        """Why there is no replica, as a phrase."""
         if not self.alive:
-            return f"is down: {self._home.ended or 'nobody started it'}"
+            return f"is down: {self._home.ended or 'no operator has started it'}"
         local = self.local
-        return f"takes no part: {local.not_ready()}" if local is not None else "has nothing of it"
+        return f"has no ready replica: {local.not_ready()}" if local is not None else "does not have this shard"
 
-    # -- its lives
+    # -- start and end of processes
 
     def begin(self, local: LocalReplica) -> None:
-        """A process has begun with this shard on its disk."""
+        """A process has started with this shard on its disk."""
         vote = local.vote
         self._invariants.restarted(self.node)
         self._invariants.vote_found(self.node, vote.term, vote.voted_for)
 
     def end(self) -> None:
-        """The process is about to be gone."""
+        """The process is about to end."""
         self._incarnation = self.incarnation
         self.raft = self.log = self._seen = None
 
@@ -144,14 +144,14 @@ class Part:
         self._incarnation = b""
         self._invariants.wiped(self.node)
 
-    # -- what is told of it
+    # -- called by the node
 
     def vote_saved(self, local: LocalReplica) -> None:
-        """The disk has the vote that `local` has."""
+        """The disk holds the vote that `local` has."""
         self._invariants.vote_saved(self.node, local.vote.term, local.vote.voted_for)
 
     def watch(self, replica: BrokerReplica) -> None:
-        """Tells the invariants of what is applied from now on, and of where the log begins."""
+        """Report applied entries, snapshots and log starts of this replica to the invariants, from now on."""
         driver, invariants, me = replica.driver, self._invariants, self.node
         apply, encoded_state, restore, log_starts = (
             replica.apply,
@@ -184,11 +184,11 @@ class Part:
         replica.encoded_state = keeping  # type: ignore[method-assign]
         replica.restore = restoring  # type: ignore[method-assign]
         replica.log_starts = beginning  # type: ignore[method-assign]
-        if driver.applied:  # the state of the base that its log begins behind
+        if driver.applied:  # the state of the snapshot at which the log starts
             invariants.same_state(me, driver.applied, replica.state.digest())
 
     def look(self) -> None:
-        """To be called after each event of the node."""
+        """Check the invariants. Called after each event of the node."""
         raft, log = self.raft, self.log
         if raft is None or log is None:
             return

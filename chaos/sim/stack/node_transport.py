@@ -1,10 +1,9 @@
-"""Raft's messages between simulated nodes, as datagrams: lost, repeated, late, or of an earlier life.
+"""Raft's messages between simulated nodes, sent as datagrams: they may be lost, duplicated, late, or from an earlier
+process.
 
-Harsher than gRPC, whose streams keep their order and tell when they break. What stays is how messages look on the
-wire, and who is let in: a question goes to a node by the incarnation that the asker's configuration knows, and
-another one refuses it.
-
-It must not decide anything.
+This is harsher than gRPC, whose streams keep their order and report when they break. The encoding of messages and the
+check of incarnations are production code: a request names the incarnation that the sender's configuration contains, and
+a node with another incarnation refuses it.
 """
 
 from __future__ import annotations
@@ -45,30 +44,30 @@ from store import CorruptRangeError, ForkedError, Readable
 _ANSWERS = (AppendResponse, SnapshotResponse, HeartbeatResponse, VoteResponse)
 
 
+# (shard, node).
 DoorKey = tuple[int, int]
-"""Shard and node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Where messages of one shard for one node come in, while its process runs."""
+    """The entry point for messages of one shard to one node, while its process runs."""
 
     life: Life
     transport: SimTransport
 
 
 class Transit:
-    """Of what one node sends: ranges of entries, and pieces of bases."""
+    """Corrupts the entries and pieces of snapshots that one node sends."""
 
     def __init__(self, random: Random) -> None:
+        # Probability that a bit is flipped in a message.
         self.corrupts = 0.0
-        """How likely it is that a bit is flipped on the way."""
+        # Number of corrupted messages.
         self.corrupted = 0
-        """How often that happened."""
         self._random = random
 
     def of(self, data: bytes) -> bytes:
-        """As it arrives."""
+        """The data as it arrives."""
         random = self._random
         if not self.corrupts or not data or random.random() >= self.corrupts:
             return data
@@ -79,7 +78,7 @@ class Transit:
 
 
 class SimTransport:
-    """Implements `cluster.node.runtime.PeerTransport`. `doors`: those of all nodes that take part at the moment."""
+    """Implements `cluster.node.runtime.PeerTransport`. `doors` has the entry points of all running nodes."""
 
     def __init__(
         self,
@@ -97,15 +96,15 @@ class SimTransport:
         self._identity = identity
         self._receiver = receiver
         self._transit = transit
+        # Peers with a pending attempt to connect again.
         self._retried: set[int] = set()
-        """Peers that a connection is being tried to again."""
+        # Incarnations of the other members, from the newest configuration in the log.
         self._incarnations: dict[int, bytes] = {}
-        """Of the other members, as the newest configuration in the log has them."""
 
     def start(self) -> None:
         me = self._identity.node
         for _, door in sorted((key, door) for key, door in self._doors.items() if key[0] == self._identity.shard):
-            # Its streams to the process that was here before are broken, idle ones too.
+            # Streams to this node's earlier process are broken, including idle ones.
             door.life.call_later(RETRY_S, door.transport._receiver.unreachable, me)
         self._doors[self._identity.shard, me] = Door(self._life, self)
 
@@ -157,7 +156,7 @@ class SimTransport:
             self._life.call_later(RETRY_S, self._refused, peer)
 
     def _refused(self, peer: int) -> None:
-        """Nobody listens there."""
+        """The peer has no running process."""
         self._retried.discard(peer)
         self._receiver.unreachable(peer)
 
@@ -167,15 +166,15 @@ class SimTransport:
             door.life.deliver(door.transport.take_in, sender, meant, hand_over)
 
     def take_in(self, sender: int, meant: bytes, hand_over: Callable[[Receiver], None]) -> None:
-        """A message has come to this node. `meant`: the incarnation that it was sent to; empty for an answer."""
+        """A message has arrived. `meant` is the incarnation that it was sent to; empty for a response."""
         if meant:
-            self.disowned = "" if meant == self._identity.incarnation else "another incarnation is a voter here"
+            self.disowned = "" if meant == self._identity.incarnation else "the configuration names another incarnation"
             if self.disowned:
                 return
         try:
             hand_over(self._receiver)
         except (CorruptRangeError, ForkedError):
-            # The stream that brought it is broken off, and the leader hears of that.
+            # The stream of a corrupt message is broken off, and the leader is notified.
             me = self._identity.node
             self._network.send(me, sender, lambda: self._broken(sender, me))
 

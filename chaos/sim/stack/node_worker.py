@@ -1,7 +1,7 @@
-"""What a simulated node does beside its loop: flushes, votes, new segments.
+"""The worker threads of a simulated node, for flushes, votes and new segments.
 
-Work takes time, is done at one moment in it and reported at its end; a crash may come before, between or behind the
-two.
+Work takes simulated time. It is done at one moment of that time and reported at the end. A crash may come before, after
+or between these two moments.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from random import Random
 
 from chaos.sim.engine.node_life import Life
 
+# The work, and the callback that receives its exception or None.
 Job = tuple[Callable[[], object], Callable[[BaseException | None], None]]
-"""What to do, and whom to tell what it raised."""
+# Longest duration of one job in seconds. It must be well below the minute that a run waits to settle.
 SLOWEST_S = 10.0
-"""What the slowest disk takes for one thing; a run waits no longer than a minute for its end."""
 
 
 class SimWorker:
-    """Implements `cluster.node.process.workers.Worker`. `mean_ms()`: how long work takes on average. `worked` is called
-    when some has succeeded."""
+    """Implements `cluster.node.process.workers.Worker`. `mean_ms` returns the mean duration of a job. `worked` is called after
+    each successful job."""
 
     def __init__(
         self, life: Life, random: Random, mean_ms: Callable[[], float], worked: Callable[[], None] | None = None
@@ -30,8 +30,8 @@ class SimWorker:
         self._random = random
         self._mean_ms = mean_ms
         self._worked = worked
+        # Jobs in order; the first is running.
         self._jobs: deque[Job] = deque()
-        """The first of them is under way."""
         self._idle = asyncio.Event()
         self._idle.set()
 

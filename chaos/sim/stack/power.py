@@ -1,8 +1,8 @@
-"""Power cuts and failed flushes in the full-stack world: what takes from a disk that which was not flushed.
+"""Power cuts and failed flushes in the stack world: faults that lose unflushed data.
 
-It is done only where no promise is broken by it, in no shard. What was acknowledged may be gone from fewer disks than
-a majority, where it need not have been flushed; and a torn log makes a node suspect, so the others must be able to do
-without it, or all of them to answer.
+They are carried out only if they break no promise in any shard. Under `async`, fewer disks than a majority may lose
+acknowledged data. A power cut can make a node suspect, so either the other nodes can do without it or all voters
+respond.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from chaos.sim.stack.node import StackNode
 from chaos.sim.stack.node_part import directory_of
 from chaos.sim.stack.roster import Roster, Rosters
 
+# How long to wait for the moment at which a power cut has the wanted effect, and how often to look; in seconds.
 WAIT_S, WAIT_STEP_S = 15.0, 0.005
-"""For a moment at which a power cut does something special."""
 
 
-class Power:
-    """`happened`: counted there is also what a power cut did to a disk."""
+class PowerFaults:
+    """Decides about power cuts and carries them out. `happened` also counts the effects of power cuts on disks."""
 
     def __init__(
         self, loop: SimLoop, options: Options, rosters: Rosters, damages: Damages, happened: Counter[str]
@@ -34,16 +34,16 @@ class Power:
         self._rosters = rosters
         self._damages = damages
         self._happened = happened
+        # Nodes that lose or have lost data, with their process. The effect shows when the next process runs.
         self._losing: dict[StackNode, object] = {}
-        """Nodes that are to lose something, or have, with their process: what is left shows when the next one runs."""
         self._over = False
 
     def end(self) -> None:
-        """Nothing that waits for its moment comes any more."""
+        """Cancel power cuts that still wait for their moment."""
         self._over = True
 
     def cut(self, nodes: Sequence[StackNode], seconds: float, crash: Crash) -> bool:
-        # Of a log with planted damage a power loss would make a torn one, which is cut and not refused.
+        # A power cut could hide planted damage: a torn log end is cut off, while damage is refused.
         nodes = [node for node in nodes if not self._damages.is_planted(node)]
         if not any(node.alive for node in nodes) or not self._may_lose(nodes):
             return False
@@ -63,7 +63,7 @@ class Power:
         self._cut_when(node, crash, lambda: node.disk.exists(log) and node.disk.can_forget_names(log))
 
     def _cut_when(self, node: StackNode, crash: Crash, there_is_something: Callable[[], bool]) -> None:
-        """At the first moment at which it can do that; what it really did is counted then."""
+        """Cut the power at the first moment at which it has the wanted effect, and count the effect then."""
         deadline = self._loop.time() + WAIT_S
 
         def look() -> None:
@@ -77,7 +77,7 @@ class Power:
         look()
 
     def fail_flush(self, nodes: Sequence[StackNode], random: Random) -> bool:
-        """The next flush of that node fails; now and then those of all nodes."""
+        """Let the next flush of one node fail, and sometimes of all nodes."""
         nodes = [node for node in nodes if node.alive]
         if not nodes or not self._may_lose(nodes):
             return False
@@ -89,11 +89,11 @@ class Power:
         return True
 
     def may_miss(self, node: StackNode) -> bool:
-        """Whether it is there, and the others can do without it."""
+        """Whether the node runs and the others can do without it."""
         return node.alive and self.can_do_without(node)
 
     def can_do_without(self, node: StackNode) -> bool:
-        """Whether the others can, in all shards that it is in."""
+        """Whether the other nodes can do without this node in each of its shards."""
         if not self._rosters.first.is_member(node.node):
             return False
         return all(self._shard_may_miss(roster, node) for roster in self._rosters if node in roster.named)
@@ -108,11 +108,11 @@ class Power:
         return 2 * len(there) > len(voters)
 
     def may_kill(self, node: StackNode) -> bool:
-        """Of a node that stages its writes, the end of the process takes what was not flushed."""
+        """Whether the node may be killed. The end of a process that stages writes loses unflushed data."""
         return not self._options.staged or self._may_lose([node])
 
     def kills(self, node: StackNode) -> None:
-        """It ends now, or in one of its next writes."""
+        """Note that the node ends now, or in one of its next writes."""
         if self._options.staged:
             self._losing[node] = node.process
 
@@ -123,8 +123,8 @@ class Power:
         return all(self._voters_may_lose(voters, roster, nodes) for voters in roster.electorates)
 
     def _voters_may_lose(self, voters: Sequence[StackNode], roster: Roster, nodes: Sequence[StackNode]) -> bool:
-        """Always where everything acknowledged is flushed and every voter answers: neither a stranger does, nor a node
-        whose log is damaged."""
+        """Whether these nodes may lose power in a shard: always if all acknowledged data is flushed and every voter
+        responds. A stranger does not respond, nor does a node with a damaged log."""
         answering = [each for each in voters if roster.answers(each) and not self._damages.is_planted(each)]
         if self._options.sync and len(answering) == len(voters):
             return True

@@ -1,18 +1,17 @@
-"""What a node tells others must be true of it when it says so: what it holds, whom it voted for, that it may stand.
+"""Checks each promise that a node makes to other nodes: it must be true when the node makes it.
 
-    acknowledgement       what it says that it holds is flushed (`sync`), or at least in its log (`async`)
-    vote                  is on its disk; and a suspect gives none, unless every voter does
-    request for votes     its own vote is on its disk, and a majority has said that it would vote for it (pre-vote)
-    leadership            it heard a majority lately (check-quorum)
-    commit                by counting only entries of its own term (section 5.4.2)
-    another configuration one voter at a time, and not before the last one and an entry of its own term are committed
+    acknowledgement       the acknowledged entries are flushed (`sync`), or at least in the log (`async`)
+    vote                  the vote is on disk; a suspect node votes only if every voter votes
+    request for votes     the node's own vote is on disk, and a majority would vote for it (pre-vote)
+    leadership            the leader has recently heard from a majority (check-quorum)
+    commit                a leader counts replicas only for entries of its own term (section 5.4.2)
+    another configuration one voter changes at a time, after the last change and an entry of the term are committed
 
-A broken promise does harm only when something else goes wrong too, later, and somewhere else; looked at when it is
-made, it shows at once. Promises of the real core, judged by what the simulated disk and network know.
+A broken promise does harm only if something else goes wrong later. Checked when it is made, it shows at once. The
+checks compare what the real core says with what the simulated disk and network know.
 
-They are judged in runs that have faults: one without any shows whether the code works at all, broken promises or not.
-
-Must not know: what follows from a promise.
+Promises are checked only in runs with faults. A run without faults shows whether the code works at all, whether or not
+it keeps its promises.
 """
 
 from __future__ import annotations
@@ -33,25 +32,27 @@ from raft.core import (
 )
 from raft.core.quorum import majority
 
+# How many election timeouts a leader may lead without hearing from a majority. It should give up after one.
 PATIENCE = 2
-"""In election timeouts: how long a leader may go on without having heard a majority; it gives up after one."""
 
 
 class Promises:
+    """The checker of one shard."""
+
     def __init__(self, invariants: Invariants, options: Options) -> None:
-        self._fail = invariants.fail if options.has_faults else _nobody
+        self._fail = invariants.fail if options.has_faults else _ignore_violation
         self._sync = options.sync
         self._patience = PATIENCE * options.election_ticks
+        # (candidate, term) -> nodes that promised their vote.
         self._would_vote: dict[tuple[int, int], set[int]] = {}
-        """(candidate, term) -> who has told it that it would vote for it."""
+        # (candidate, term) for which every voter promised its vote.
         self._unanimous: set[tuple[int, int]] = set()
-        """(candidate, term) that every voter would vote for, as it says."""
+        # Node -> ticks since it became leader or started.
         self._ticks: dict[int, int] = {}
-        """Node -> its ticks since it became leader, or was started."""
+        # Leader -> voter -> the leader's tick when it last heard from the voter.
         self._heard: dict[int, dict[int, int]] = {}
-        """Leader -> voter -> the leader's tick at which it was heard last."""
+        # Leader -> term, commit, index of the newest configuration, and that configuration, at the last check.
         self._leads: dict[int, tuple[int, int, int, Configuration]] = {}
-        """Leader -> its term, commit, and newest configuration with its index, when it was looked at last."""
 
     def sends(self, node: ProtocolNode, message: RaftMessage) -> None:
         match message:
@@ -76,7 +77,7 @@ class Promises:
                     self._heard.setdefault(node.node, {})[message.sender] = self._ticks.get(node.node, 0)
 
     def ticks(self, node: ProtocolNode) -> None:
-        """A tick of that node has been handled."""
+        """The node has handled a tick."""
         raft = node.driver.raft
         if raft.role is not Role.LEADER:
             self._ticks[node.node] = 0
@@ -84,21 +85,21 @@ class Promises:
             return
         now = self._ticks[node.node] = self._ticks.get(node.node, 0) + 1
         if now > self._patience and not self._hears_majority(raft, now):
-            self._fail("check-quorum", f"node {node.node} leads term {raft.term} without having heard a majority")
+            self._fail("check-quorum", f"node {node.node} leads term {raft.term} but has not heard from a majority")
 
     def touched(self, node: ProtocolNode) -> None:
-        """Something happened to that node."""
+        """Check the node after an event."""
         raft = node.driver.raft
         if self._sync and raft.durable > node.log.flushed:
             held, flushed = raft.durable, node.log.flushed
-            self._fail("held as promised", f"node {node.node} counts {held} as held, {flushed} is flushed")
+            self._fail("held as promised", f"node {node.node} counts entry {held} as held; flushed is {flushed}")
         if raft.role is Role.LEADER:
             self._led(node, raft)
         else:
             self._leads.pop(node.node, None)
 
     def _led(self, node: ProtocolNode, raft: Raft) -> None:
-        """Compares with what the same leader had done before."""
+        """Compare a leader with what it was at the last check."""
         now = (raft.term, raft.commit, raft.configuration_index, raft.configuration)
         before = self._leads.get(node.node)
         self._leads[node.node] = now
@@ -106,37 +107,37 @@ class Promises:
             return
         _, commit, index, configuration = before
         if raft.commit > commit and node.log.term(raft.commit) != raft.term:
-            self._fail("commit by counting", f"node {node.node} leads term {raft.term}, and commits {raft.commit}")
+            self._fail("commit by counting", f"node {node.node} leads term {raft.term} and commits entry {raft.commit}")
         if raft.configuration_index > index:
             self._changed(node, commit, index, configuration)
 
     def _changed(self, node: ProtocolNode, commit: int, index: int, before: Configuration) -> None:
         raft = node.driver.raft
         if not raft.configuration.is_one_step_from(before):
-            self._fail("one voter at a time", f"node {node.node} goes from {before} to {raft.configuration}")
+            self._fail("one voter at a time", f"node {node.node} changes from {before} to {raft.configuration}")
         if index > commit or node.log.term(commit) != raft.term:
-            self._fail("one change at a time", f"node {node.node} changes members, and has committed only {commit}")
+            self._fail("one change at a time", f"node {node.node} changes members but has committed only {commit}")
 
     def _holds(self, node: ProtocolNode, match: int) -> None:
         held = node.log.flushed if self._sync else node.log.last_index
         if match > held:
-            self._fail("acknowledged what it holds", f"node {node.node} acknowledges {match}, and holds {held}")
+            self._fail("acknowledged what it holds", f"node {node.node} acknowledges entry {match} but holds {held}")
 
     def _has_saved(self, node: ProtocolNode, term: int, voted_for: int) -> None:
         saved = node.votes.saved
         if (saved.term, saved.voted_for) != (term, voted_for):
             told = f"its vote for {voted_for} in term {term}"
-            self._fail("voted what it saved", f"node {node.node} tells of {told}, its disk has {saved}")
+            self._fail("voted what it saved", f"node {node.node} reports {told}, but its disk has {saved}")
 
     def _may_vote(self, node: ProtocolNode, vote: VoteResponse) -> None:
         if node.driver.raft.is_suspect and (vote.receiver, vote.term) not in self._unanimous:
-            self._fail("suspects do not vote", f"node {node.node} votes for {vote.receiver} in term {vote.term}")
+            self._fail("suspects do not vote", f"suspect {node.node} votes for {vote.receiver} in term {vote.term}")
 
     def _was_encouraged(self, node: ProtocolNode, term: int) -> None:
         voters = node.driver.raft.configuration.voters
         would = self._would_vote.get((node.node, term), set()) | {node.node}
         if len(would.intersection(voters)) < majority(voters):
-            self._fail("pre-vote", f"node {node.node} stands in term {term}; only {sorted(would)} would vote for it")
+            self._fail("pre-vote", f"node {node.node} stands in term {term} with promises only of {sorted(would)}")
 
     def _hears_majority(self, raft: Raft, now: int) -> bool:
         heard = self._heard.get(raft.node, {})
@@ -145,5 +146,5 @@ class Promises:
         return len(lately) >= majority(voters)
 
 
-def _nobody(invariant: str, what: str) -> None:
-    """Nobody minds."""
+def _ignore_violation(invariant: str, what: str) -> None:
+    """Ignores a violation."""

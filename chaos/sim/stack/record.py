@@ -1,7 +1,7 @@
-"""What is known of each shard of a full-stack world, whatever becomes of its replicas: what was committed in it.
+"""The committed entries of each shard in the stack world, independent of its replicas.
 
-A shard is a cluster of its own to Raft, so each has invariants of its own; all add to one list of violations. A shard
-is known from the moment when anybody asks for it.
+Each shard is a separate Raft group, so it has its own invariants. All shards add to one list of violations. The record
+of a shard is created when it is first requested.
 """
 
 from __future__ import annotations
@@ -10,59 +10,59 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from chaos.sim.invariants import Invariants
-from chaos.sim.world import SimNodeLog, Violation
+from chaos.sim.world import InvariantViolation, SimNodeLog
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedEntry:
-    """What was committed at some index: implements `chaos.sim.world.EntryHeader`."""
+    """Term and chain of a committed entry. Implements `chaos.sim.world.EntryHeader`."""
 
     term: int
     chain: int
 
 
-class Record:
-    """Of one shard."""
+class ShardRecord:
+    """The record of one shard."""
 
     def __init__(self, shard: int, invariants: Invariants) -> None:
         self.shard = shard
         self.invariants = invariants
+        # The newest log start that was ever set in this shard.
         self.log_start = 0
-        """The newest index behind which its log was made to begin."""
+        # Committed entries: _entries[0] is that of index 1.
         self._entries: list[CommittedEntry] = []
-        """Those that are committed, by index, from 1 on."""
 
     def committed(self, entry: CommittedEntry) -> None:
-        """The next one is."""
+        """Record the next committed entry."""
         self._entries.append(entry)
 
     def entry(self, index: int) -> CommittedEntry:
-        """What was committed there, by whomever."""
+        """The entry that was committed at this index."""
         return self._entries[index - 1]
 
 
-class Records:
-    """By shard. `on_commit` is called once for each entry that is committed, with its shard, a log that holds it, and
-    its index."""
+class ShardRecords:
+    """The records of all shards. `on_commit(shard, log, index)` is called once for each committed entry, with a log
+    that contains it."""
 
     def __init__(self, now_ms: Callable[[], int], on_commit: Callable[[int, SimNodeLog, int], None]) -> None:
-        self.violations: list[Violation] = []
+        self.violations: list[InvariantViolation] = []
         self._now_ms = now_ms
         self._on_commit = on_commit
-        self._by_shard: dict[int, Record] = {}
+        self._by_shard: dict[int, ShardRecord] = {}
 
-    def of(self, shard: int) -> Record:
+    def of(self, shard: int) -> ShardRecord:
         record = self._by_shard.get(shard)
         if record is None:
             invariants = Invariants(self._now_ms, self.violations, shard)
             invariants.on_commit = lambda log, index: self._on_commit(shard, log, index)
-            record = self._by_shard[shard] = Record(shard, invariants)
+            record = self._by_shard[shard] = ShardRecord(shard, invariants)
         return record
 
-    def __iter__(self) -> Iterator[Record]:
-        """By number."""
+    def __iter__(self) -> Iterator[ShardRecord]:
+        """The records, ordered by shard."""
         return iter([self._by_shard[shard] for shard in sorted(self._by_shard)])
 
     def fail(self, invariant: str, what: str) -> None:
-        """Of no shard in particular."""
-        self.violations.append(Violation(self._now_ms(), invariant, what))
+        """Record a violation that does not concern one shard."""
+        self.violations.append(InvariantViolation(self._now_ms(), invariant, what))

@@ -1,10 +1,9 @@
-"""Who belongs to each shard of the simulated cluster at the moment, by the newest configuration that a leader had.
+"""The members of each shard of the simulated cluster, from the newest configuration that a leader has had.
 
-    never started ──> waits to be added ──> member ──> removed           lost its disk: a stranger under its old name
+    never started ──> waits to be added ──> member ──> removed           wiped disk: a stranger under its old id
 
-A node takes part by its number *and* its incarnation, so a wiped one is none of those that are named, until it is
-added again. Shard 0 has all nodes of the cluster, and its table says which other shards there are, and on which nodes
-they begin.
+A member is a node id together with an incarnation. So a node with a wiped disk is not a member until it is added again.
+Shard 0 has a replica on every node of the cluster. Its table lists the other shards and their first nodes.
 """
 
 from __future__ import annotations
@@ -13,32 +12,32 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from chaos.sim.engine.targets import leader_of
 from chaos.sim.stack.node import StackNode
-from chaos.sim.stack.node_part import Part
+from chaos.sim.stack.node_part import NodePart
 from ledger.topics import TOPICS_SHARD
 from raft.configuration_entry import ShardConfiguration
 
 
 class Roster:
-    """Of one shard. `nodes`: all that there are, spare ones included; `founders()`: the numbers of those on which the
-    shard begins."""
+    """The members of one shard. `nodes`: all nodes, including spare ones. `founders` returns the ids of the nodes on
+    which the shard was created."""
 
     def __init__(self, shard: int, nodes: Sequence[StackNode], founders: Callable[[], Sequence[int]]) -> None:
         self.shard = shard
         self._nodes = nodes
         self._founders = founders
+        # The newest configuration that a leader has had.
         self._newest: ShardConfiguration | None = None
-        """As it was known last."""
+        # The configuration before the newest one, until the newest one is committed.
         self._applied: ShardConfiguration | None = None
-        """By the leader that had the newest one, as long as that one is not committed."""
 
     @property
-    def leader(self) -> Part | None:
-        """The node's part that leads, of the newest term."""
+    def leader(self) -> NodePart | None:
+        """The part that leads the shard, in the newest term; None if there is none."""
         return leader_of([node.part(self.shard) for node in self._nodes])
 
     @property
     def configuration(self) -> ShardConfiguration | None:
-        """The newest one that a leader has or had; None before anybody led."""
+        """The newest configuration that a leader has had; None if there was no leader yet."""
         leader = self.leader
         if leader is not None and leader.replica is not None:
             self._newest = leader.replica.newest_configuration()
@@ -53,49 +52,49 @@ class Roster:
 
     @property
     def is_begun(self) -> bool:
-        """Whether anybody ever led."""
+        """Whether the shard has ever had a leader."""
         return self.configuration is not None
 
     @property
     def voters(self) -> list[StackNode]:
-        """All that are named as voters, strangers included."""
+        """All nodes that the configuration names as voters, including strangers."""
         configuration = self.configuration
         return self._numbered(self._founders() if configuration is None else configuration.voters)
 
     @property
     def electorates(self) -> list[list[StackNode]]:
-        """The voters by the newest configuration, and by the one before as long as that may come back: the newest may
-        be lost."""
+        """The voters of the newest configuration, and those of the configuration before it while the newest one may
+        still be lost."""
         voters = self.voters
         before = voters if self._applied is None else self._numbered(self._applied.voters)
         return [voters] if before == voters else [voters, before]
 
     @property
     def named(self) -> list[StackNode]:
-        """Voters and learners, strangers included."""
+        """Voters and learners, including strangers."""
         configuration = self.configuration
         return self._numbered(self._founders() if configuration is None else configuration.members)
 
     @property
     def members(self) -> list[StackNode]:
-        """Voters and learners, as long as they have the disks by which they were added."""
+        """Voters and learners that still have the disks with which they were added."""
         return [node for node in self.named if self._is_known(node)]
 
     @property
-    def parts(self) -> list[Part]:
-        """Of the members, in this shard."""
+    def parts(self) -> list[NodePart]:
+        """The members' parts in this shard."""
         return [node.part(self.shard) for node in self.members]
 
     @property
     def strangers(self) -> list[StackNode]:
-        """Those that are named, and have lost the disks by which they were added."""
+        """Nodes that the configuration names but that have lost the disks with which they were added."""
         return [node for node in self.named if not self._is_known(node)]
 
     def is_member(self, node: int) -> bool:
         return any(member.node == node for member in self.members)
 
     def answers(self, node: StackNode) -> bool:
-        """Whether it has the disk by which any configuration names it that may come to count."""
+        """Whether the node has the disk that a configuration names. Two configurations count: see `electorates`."""
         named = [each.members.get(node.node) for each in (self._newest, self._applied) if each is not None]
         return not named or any(
             member is not None and member.incarnation == node.part(self.shard).incarnation for member in named
@@ -106,7 +105,7 @@ class Roster:
             return True
         return node.part(self.shard).incarnation == self._newest.members[node.node].incarnation
 
-    def _is_committed(self, leader: Part) -> bool:
+    def _is_committed(self, leader: NodePart) -> bool:
         raft = leader.raft
         return raft is not None and raft.configuration_index <= raft.commit
 
@@ -115,29 +114,29 @@ class Roster:
 
 
 class Rosters:
-    """Of all shards that there are, by number. The first `founders` of `nodes` begin the cluster, with `first_shards`
+    """The rosters of all shards, by number. The first `founders` of `nodes` form the cluster, with `first_shards`
     shards."""
 
     def __init__(self, nodes: Sequence[StackNode], founders: int, first_shards: int) -> None:
         self._nodes = nodes
         self._first_shards = first_shards
+        # The first nodes of each shard.
         self._table: dict[int, tuple[int, ...]] = {TOPICS_SHARD: tuple(range(1, founders + 1))}
-        """Where each shard begins."""
         self._by_shard: dict[int, Roster] = {}
 
     @property
     def present(self) -> list[StackNode]:
-        """Nodes that were ever switched on, and not put away."""
+        """Nodes that were ever started and are not put away."""
         return [node for node in self._nodes if node.is_present]
 
     @property
     def first(self) -> Roster:
-        """Of shard 0: whoever belongs to the cluster."""
+        """The roster of shard 0, which has all members of the cluster."""
         return self.of(TOPICS_SHARD)
 
     @property
     def numbers(self) -> list[int]:
-        """Of the shards."""
+        """The numbers of the existing shards."""
         for node in self._nodes:
             if (replica := node.replica) is not None:
                 self._table.update(replica.state.shards)
@@ -145,7 +144,7 @@ class Rosters:
 
     @property
     def are_complete(self) -> bool:
-        """Whether all shards with which the cluster begins are there. One begins only where nobody is lost."""
+        """Whether all first shards exist. A shard is created only while none of its nodes is lost."""
         return len(self.numbers) >= self._first_shards
 
     def of(self, shard: int) -> Roster:
@@ -158,5 +157,5 @@ class Rosters:
         return iter([self.of(shard) for shard in self.numbers])
 
     def is_in_all(self, node: int) -> bool:
-        """Whether that node has a part in every shard."""
+        """Whether the node is a member of every shard."""
         return all(roster.is_member(node) for roster in self)

@@ -1,10 +1,10 @@
-"""The full-stack world: production's nodes on simulated disks, its clients over simulated calls, in one loop.
+"""The stack world: production nodes on simulated disks, and production clients over simulated RPCs, in one event loop.
 
     clients (workload.py) ── SimChannel ── Calls ── BrokerService ── Replica ── Driver ── Raft      node.py
                                                           SimTransport ──┘         └── CommitLog, VoteFile ── SimDisk
 
-What a seed draws is put together here, and everything that anybody is told is compared with the log. The code under
-test is not touched: what it takes from the world is handed to it.
+The world builds what the seed has drawn, and compares all results that clients receive with the log. The code under
+test is unchanged: it receives its runtime and environment as parameters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import xxhash
 
 from chaos.sim.campaign.swarm import Options
-from chaos.sim.consumers.consumption import Consumption
+from chaos.sim.consumers.consumption import SimConsumption
 from chaos.sim.consumers.consumption_plan import RETRY_DELAYS_S
 from chaos.sim.consumers.member_ear import MemberEar, OverheardChannel
 from chaos.sim.engine.disk import SimDisk
@@ -30,17 +30,16 @@ from chaos.sim.engine.network import Network
 from chaos.sim.engine.network_faults import NetworkFaults
 from chaos.sim.engine.node_life import Life
 from chaos.sim.engine.rpc import SimChannel
-from chaos.sim.stack.cluster_operator import SimOperator
+from chaos.sim.stack.cluster_operator import ClusterLimits, OperatedCluster, SimOperator
 from chaos.sim.stack.end import compare, unopened, unsettled
 from chaos.sim.stack.faults import StackFaults
-from chaos.sim.stack.node import START_MS, SimSettings, StackNode, Timing
+from chaos.sim.stack.node import START_MS, SharedParts, SimSettings, StackNode, WorkDurations
 from chaos.sim.stack.node_part import DATA, LogOfNode
-from chaos.sim.stack.node_transport import Door, DoorKey
-from chaos.sim.stack.record import CommittedEntry, Records
+from chaos.sim.stack.record import CommittedEntry, ShardRecords
 from chaos.sim.stack.roster import Rosters
 from chaos.sim.stack.workload import FIRST_CLIENT, ClientProcess, Workload
-from chaos.sim.stack.workload_history import History, SendOutcome
-from chaos.sim.world import SimNodeLog, Violation
+from chaos.sim.stack.workload_history import LoadHistory, SendOutcome
+from chaos.sim.world import InvariantViolation, SimNodeLog
 from ledger.batch import Batch, BatchHeader
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.claims import BROKER
@@ -51,34 +50,33 @@ from store import Header, Kind, Snapshot
 
 SEGMENT_BYTES = (64 << 10, 256 << 10, 1 << 20)
 MAX_MESSAGE_BYTES = 16 << 10
+# Segment sizes for runs in which logs are trimmed. A log can start only at the start of a segment.
 SMALL_SEGMENT_BYTES = (32 << 10, 64 << 10)
-"""Where the log is to begin later: it can do so only behind a whole segment."""
+# More than are ever needed at once. With fewer, the history would depend on the time of garbage collection.
 STAGED_SEGMENTS = 16
-"""Enough: whether one comes free depends on when garbage is collected, which is no function of the seed."""
 OPERATOR = FIRST_CLIENT + 70
 OPERATOR_OF_CONSUMERS = FIRST_CLIENT + 80
 MOST_NODES = 6
 SETTLE_STEP_S = 0.5
+# Factor for the time to settle, while consumers make progress. They may have thousands of messages to read.
 MOST_TO_SETTLE = 10
-"""Times the time to settle: the bound while consumers come further, who may have thousands of messages before them."""
+# Makes the channel of a process, for the client with this number, to a node.
 MakeChannel = Callable[[Life, int, int], SimChannel]
-"""Of that process, which is that client, to that node."""
 _COMMIT = struct.Struct("<dIQQ")
 
 
 class StackWorld:
-    """Implements `chaos.sim.world.World`."""
+    """A simulated cluster of production nodes. Implements `chaos.sim.world.World`."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.happened: Counter[str] = Counter()
         self.loop = SimLoop()
         self.network = Network(self.loop, options.chance("network"), options.conditions)
-        self.records = Records(self._now_ms, self._committed)
-        self.history_of_clients = History(self.records.fail)
-        self._doors: dict[DoorKey, Door] = {}
+        self.records = ShardRecords(self._now_ms, self._committed)
+        self.history_of_clients = LoadHistory(self.records.fail)
+        # (topic, queue) -> the shard in which all messages of the queue are committed.
         self._homes: dict[tuple[int, int], int] = {}
-        """By topic and queue: the shard in which all of its messages are committed."""
         self._retry_delays_s = options.chance("retries").choice(RETRY_DELAYS_S)
         spare = 2 if self._is_drawn("reconfigure") else 0
         self._addresses = {node: f"node-{node}:9871" for node in range(1, min(options.nodes + spare, MOST_NODES) + 1)}
@@ -87,7 +85,7 @@ class StackWorld:
         rosters = self._rosters = Rosters(self._nodes, options.nodes, options.first_shards)
         addresses = [*self._addresses.values()]
         self.workload = Workload(options, addresses, self.history_of_clients, self._make_client, rosters.is_in_all)
-        self.consumption = Consumption(
+        self.consumption = SimConsumption(
             options,
             self.loop,
             self.network,
@@ -115,7 +113,7 @@ class StackWorld:
         for node in self._nodes[: options.nodes]:
             node.start()
 
-    # -- its parts
+    # -- building the world
 
     def _is_drawn(self, kind: str) -> bool:
         return any(kind == name for name, _ in self.options.strengths)
@@ -123,13 +121,20 @@ class StackWorld:
     def _make_nodes(self) -> list[StackNode]:
         random = self.options.chance("nodes")
         segment_bytes = random.choice(SMALL_SEGMENT_BYTES if self._is_drawn("log_start") else SEGMENT_BYTES)
-        retention = self._retention(segment_bytes)
-        return [
-            self._make_node(number, segment_bytes, retention, self._make_disk(number)) for number in self._addresses
-        ]
+        overrides = {"segment_bytes": segment_bytes, **self._retention(segment_bytes)}
+        shared = SharedParts(
+            loop=self.loop,
+            network=self.network,
+            doors={},
+            channel=self._channel,
+            environment=self._environment,
+            records=self.records,
+            timing=WorkDurations(self.options.flush_ms, self.options.vote_ms),
+        )
+        return [self._make_node(number, overrides, self._make_disk(number), shared) for number in self._addresses]
 
     def _retention(self, segment_bytes: int) -> dict[str, Any]:
-        """What lets go of the log besides the operator, who would find nothing left to do where it was much."""
+        """Settings of retention. It is off unless the operator trims logs, and mild then, so that trims have effect."""
         if not self._is_drawn("log_start"):
             return {"disk_force_ratio": 0.0, "disk_refuse_ratio": 0.0}
         random = self.options.chance("retention")
@@ -144,7 +149,7 @@ class StackWorld:
         random = self.options.chance(f"disk {number}")
         return SimDisk(random, writes_back=random.choice((0.0, 0.1, 0.5)))
 
-    def _make_node(self, number: int, segment_bytes: int, retention: Mapping[str, Any], disk: SimDisk) -> StackNode:
+    def _make_node(self, number: int, overrides: Mapping[str, Any], disk: SimDisk, shared: SharedParts) -> StackNode:
         options = self.options
         founders = dict([*self._addresses.items()][: options.nodes])
         settings = SimSettings.model_construct(
@@ -161,40 +166,19 @@ class StackWorld:
             flush_interval_ms=options.flush_interval_ms,
             write="staged" if options.staged else "direct",
             staged_segments=STAGED_SEGMENTS,
-            segment_bytes=segment_bytes,
             max_message_bytes=MAX_MESSAGE_BYTES,
             tick_ms=options.tick_ms,
             heartbeat_ticks=options.heartbeat_ticks,
             election_ticks=options.election_ticks,
             retry_delays_s=self._retry_delays_s,
-            **retention,
+            **overrides,
         )
-        return StackNode(
-            settings,
-            disk,
-            loop=self.loop,
-            network=self.network,
-            doors=self._doors,
-            channel=self._channel,
-            environment=self._environment,
-            records=self.records,
-            chance=options.chance(f"node {number}"),
-            timing=Timing(options.flush_ms, options.vote_ms),
-        )
+        return StackNode(settings, disk, shared, options.chance(f"node {number}"))
 
     def _make_operator(self) -> SimOperator:
-        process, most = self._make_client(OPERATOR), min(self.options.nodes + 1, MOST_NODES)
-        return SimOperator(
-            self.loop,
-            self._nodes,
-            self._rosters,
-            self.workload,
-            process,
-            self._addresses,
-            most,
-            self.options.shards,
-            self.happened,
-        )
+        cluster = OperatedCluster(self._nodes, self._rosters, self.workload, self._addresses)
+        limits = ClusterLimits(voters=min(self.options.nodes + 1, MOST_NODES), shards=self.options.shards)
+        return SimOperator(self.loop, self._make_client(OPERATOR), cluster, limits, self.happened)
 
     def _make_client(self, number: int) -> ClientProcess:
         life, random = Life(self.loop, _nothing), self.options.chance(f"client {number}")
@@ -212,7 +196,7 @@ class StackWorld:
         return replace(client, environment=environment)
 
     def _environment(self, life: Life, number: int, random: Random, channel: MakeChannel | None = None) -> Environment:
-        """Of a client within that process, which is at that place of the network."""
+        """The environment of a client in this process, at this place of the network."""
         numbers, connect = {address: node for node, address in self._addresses.items()}, channel or self._channel
         return Environment(
             channel=lambda address, _: connect(life, number, numbers[address]),
@@ -227,7 +211,7 @@ class StackWorld:
     def _now_ms(self) -> int:
         return int(self.loop.time() * 1000)
 
-    # -- as the runner sees it
+    # -- called by the runner
 
     def nodes(self) -> Sequence[StackNode]:
         return self._nodes
@@ -257,7 +241,7 @@ class StackWorld:
         self.consumption.end()
         self.happened["offsets_reset"] += self.consumption.truth.counts["offsets_reset"]
 
-    def violations(self) -> Sequence[Violation]:
+    def violations(self) -> Sequence[InvariantViolation]:
         return self.records.violations
 
     def settle(self, within_ms: int) -> list[str]:
@@ -271,12 +255,13 @@ class StackWorld:
         return missing
 
     def _wait_until_settled(self, within_s: float) -> list[str]:
-        """So long, counted from where consumers came further last. Returns what is missing still."""
+        """Wait until nothing is missing, or until consumers have made no progress for `within_s`. Returns what is
+        missing."""
         deadline = self.loop.time() + within_s
         end, come = self.loop.time() + MOST_TO_SETTLE * within_s, self.consumption.come
         while (missing := self._unsettled()) and self.loop.time() < min(deadline, end) and not self._failed():
             self.loop.run_until(self.loop.time() + SETTLE_STEP_S)
-            if self.consumption.come != come:  # back, too: an operator's reset was still under way
+            if self.consumption.come != come:  # the number may also fall, by an operator's reset
                 deadline, come = self.loop.time() + within_s, self.consumption.come
         return missing
 
@@ -327,7 +312,7 @@ class StackWorld:
             life.bury()
         self.loop.close()
 
-    # -- what is told of the log
+    # -- called for the log
 
     def _committed(self, shard: int, log: SimNodeLog, index: int) -> None:
         assert isinstance(log, LogOfNode)

@@ -1,7 +1,7 @@
-"""The load on a simulated cluster: the real clients, each a process of its own, doing what a seed draws.
+"""The load on a simulated cluster: the real clients, each in a separate process, acting as the seed has drawn.
 
-Producers go on sending while the load is on, whatever happens to the cluster, and tell the history of every send how
-it ended; consumers read everything, one from the leader and others from a node of their own.
+Producers send while the load is on, whatever happens to the cluster, and report the result of each send to the history.
+Consumers read all messages: one reads from the leaders, and the others read from one node each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from chaos.sim.campaign.swarm import Options
 from chaos.sim.engine.node_life import Life
-from chaos.sim.stack.workload_history import NO_ORDER, History, Place, Sent
+from chaos.sim.stack.workload_history import NO_ORDER, LoadHistory, MessagePlace, SentMessage
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.connection.environment import Environment
 from ledger.client.consumer.consumer import AsyncConsumer
@@ -31,21 +31,21 @@ AGAIN_S = 0.5
 TOPICS = 2
 READS_PER_SECOND = 2.0
 HURRIED_READS_PER_SECOND = 20.0
+# After this many reads another client reads.
 READS_OF_ONE = 50
-"""After so many, another client reads."""
+# Rate of all producers together. About one call in ten is a send_many.
 SENDS_PER_SECOND = 11.0
-"""Of all producers together; about every tenth is a send_many."""
+# How often a consumer that is bound to a node checks whether the node is still a member.
 LOOK_MS = 3_000
-"""How often a consumer that is bound to a node looks whether that still takes part."""
+# A producer with more messages without a result waits. This keeps the time at the end of the run short.
 MOST_OPEN = 100
-"""Messages of one producer without an outcome: with more it waits, so that their end is no matter of minutes."""
+# Time between the creation of two topics during the load.
 NEW_TOPIC_S = 40.0
-"""Between two topics that are made while the load is on."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientProcess:
-    """What a client runs in."""
+    """The simulated process of a client."""
 
     number: int
     life: Life
@@ -56,38 +56,38 @@ MakeProcess = Callable[[int], ClientProcess]
 
 
 class Workload:
-    """`process(number)` makes the process of a client. `takes_part`: whether a node is a member."""
+    """The clients of a run. `process(number)` makes a client's process. `takes_part(node)`: whether it is a member."""
 
     def __init__(
         self,
         options: Options,
         bootstrap: Sequence[str],
-        history: History,
+        history: LoadHistory,
         process: MakeProcess,
         takes_part: Callable[[int], bool],
     ) -> None:
+        # Topics that exist.
         self.topics: list[str] = []
-        """Those that are there."""
+        # Whether new messages are sent.
         self.busy = True
-        """Whether new messages are sent."""
         self._history = history
         self._options = options
         self._admin = process(FIRST_CLIENT)
         self._reader = process(READER)
         self._hurried_until = 0.0
         self.producers = [
-            Producer(
+            LoadProducer(
                 self, process(FIRST_CLIENT + 1 + i), options.chance(f"producer {i}"), options.chance(f"routing {i}")
             )
             for i in range(options.producers)
         ]
         pinned = options.chance("pinned").randint(1, options.nodes)
         self.consumers = [
-            Consumer(self, process(FIRST_CLIENT + 50 + i), node, options.chance(f"consumer {i}"))
+            LoadConsumer(self, process(FIRST_CLIENT + 50 + i), node, options.chance(f"consumer {i}"))
             for i, node in enumerate((None, pinned))
         ]
-        self._late = Consumer(self, process(FIRST_CLIENT + 60), None, options.chance("late consumer"), (1 << 20,))
-        """Reads everything that is kept, from its beginning, once all was sent."""
+        # At the end, this consumer reads every message that was not trimmed, from the start.
+        self._late = LoadConsumer(self, process(FIRST_CLIENT + 60), None, options.chance("late consumer"), (1 << 20,))
         self.bootstrap = list(bootstrap)
         self.takes_part = takes_part
         self._random = options.chance("admin")
@@ -97,7 +97,7 @@ class Workload:
         return self._options
 
     @property
-    def history(self) -> History:
+    def history(self) -> LoadHistory:
         return self._history
 
     def start(self) -> None:
@@ -107,32 +107,34 @@ class Workload:
             _spawn(producer.process, producer.run())
 
     def end(self) -> None:
-        """No new messages; what is under way ends."""
+        """Stop sending new messages, and let running sends finish."""
         self.busy = False
         self.consumers.append(self._late)
         for name in self.topics:
             _spawn(self._late.process, self._late.read(name))
 
     def hurry(self, seconds: float) -> None:
-        """For so long the reader asks much more often."""
+        """Let the reader read much more often for this time."""
         self._hurried_until = self._reader.life.time() + seconds
 
     def unsettled(self) -> list[str]:
-        """What is still missing for an end."""
-        missing = [f"producer {each.process.number} is at work" for each in self.producers if not each.done]
+        """The conditions that are not met yet, as phrases."""
+        missing = [f"producer {each.process.number} has open sends" for each in self.producers if not each.done]
         ends = self._history.ends()
         for consumer in self.consumers:
             for (topic, queue), end in ends.items():
                 position = self._history.position(consumer.process.number, topic, queue)
                 if position != end:
-                    missing.append(f"consumer {consumer.process.number} is at {position} of {end} of {topic}/{queue}")
+                    missing.append(
+                        f"consumer {consumer.process.number} has read {position} of {end} of {topic}/{queue}"
+                    )
         return missing
 
     async def _make_topics(self) -> None:
-        """One after another, each by as many attempts as it takes."""
+        """Create the topics one after another, each with as many attempts as needed."""
         for number in range(TOPICS):
             name = f"t{number}"
-            while not await self._made(name):  # noqa: ASYNC110 (a cluster announces itself to nobody)
+            while not await self._made(name):  # noqa: ASYNC110 (the cluster sends no event when it is ready)
                 await asyncio.sleep(AGAIN_S)
             self.topics.append(name)
             for consumer in self.consumers:
@@ -150,7 +152,7 @@ class Workload:
         return True
 
     async def _read(self) -> None:
-        """Where queues end, now and then, by linearizable reads of one who believes what it knows of leaders."""
+        """Make linearizable reads of the ends of queues, with a client that keeps its knowledge of leaders."""
         while True:
             with contextlib.suppress(LedgerError):
                 async with self._asking(self._reader) as admin:
@@ -174,20 +176,20 @@ class Workload:
         return AsyncAdmin(self.bootstrap, request_timeout_ms=5_000, rng=self._random, _environment=process.environment)
 
 
-class Producer:
-    """One AsyncProducer from the first topic to the end of the load."""
+class LoadProducer:
+    """One AsyncProducer, from the first topic to the end of the load."""
 
     def __init__(self, load: Workload, process: ClientProcess, random: Random, routing: Random) -> None:
-        """`routing`: the chance of how it finds queues and how often it tries."""
+        """`routing`: random stream for its queue selector and its number of attempts."""
+        # True when every send has a result and the producer is closed.
         self.done = False
-        """Every send has its outcome, and the producer is closed."""
         self.process = process
         self._load = load
         self._random = random
         self._routing = routing
         self._calls = 0
+        # Number of messages without a result.
         self._open = 0
-        """Messages without an outcome."""
 
     async def run(self) -> None:
         while not self._load.topics:  # noqa: ASYNC110
@@ -241,12 +243,12 @@ class Producer:
         line = self._line(key, count)
         messages = [history.send(self.process.number, topic, line) for _ in range(count)]
         values = [sent.name + b":" + bytes(random.choice((0, 10, 100, 700))) for sent in messages]
-        places: list[Place] = []
+        places: list[MessagePlace] = []
         error: LedgerError | None = None
         try:
             if count == 1:
                 receipt = await producer.send(topic, values[0], key=key, tag=random.choice((None, "tag")))
-                places = [Place(topic, receipt.queue, receipt.offset)]
+                places = [MessagePlace(topic, receipt.queue, receipt.offset)]
             else:
                 places = _places(topic, await producer.send_many(topic, values, key=key))
         except LedgerError as failed:
@@ -254,47 +256,47 @@ class Producer:
         self._settle(messages, places, error)
 
     def _line(self, key: bytes | None, count: int) -> int:
-        """What goes round may go to the queue of another shard, where its own cannot take it, and loses its place
-        by that (ledger/client/producer/queue_sequencer.py)."""
+        """The line of a send. A message without key may move to a queue of another shard if its shard is unavailable;
+        it loses its order then (ledger/client/producer/queue_sequencer.py)."""
         if key is None and self._load.options.shards > 1:
             return NO_ORDER
         return self._calls if count > 1 else 0
 
-    def _settle(self, messages: list[Sent], places: list[Place], error: LedgerError | None) -> None:
+    def _settle(self, messages: list[SentMessage], places: list[MessagePlace], error: LedgerError | None) -> None:
         history = self._load.history
         self._open -= len(messages)
         if error is None:
             for sent, place in zip(messages, places, strict=True):
                 history.acknowledged(sent, place)
             return
-        # Of a send_many that failed in part, the places do not tell which messages they are of.
+        # If a send_many failed in part, its places do not tell which messages they belong to.
         surely = len(messages) == 1 and surely_failed(error)
         for sent in messages:
             (history.failed if surely else history.unknown)(sent)
 
 
 def by_length(message: UnplacedMessage, queues: int) -> int | None:
-    """A selector of those messages that have no key."""
+    """A queue selector for messages without key."""
     return len(message.value) % queues if message.key is None else None
 
 
 def surely_failed(error: LedgerError) -> bool:
-    """Whether the error says that the message is in no log, and never will be."""
+    """Whether the error says that the message is in no log and never will be."""
     if isinstance(error, DeliveryTimeoutError):
         return not error.maybe_committed
     return isinstance(error, ClosedError) or not leaves_doubt(error)
 
 
-def _places(topic: str, ranges: list[RecordRange]) -> list[Place]:
+def _places(topic: str, ranges: list[RecordRange]) -> list[MessagePlace]:
     return [
-        Place(topic, each.queue, offset)
+        MessagePlace(topic, each.queue, offset)
         for each in ranges
         for offset in range(each.first_offset, each.first_offset + each.count)
     ]
 
 
-class Consumer:
-    """One AsyncConsumer for each topic. `node`: the one it reads from, while that takes part; None: whoever leads."""
+class LoadConsumer:
+    """Reads each topic with one AsyncConsumer. `node`: the node to read from while it is a member; None: leaders."""
 
     def __init__(
         self,
@@ -304,7 +306,7 @@ class Consumer:
         random: Random,
         max_bytes: tuple[int, ...] = (2_000, 1 << 20),
     ) -> None:
-        """`max_bytes`: of a fetch, one of these."""
+        """`max_bytes`: the sizes from which the consumer draws that of its fetches."""
         self.process = process
         self._load = load
         self._node = node
@@ -312,7 +314,7 @@ class Consumer:
         self._max_bytes = max_bytes
 
     async def read(self, topic: str) -> None:
-        """For ever; a consumer that gives up is replaced by one that goes on where it stood."""
+        """Read forever. A consumer that fails is replaced by another, which continues at the same position."""
         while True:
             node = self._node if self._node is not None and self._load.takes_part(self._node) else None
             consumer = AsyncConsumer(
@@ -331,8 +333,8 @@ class Consumer:
                 await asyncio.sleep(AGAIN_S)
 
     async def _read_on(self, consumer: AsyncConsumer, node: int | None) -> None:
-        """A queue that a lagging node did not know of comes later, and from its beginning: it goes on where it stood
-        too."""
+        """Read until an error. The consumer may discover a queue later, because a lagging node did not know it. It then
+        seeks to the position that the history has for this queue."""
         history, number = self._load.history, self.process.number
         placed: dict[tuple[str, int], None] = {}
         await consumer.start()
@@ -346,7 +348,7 @@ class Consumer:
                 unplaced: dict[tuple[str, int], None] = {}
                 for message in await consumer.getmany(timeout_ms=None if node is None else LOOK_MS):
                     if (message.topic, message.queue) in placed:
-                        place = Place(message.topic, message.queue, message.offset)
+                        place = MessagePlace(message.topic, message.queue, message.offset)
                         history.deliver(number, place, message.value)
                     else:
                         unplaced[message.topic, message.queue] = None

@@ -1,4 +1,4 @@
-"""Campaigns: many processes, what they come to, their ledger, and taking one up again."""
+"""Campaigns of many seeds: several processes, totals, the ledger file, and resuming a campaign."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from chaos.sim.campaign.campaign import LEAST_TRIES, Totals, run_seeds
 from chaos.sim.campaign.ledger_file import LedgerFile, OtherCampaignError, commit_of_code
-from chaos.sim.campaign.run import Report, run
+from chaos.sim.campaign.run import SeedReport, run
 from chaos.sim.campaign.swarm import Wishes
 
 pytestmark = pytest.mark.long
@@ -19,11 +19,11 @@ WISHES = Wishes(minutes=0.2, nodes=3)
 
 
 @pytest.fixture(scope="module")
-def reports() -> list[Report]:
+def reports() -> list[SeedReport]:
     return [run(seed, WISHES) for seed in (1, 2, 3)]
 
 
-def test_several_processes_find_what_one_finds(reports: list[Report]) -> None:
+def test_several_processes_find_what_one_finds(reports: list[SeedReport]) -> None:
     assert sorted(run_seeds([1, 2, 3], WISHES, jobs=2), key=lambda report: report.seed) == reports
     assert list(run_seeds([1, 2, 3], WISHES, jobs=1)) == reports
 
@@ -34,7 +34,7 @@ def test_a_campaign_that_is_left_early_runs_nothing_more() -> None:
     endless.close()
 
 
-def test_totals_add_up_and_tell_what_failed_or_never_happened(reports: list[Report]) -> None:
+def test_totals_add_up_and_tell_what_failed_or_never_happened(reports: list[SeedReport]) -> None:
     totals = Totals()
     for report in reports:
         totals.add(report)
@@ -47,15 +47,15 @@ def test_totals_add_up_and_tell_what_failed_or_never_happened(reports: list[Repo
     assert not totals.passed
 
 
-def test_a_campaign_without_seeds_or_with_a_failure_does_not_pass(reports: list[Report]) -> None:
+def test_a_campaign_without_seeds_or_with_a_failure_does_not_pass(reports: list[SeedReport]) -> None:
     totals = Totals()
     assert not totals.passed
-    totals.add(replace(reports[0], passed=False, missing=("nobody leads",)))
+    totals.add(replace(reports[0], passed=False, missing=("no node leads",)))
     assert [report.seed for report in totals.failures] == [1]
     assert not totals.passed
 
 
-def test_the_ledger_gives_back_what_was_added(tmp_path: Path, reports: list[Report]) -> None:
+def test_the_ledger_gives_back_what_was_added(tmp_path: Path, reports: list[SeedReport]) -> None:
     path = tmp_path / "ledger.jsonl"
     first = LedgerFile(path, WISHES, "abc")
     assert first.begin() == []
@@ -69,7 +69,7 @@ def test_the_ledger_gives_back_what_was_added(tmp_path: Path, reports: list[Repo
     assert [line.get("commit") for line in lines if "campaign" in line] == ["abc"] * 3
 
 
-def test_what_another_commit_has_run_does_not_count(tmp_path: Path, reports: list[Report]) -> None:
+def test_what_another_commit_has_run_does_not_count(tmp_path: Path, reports: list[SeedReport]) -> None:
     path = tmp_path / "ledger.jsonl"
     old = LedgerFile(path, WISHES, "old")
     old.begin()
@@ -80,7 +80,7 @@ def test_what_another_commit_has_run_does_not_count(tmp_path: Path, reports: lis
     assert LedgerFile(path, WISHES, "new").begin() == [reports[1]]
 
 
-def test_a_line_that_was_cut_short_is_passed_over(tmp_path: Path, reports: list[Report]) -> None:
+def test_a_line_that_was_cut_short_is_passed_over(tmp_path: Path, reports: list[SeedReport]) -> None:
     path = tmp_path / "ledger.jsonl"
     ledger = LedgerFile(path, WISHES, "abc")
     ledger.begin()

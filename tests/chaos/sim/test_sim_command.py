@@ -1,4 +1,4 @@
-"""`ledgermq sim`: its exit status, what it prints, stopping and going on, and seeing a failure again."""
+"""`ledgermq sim`: exit status, output, interrupting and resuming a campaign, and repeating a failure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from chaos.sim.campaign import command, run
 from chaos.sim.campaign.campaign import run_seeds
-from chaos.sim.campaign.run import Report
+from chaos.sim.campaign.run import SeedReport
 from chaos.sim.campaign.swarm import Wishes
 from chaos.sim.protocol.log import SimLog
 from cluster.cli import main
@@ -54,7 +54,7 @@ def test_json_is_one_object_and_nothing_else_on_standard_output(capsys: pytest.C
 
 
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that forgets what was flushed."""
+    """Replaces the power cut by one that also loses flushed entries."""
     power_lost = SimLog.power_lost
 
     def forgets(self: SimLog, random: Random) -> str:
@@ -74,12 +74,12 @@ def test_a_failure_is_told_shortened_and_can_be_seen_again(
     seed = re.search(r"seed (\d+) at \S.*: \d+ ms: ", err)
     assert seed is not None
     again = f"ledgermq sim --world protocol --seeds {seed[1]} --minutes 1 --nodes 3 --faults power_cut_all,kill"
-    assert f"  again: {again}\n" in err
+    assert f"  to repeat this run: {again}\n" in err
     shortened = re.search(r"fails with (\d+) of (\d+) fault events", err)
     assert shortened is not None
     assert 1 <= int(shortened[1]) <= int(shortened[2])
     schedule = f"sim-protocol-{seed[1]}.schedule"
-    assert f"  again: {again} --schedule {schedule}\n" in err
+    assert f"  to repeat this run: {again} --schedule {schedule}\n" in err
     assert sim("--seeds", seed[1], *arguments, "--schedule", schedule) == 1
     err = capsys.readouterr().err
     assert "power_cut_all" in err
@@ -96,7 +96,7 @@ def test_an_asked_for_fault_that_never_happens_is_no_pass(
 ) -> None:
     monkeypatch.setattr(command, "run_seeds", lambda seeds, wishes, jobs: (run.run(seed, wishes, ()) for seed in seeds))
     assert sim("--seeds", "1", "--faults", "kill", *QUICK) == 1
-    assert "never happened, though asked for: kill" in capsys.readouterr().err
+    assert "requested faults never had an effect: kill" in capsys.readouterr().err
 
 
 def test_a_ledger_lets_a_campaign_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,4 +152,4 @@ def test_a_schedule_belongs_to_one_seed(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_reports_are_values() -> None:
-    assert isinstance(run.run(1, Wishes(minutes=0.1, faults=())), Report)
+    assert isinstance(run.run(1, Wishes(minutes=0.1, faults=())), SeedReport)

@@ -1,4 +1,4 @@
-"""What the simulator holds consumer groups to: each invariant notices what breaks it, and lets pass what does not."""
+"""The simulator's invariants of consumer groups: each notices a violation and accepts correct behaviour."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def plan(**changes: Any) -> GroupPlan:
 
 @dataclass
 class Log:
-    """Entries that one node applies, and what is said of them. Members `a` and `b` have the queue by epochs 3 and 5."""
+    """Entries that one node applies, with the violations found. `a` and `b` own the queue under epochs 3 and 5."""
 
     wrong: list[str] = field(default_factory=list)
     state: State = field(default_factory=State)
@@ -65,7 +65,7 @@ class Log:
     def batch(
         self, values: list[bytes], topic: int = TOPIC, moved_from: int | None = None, settles: bool = True
     ) -> None:
-        """`moved_from`: the offset where the message was, in the queue of orders."""
+        """Apply a batch. `moved_from`: the offset from which the message was moved, in the queue of orders."""
         base, headers = self.state.next_offset(topic, 0), None
         if moved_from is not None:
             here, before = f"{ORDERS}:0:{moved_from}", f"{TOPIC}:0:{moved_from}"
@@ -102,7 +102,7 @@ class Log:
     # -- members
 
     def member(self, name: str, epoch: int, offset: int = 0) -> MemberHistory:
-        """It has claimed the queue, and was told to go on there."""
+        """A member that has claimed the queue and continues at this offset."""
         ear = MemberEar(lambda: self.now)
         member = self.history.member(self.plan, 1, ear)
         ear.asked(pb2.JoinRequest(member=name))
@@ -112,14 +112,14 @@ class Log:
         return member
 
     def claimed(self, member: MemberHistory, epoch: int, offset: int) -> None:
-        """It is told that it has claimed the queue."""
+        """Let the member learn that its claim was accepted."""
         asked = pb2.ClaimRequest(queues=[pb2.QueueClaim(topic_id=TOPIC, queue=0, epoch=epoch)])
         ((_, progress),) = self.state.consumption.progress.of("g")
         answer = pb2.QueueProgress(offset=offset, resets=progress.resets)
         member.ear.answered(asked, pb2.ClaimResponse(queues=[answer]))
 
     def attends(self, member: MemberHistory, epoch: int | None, *, leaving: bool = False) -> None:
-        """It is told that this is the epoch by which it has the queue; None: it has not."""
+        """Let the member learn its epoch for the queue; None: it does not own the queue."""
         queues = [pb2.OwnedQueue(topic_id=TOPIC, queue=0, epoch=epoch, leaving=leaving)] if epoch is not None else []
         member.ear.answered(pb2.AwaitAssignmentRequest(), pb2.AwaitAssignmentResponse(version=1, queues=queues))
 
@@ -144,7 +144,7 @@ def asks_to_move(member: MemberHistory, offset: int, epoch: int, *, resets: int 
 
 
 def refused(member: MemberHistory, epoch: int) -> None:
-    """An acknowledgement of a claim from before any reset."""
+    """Apply an acknowledgement under a claim from before any reset."""
     asked = pb2.AcknowledgeRequest(queues=[pb2.QueueAcknowledgement(topic_id=TOPIC, queue=0, epoch=epoch, offset=1)])
     refusal = pb2.QueueProgress(error=to_wire(ConsumerFencedError("fenced")))
     member.ear.answered(asked, pb2.AcknowledgeResponse(queues=[refusal]))

@@ -62,7 +62,7 @@ def test_the_hash_seed_of_the_process_is_no_part_of_a_run(
 
 @pytest.mark.real
 def test_the_clocks_of_the_machine_are_no_part_of_a_run() -> None:
-    """Before a run, every clock of the process is stopped, or advances by a second whenever somebody reads it."""
+    """Before a run, every clock of the process is stopped, or made to advance by a second at each read."""
     seeds = (15, 18)  # push consumers with much to do: these runs depended on the machine's clock
     stopped, fast = (history_under("0", "stack", 0.3, None, seeds, CLOCKS.format(step_s=step_s)) for step_s in (0, 1))
     assert stopped == fast

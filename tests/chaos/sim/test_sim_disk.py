@@ -1,4 +1,4 @@
-"""The simulated disk: the contract of `store.disk.disk`, what a kill and a power cut leave, and its faults."""
+"""The simulated disk: the contract of `store.disk.disk`, content after kills and power cuts, injected faults."""
 
 from __future__ import annotations
 

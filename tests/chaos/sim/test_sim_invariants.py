@@ -1,4 +1,4 @@
-"""The invariants catch histories that are made wrong by hand, and let right ones pass."""
+"""The invariants reject wrong histories, written by hand, and accept correct ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from chaos.sim.invariants import DIGEST_EVERY, Invariants
-from chaos.sim.stack.deliveries import Deliveries, Span, Stream
+from chaos.sim.stack.deliveries import Deliveries, MessageSpan, Stream
 from raft.core import Raft, Role
 
 
@@ -38,7 +38,7 @@ class FakeRaft:
 
 
 class FakeNode:
-    """A node of which the test says what it holds: entries as "term:name", chained as a real log is."""
+    """A node with the entries that the test gives it as "term:name". They are chained as in a real log."""
 
     def __init__(self, node: int) -> None:
         self.node = node
@@ -65,7 +65,7 @@ class FakeNode:
 
 
 class Watched:
-    """Two nodes and the invariants over them."""
+    """Two nodes, watched by the invariants."""
 
     def __init__(self) -> None:
         self.invariants = Invariants(lambda: 0)
@@ -252,16 +252,16 @@ def failed() -> list[str]:
 @pytest.fixture
 def deliveries(failed: list[str]) -> Deliveries:
     deliveries = Deliveries(lambda invariant, what: failed.append(invariant))
-    deliveries.commit(Span(STREAM, 0, 3, 0))
-    deliveries.commit(Span(OTHER, 0, 1, 3))
-    deliveries.commit(Span(STREAM, 3, 2, 4))
+    deliveries.commit(MessageSpan(STREAM, 0, 3, 0))
+    deliveries.commit(MessageSpan(OTHER, 0, 1, 3))
+    deliveries.commit(MessageSpan(STREAM, 3, 2, 4))
     assert failed == []
     return deliveries
 
 
 def test_right_acknowledgements_and_deliveries_pass(deliveries: Deliveries, failed: list[str]) -> None:
-    deliveries.acknowledge(Span(STREAM, 3, 2, 4))
-    deliveries.acknowledge(Span(STREAM, 3, 2, 4), again=True)
+    deliveries.acknowledge(MessageSpan(STREAM, 3, 2, 4))
+    deliveries.acknowledge(MessageSpan(STREAM, 3, 2, 4), again=True)
     for offset, sequence in enumerate((0, 1, 2)):
         deliveries.deliver(1, 0, offset, STREAM, sequence)
     deliveries.deliver(1, 0, 5, STREAM, 4)
@@ -274,20 +274,26 @@ def test_right_acknowledgements_and_deliveries_pass(deliveries: Deliveries, fail
 @pytest.mark.parametrize(
     ("span", "invariant"),
     [
-        (Span(STREAM, 3, 2, 6), "exactly once, in order"),
-        (Span(STREAM, 6, 1, 6), "exactly once, in order"),
-        (Span(STREAM, 5, 1, 7), "offsets without gaps"),
+        (MessageSpan(STREAM, 3, 2, 6), "exactly once, in order"),
+        (MessageSpan(STREAM, 6, 1, 6), "exactly once, in order"),
+        (MessageSpan(STREAM, 5, 1, 7), "offsets without gaps"),
     ],
 )
-def test_wrong_commits(deliveries: Deliveries, failed: list[str], span: Span, invariant: str) -> None:
+def test_wrong_commits(deliveries: Deliveries, failed: list[str], span: MessageSpan, invariant: str) -> None:
     deliveries.commit(span)
     assert failed == [invariant]
 
 
 @pytest.mark.parametrize(
-    "span", [Span(STREAM, 5, 1, 6), Span(STREAM, 3, 2, 5), Span(STREAM, 0, 2, 0), Span(Stream(9, 1, 0), 0, 1, 0)]
+    "span",
+    [
+        MessageSpan(STREAM, 5, 1, 6),
+        MessageSpan(STREAM, 3, 2, 5),
+        MessageSpan(STREAM, 0, 2, 0),
+        MessageSpan(Stream(9, 1, 0), 0, 1, 0),
+    ],
 )
-def test_acknowledged_and_not_committed_so(deliveries: Deliveries, failed: list[str], span: Span) -> None:
+def test_acknowledged_and_not_committed_so(deliveries: Deliveries, failed: list[str], span: MessageSpan) -> None:
     deliveries.acknowledge(span)
     assert failed == ["acknowledged is committed"]
 

@@ -1,4 +1,4 @@
-"""The loop: asyncio works on it, time is virtual, order is what was put in."""
+"""The simulated event loop: asyncio works on it, time is virtual, and events run in the order of scheduling."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_the_callback_after_each_event() -> None:
 
 
 def test_tasks_are_named_by_their_own_loop() -> None:
-    """asyncio counts over the whole process: two runs in it would differ."""
+    """asyncio numbers tasks over the whole process, so two runs in one process would differ."""
 
     async def name() -> str:
         task = asyncio.create_task(asyncio.sleep(0))

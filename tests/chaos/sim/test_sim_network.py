@@ -1,4 +1,4 @@
-"""The network: what may happen to a datagram, what a connection promises, cuts that overlap."""
+"""The simulated network: faults of datagrams, the promises of a connection, and overlapping cuts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chaos.sim.engine.network_faults import far_apart, halves
 
 
 class Wire:
-    """A network, and who got what."""
+    """A network, with a record of the deliveries."""
 
     def __init__(self, conditions: Conditions | None = None, seed: int = 1) -> None:
         self.loop = SimLoop()
@@ -30,7 +30,7 @@ class Wire:
         return lambda: self.arrived.append(what)
 
     def after(self, seconds: float) -> list[Any]:
-        """What arrived within that time."""
+        """The messages that arrive within this time."""
         self.loop.run_until(self.loop.time() + seconds)
         arrived, self.arrived = self.arrived, []
         return arrived
@@ -146,7 +146,7 @@ def test_a_cut_that_is_mended_in_time_only_delays() -> None:
 
 
 def test_a_cut_that_comes_and_goes_changes_no_order() -> None:
-    """What is on its way when a direction is cut or mended is overtaken by nothing that was sent later."""
+    """A message that is on its way during a cut or its mending is not overtaken by later messages."""
     wire = Wire(Conditions(delay_ms=100, spread_ms=80, detect_ms=60_000))
     connection = wire.network.connection(100, 1, wire.broken.append)
     arrived: list[object] = []

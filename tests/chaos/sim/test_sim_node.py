@@ -1,4 +1,4 @@
-"""The life of a simulated process: nothing of it runs behind its death, and after a pause all comes at once."""
+"""The life of a simulated process: nothing of it runs after its death, and after a pause all due callbacks run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from store.disk.memory_disk import Killed
 
 
 class Process:
-    """Counts, once a second, and remembers that it was taken down."""
+    """Counts once a second, and remembers that its coroutine was closed."""
 
     def __init__(self, loop: SimLoop) -> None:
         self.events = 0

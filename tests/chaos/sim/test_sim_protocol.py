@@ -1,4 +1,4 @@
-"""The protocol world: it works without faults, each fault really happens, and what is broken on purpose is caught."""
+"""The protocol world: it works without faults, each fault kind has an effect, and code broken on purpose is caught."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from chaos.sim.campaign.run import Report, run
+from chaos.sim.campaign.run import SeedReport, run
 from chaos.sim.campaign.swarm import Wishes, draw
 from chaos.sim.engine.faults import PROTOCOL, FaultEvent, kinds_of
 from chaos.sim.engine.targets import leader_of
@@ -21,7 +21,7 @@ from store import Draft, Kind
 pytestmark = pytest.mark.long
 
 
-def quiet(seed: int = 1, nodes: int = 3) -> Report:
+def quiet(seed: int = 1, nodes: int = 3) -> SeedReport:
     return run(seed, Wishes(minutes=0.5, nodes=nodes, faults=()))
 
 
@@ -93,7 +93,7 @@ def test_a_paused_node_takes_everything_up_at_once_when_it_goes_on() -> None:
 
 
 def test_where_a_loss_is_accepted_it_is_counted_and_the_cluster_goes_on() -> None:
-    """All power cut under `async`: what was acknowledged last may be gone, and only then, and only where it is said."""
+    """Power cuts of all nodes under `async` may lose acknowledged messages, but only if the run accepts loss."""
     faults = ("power_cut_all", "kill")
     reports = [run(seed, Wishes(minutes=1, nodes=3, faults=faults, accepted_loss=True)) for seed in range(1, 9)]
     assert [report.reason for report in reports if not report.passed] == []

@@ -1,12 +1,12 @@
-"""The clients of the protocol world: they find who leads, and go on with what they know."""
+"""The clients of the protocol world: they find the leader, and remember it."""
 
 from __future__ import annotations
 
 from random import Random
 
 from chaos.sim.campaign.swarm import Wishes, draw
-from chaos.sim.protocol.client import TRY_AGAIN_S, Route, SimSequencer
-from chaos.sim.protocol.machine import Answer, Batch, Reply, Verdict
+from chaos.sim.protocol.client import TRY_AGAIN_S, SimRoute, SimSequencer
+from chaos.sim.protocol.machine import Reply, SimAnswer, SimBatch, SimVerdict
 from chaos.sim.stack.deliveries import Deliveries, Stream
 
 PUMP_S = 0.5
@@ -26,26 +26,26 @@ class Cluster:
     def time(self) -> float:
         return self.now
 
-    def produce(self, client: int, node: int, batch: Batch, reply: Reply) -> None:
+    def produce(self, client: int, node: int, batch: SimBatch, reply: Reply) -> None:
         self.asked.append(node)
         if node == FOLLOWER:
-            reply(Answer(Verdict.NOT_LEADER, leader=LEADER))
+            reply(SimAnswer(SimVerdict.NOT_LEADER, leader=LEADER))
         elif node == LEADER:
             offset = self._ends.get(batch.stream, 0)
             self._ends[batch.stream] = offset + batch.messages
-            reply(Answer(Verdict.DONE, offset))
+            reply(SimAnswer(SimVerdict.DONE, offset))
 
     def read(self, client: int, node: int, floor: int, reply: Reply) -> None:
         raise AssertionError("nobody reads")
 
 
 class Clients:
-    """Two lanes of one producer; both go by the same route."""
+    """Two sequencers of one producer that share a route."""
 
     def __init__(self, begins_with: int) -> None:
         self.cluster = Cluster()
         self.deliveries = Deliveries(lambda invariant, what: None)
-        self.route = Route(NODES, Random(1))
+        self.route = SimRoute(NODES, Random(1))
         self.route.leader = begins_with
         options = draw(1, Wishes())
         self.one, self.other = (
@@ -72,7 +72,7 @@ def test_who_is_told_who_leads_asks_there_next() -> None:
 
 
 def test_silence_of_one_node_is_no_reason_to_doubt_another() -> None:
-    """The other lane has learned meanwhile who leads; the answer that this one waits for never comes."""
+    """The other sequencer has found the new leader meanwhile. The answer to this sequencer never arrives."""
     clients = Clients(SILENT)
     clients.send(clients.one)
     clients.route.leader = LEADER

@@ -1,4 +1,4 @@
-"""Simulated calls: what a client is told of answers, deadlines, broken connections and aborted streams."""
+"""Simulated RPCs: the results that a client gets for responses, deadlines, broken connections and aborted streams."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from chaos.sim.engine.loop import SimLoop
 from chaos.sim.engine.network import Network
 from chaos.sim.engine.node_life import Life
 from chaos.sim.engine.rpc import SimChannel
-from chaos.sim.engine.rpc_server import Calls, Context, Handler, Nobody
+from chaos.sim.engine.rpc_server import Calls, Context, Handler, NoServer
 
 NODE, CLIENT = 1, 100
 
 
 class Broker:
-    """Handlers that do what their request says."""
+    """Handlers that act as their request says."""
 
     def __init__(self) -> None:
         self.cancelled = 0
@@ -52,7 +52,7 @@ class Rig:
         self.client = Life(self.loop, lambda: None)
         self.start_node()
         self.channel = SimChannel(
-            self.client, self.network, CLIENT, NODE, lambda: Nobody() if self.node.over else self.calls
+            self.client, self.network, CLIENT, NODE, lambda: NoServer() if self.node.over else self.calls
         )
 
     def start_node(self) -> None:
@@ -67,7 +67,7 @@ class Rig:
         self.network.down(NODE)
 
     def run(self, work: Coroutine[Any, Any, Any], seconds: float = 60.0) -> Any:
-        """In the client's process."""
+        """Run a coroutine in the client's process."""
         tasks: list[asyncio.Task[Any]] = []
         self.client.deliver(lambda: tasks.append(self.client.create_task(work)))
         self.loop.run_until(self.loop.time() + seconds)

@@ -1,4 +1,4 @@
-"""Schedules and what a seed draws."""
+"""Schedules of faults, and the options that a seed draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A piece of the protocol campaign with every test run: enough seeds for about a minute on one core.
+"""Seeds of the protocol world in every test run: about a minute on one core.
 
 `ledgermq sim --seeds 1..100000`, or `make sim SEEDS=100000`, for more.
 """
@@ -32,7 +32,7 @@ def test_seeds_pass(block: int, totals: Totals) -> None:
 
 
 def test_together_they_were_no_walk_in_the_park(totals: Totals) -> None:
-    """A run that proved nothing never passes."""
+    """The seeds together had enough faults and messages; a run that proves nothing must not pass."""
     if totals.seeds < BLOCKS * SEEDS_A_BLOCK:
         pytest.skip("not all blocks of seeds were run")
     never = {kind.name for kind in kinds_of(PROTOCOL, 5)} - set(totals.happened)

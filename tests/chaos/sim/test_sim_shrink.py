@@ -1,8 +1,8 @@
-"""Shrinking: what has no part in a failure goes, what has stays."""
+"""Shrinking a schedule removes the events that are not needed for the failure, and keeps the others."""
 
 from __future__ import annotations
 
-from chaos.sim.campaign.shrink import Budget, shrink
+from chaos.sim.campaign.shrink import RunBudget, shrink
 from chaos.sim.engine.faults import FaultEvent
 
 WHOLE = tuple(FaultEvent(at, "kill" if at % 7 else "wipe") for at in range(1, 101))
@@ -19,9 +19,9 @@ def test_only_what_the_failure_needs_remains_in_its_order() -> None:
 
 
 def test_a_failure_that_needs_no_fault_at_all_is_found_with_one_run() -> None:
-    budget = Budget()
+    budget = RunBudget()
     assert shrink(WHOLE, lambda part: True, budget) == ()
-    assert budget.runs == Budget().runs - 1
+    assert budget.runs == RunBudget().runs - 1
 
 
 def test_no_single_event_of_the_result_can_go() -> None:
@@ -40,6 +40,6 @@ def test_a_spent_budget_gives_what_was_found_so_far() -> None:
         runs.append(part)
         return {20, 90} <= set(at(part))
 
-    short = shrink(WHOLE, fails, Budget(6))
+    short = shrink(WHOLE, fails, RunBudget(6))
     assert len(runs) == 6
     assert {20, 90} <= set(at(short))

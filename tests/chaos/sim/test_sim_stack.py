@@ -1,4 +1,4 @@
-"""The full-stack world: production's nodes and clients over simulated disks, threads, network and time."""
+"""The stack world: production nodes and clients over simulated disks, threads, network and time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def options(
 
 
 def history_of(world: StackWorld, *events: FaultEvent) -> StackWorld:
-    """Runs it with these faults, to its end, which must be a good one."""
+    """Run the world with these faults to its end. The run must pass."""
     world.start_workload()
     for event in events:
         world.loop.call_at(event.at_ms / 1000, world.fire, event)
@@ -191,7 +191,7 @@ def test_a_node_that_is_told_to_stop_again_and_again_stops_once() -> None:
 
 
 def test_a_read_without_a_quorum_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The net holds: a leader that was cut off answers whom it was cut off with."""
+    """The simulator notices a leader that answers reads although it was cut off with some clients."""
 
     def take_reads(self: Leader) -> object:
         return self._reads.take(self._round) if self._reads.in_round else ()
@@ -217,7 +217,7 @@ def test_a_read_without_a_quorum_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
 def test_an_acknowledgement_that_did_not_wait_for_the_flush_is_noticed(
     monkeypatch: pytest.MonkeyPatch, shards: int
 ) -> None:
-    """The net holds: with the promise broken, power cuts of all nodes lose something that was acknowledged."""
+    """The simulator notices that power cuts of all nodes lose acknowledged messages, if acknowledgements come early."""
     make_threads = ReplicaBuilder.threads
 
     def hasty(self: ReplicaBuilder, replica: BrokerReplica) -> DiskThreads:
@@ -244,7 +244,7 @@ def test_an_acknowledgement_that_did_not_wait_for_the_flush_is_noticed(
 
 
 def test_a_log_that_moves_though_it_is_held_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The net holds: with a leader that does not ask who holds the log."""
+    """The simulator notices a leader that ignores holds."""
     monkeypatch.setattr(LogHolds, "is_held", property(lambda _: False))
     for seed in range(1, 8):
         world = StackWorld(options(seed, minutes=1.0, faults=("log_start",)))
@@ -262,7 +262,7 @@ def test_a_log_that_moves_though_it_is_held_is_noticed(monkeypatch: pytest.Monke
 
 
 def test_a_kill_takes_what_a_node_staged_and_had_not_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same with kills, which take nothing from nodes that write directly."""
+    """The same with kills, which lose nothing on nodes that write directly."""
     monkeypatch.setattr("cluster.node.replica.disk_threads.DiskThreads.persist", lambda _, done: done())
 
     def lost(seed: int, *, staged: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Consumer groups in the full-stack world: production's members, disturbed, over production's nodes."""
+"""Consumer groups in the stack world: production members with faults, on production nodes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def world_of(monkeypatch: pytest.MonkeyPatch, *plans: GroupPlan, minutes: float 
 
 
 def counts_of(world: StackWorld, *events: FaultEvent) -> Counter[str]:
-    """Runs it with these faults, to its end, which must be a good one. What consumers did."""
+    """Run the world with these faults to its end. The run must pass. Returns the figures of the consumers."""
     world.start_workload()
     for event in events:
         world.loop.call_at(event.at_ms / 1000, world.fire, event)

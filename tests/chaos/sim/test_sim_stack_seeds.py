@@ -1,4 +1,4 @@
-"""A fixed number of seeds of the full-stack world: about a minute of every test run."""
+"""A fixed number of seeds of the stack world: about a minute of every test run."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The history of the clients: it notices what must never be."""
+"""The history of the clients notices each violation."""
 
 from __future__ import annotations
 
 import pytest
 
 from chaos.sim.stack.workload import surely_failed
-from chaos.sim.stack.workload_history import NO_ORDER, History, Place, SendOutcome
+from chaos.sim.stack.workload_history import NO_ORDER, LoadHistory, MessagePlace, SendOutcome
 from ledger.errors import (
     BusyError,
     ClosedError,
@@ -20,7 +20,7 @@ from ledger.errors import (
 class Notes:
     def __init__(self) -> None:
         self.failures: list[str] = []
-        self.history = History(lambda invariant, _: self.failures.append(invariant))
+        self.history = LoadHistory(lambda invariant, _: self.failures.append(invariant))
 
 
 @pytest.fixture
@@ -32,11 +32,11 @@ def test_a_history_without_fault(notes: Notes) -> None:
     history = notes.history
     one, two, three = (history.send(1, "t") for _ in range(3))
     history.committed(0, 0, [one.name + b":x", two.name + b":"])
-    history.acknowledged(one, Place("t", 0, 0))
+    history.acknowledged(one, MessagePlace("t", 0, 0))
     history.unknown(two)
     history.failed(three)
-    history.deliver(150, Place("t", 0, 0), one.name + b":x")
-    history.deliver(150, Place("t", 0, 1), two.name + b":")
+    history.deliver(150, MessagePlace("t", 0, 0), one.name + b":x")
+    history.deliver(150, MessagePlace("t", 0, 1), two.name + b":")
     assert notes.failures == []
     assert history.outcomes[SendOutcome.PENDING] == 0
     assert history.ends() == {("t", 0): 2}
@@ -46,9 +46,9 @@ def test_a_history_without_fault(notes: Notes) -> None:
 def test_acknowledged_and_not_committed_or_elsewhere(notes: Notes) -> None:
     history = notes.history
     one, two = history.send(1, "t"), history.send(1, "t")
-    history.acknowledged(one, Place("t", 0, 0))
+    history.acknowledged(one, MessagePlace("t", 0, 0))
     history.committed(0, 0, [two.name])
-    history.acknowledged(two, Place("t", 0, 1))
+    history.acknowledged(two, MessagePlace("t", 0, 1))
     assert notes.failures == ["acknowledged is committed"] * 2
 
 
@@ -105,7 +105,7 @@ def test_delivered_wrongly(notes: Notes, places: list[int], failure: str) -> Non
     sent = [history.send(1, "t") for _ in range(4)]
     history.committed(0, 0, [each.name for each in sent[:3]])
     for offset in places:
-        history.deliver(150, Place("t", 0, offset), sent[offset].name)
+        history.deliver(150, MessagePlace("t", 0, offset), sent[offset].name)
     assert notes.failures == [failure]
 
 
@@ -113,7 +113,7 @@ def test_delivered_with_another_value(notes: Notes) -> None:
     history = notes.history
     one, two = history.send(1, "t"), history.send(1, "t")
     history.committed(0, 0, [one.name])
-    history.deliver(150, Place("t", 0, 0), two.name)
+    history.deliver(150, MessagePlace("t", 0, 0), two.name)
     assert notes.failures == ["delivered is committed"]
 
 
@@ -151,7 +151,7 @@ def test_messages_behind_which_the_log_begins_are_skipped(notes: Notes) -> None:
     history.committed(0, 0, [each.name for each in sent])
     history.begins("t", 0, 2)
     history.skip(150, "t", 0, 2)
-    history.deliver(150, Place("t", 0, 2), sent[2].name)
+    history.deliver(150, MessagePlace("t", 0, 2), sent[2].name)
     assert notes.failures == []
     assert history.skipped == 2
     history.skip(150, "t", 0, 4)
