@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 class Suspect:
     reason: str
     since_ms: int
+    # Of the last entry that was found; what is missing came after it.
     last_index: int
-    """Of the last entry that was found; what is missing came after it."""
 
     def joined(self, later: Suspect) -> Suspect:
         """The mark after another loss: the doubt dates from the first one, and from the shorter log."""

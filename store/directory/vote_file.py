@@ -50,10 +50,10 @@ _FILE_SIZE = 8192
 @dataclass(frozen=True, slots=True)
 class Vote:
     term: int
+    # 0: no one yet in this term.
     voted_for: int
-    """0: no one yet in this term."""
+    # Random, made once for each data directory: a wiped disk comes back with another one.
     incarnation: bytes
-    """Random, made once for each data directory: a wiped disk comes back with another one."""
 
 
 class VoteFile:

@@ -27,8 +27,8 @@ from store.errors import DirectoryInUseError, translated
 Writable = bytes | memoryview
 
 _LOCKS = Path("/proc/locks")
+# That one system call takes.
 _MOST_PIECES = os.sysconf("SC_IOV_MAX")
-"""That one system call takes."""
 
 
 class File(Protocol):

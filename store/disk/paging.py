@@ -14,8 +14,8 @@ import numpy as np
 _libc = ctypes.CDLL(None, use_errno=True)
 _ADVICE = {"normal": 0, "random": 1, "willneed": 3}
 _POPULATE_READ, _POPULATE_WRITE = 22, 23  # Linux 5.14
+# Bytes for one call, so that none holds the process's memory map for long.
 _STEP = 8 << 20
-"""Bytes for one call, so that none holds the process's memory map for long."""
 
 
 def lock(view: memoryview) -> bool:

@@ -39,8 +39,8 @@ _ONE_UNIT = struct.Struct("<qIq")
 UNITS_PER_FILE = 300_000
 assert UNIT.itemsize == UNIT_BYTES
 
+# A structured array of `UNIT`: fields position, size, tag_hash.
 Units = npt.NDArray[np.void]
-"""A structured array of `UNIT`: fields position, size, tag_hash."""
 
 
 class ConsumeQueue:
@@ -134,8 +134,8 @@ class ConsumeQueues:
         self._queues: dict[tuple[int, int], ConsumeQueue] = {}
         # Keys of the queues that may have files open, least recently used first.
         self._used: OrderedDict[tuple[int, int], None] = OrderedDict()
+        # Names of queues that are no more, and have files.
         self._dropped: list[str] = []
-        """Names of queues that are no more, and have files."""
         disk.make_directory(directory)
 
     def get(self, topic_id: int, queue: int) -> ConsumeQueue:

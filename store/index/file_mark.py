@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class FileMark:
+    # Its path below the directory of its index.
     name: str
-    """Its path below the directory of its index."""
+    # Bytes that count, from the file's beginning.
     length: int
-    """Bytes that count, from the file's beginning."""
+    # CRC32C of these.
     crc: int
-    """CRC32C of these."""
 
     def inside(self, directory: str) -> FileMark:
         """As seen from above: its path begins with that directory."""

@@ -62,18 +62,18 @@ class KeyFile:
         self.path = path
         self.first_position = int(path.name)
         self.capacity = capacity
+        # Append times of the first and of the last batch.
         self.begin_ms = self.end_ms = begin_ms
-        """Append times of the first and of the last batch."""
+        # Of the last batch; -1 before there is one.
         self.last_position = -1
-        """Of the last batch; -1 before there is one."""
         self.count = 0
+        # Of the file with the slots, once this one is sealed.
         self.slots_mark: FileMark | None = None
-        """Of the file with the slots, once this one is sealed."""
         self._disk = disk
         self._slots = slots
         self._crc = 0
+        # The newest entry of each slot; None once they are on the disk.
         self._heads: npt.NDArray[np.uint32] | None = np.zeros(slots, np.uint32)
-        """The newest entry of each slot; None once they are on the disk."""
         self._file: File | None = None
         self._slots_file: File | None = None
 

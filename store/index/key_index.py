@@ -57,12 +57,12 @@ class KeyIndex:
         self._first_capacity = first_capacity
         self._max_capacity = max_capacity
         self._files: list[KeyFile] = []
+        # Those that may be open, least recently used first.
         self._used: list[KeyFile] = []
-        """Those that may be open, least recently used first."""
+        # What lies before this position is not found any more.
         self.start = 0
-        """What lies before this position is not found any more."""
+        # A search that was begun before the last one is void.
         self.wipes = 0
-        """A search that was begun before the last one is void."""
         disk.make_directory(directory)
 
     def put(self, topic_id: int, position: int, size: int, append_time_ms: int, key_hashes: Hashes) -> None:
@@ -187,12 +187,12 @@ class KeySearch:
         self._before = before
         self._wipes = index.wipes
         self._file: KeyFile | None = None
+        # Of the entry that is looked at next; 0: the next file's turn.
         self._number = 0
-        """Of the entry that is looked at next; 0: the next file's turn."""
+        # All files from this position on are done with.
         self._passed = before
-        """All files from this position on are done with."""
+        # A search before this position finds what this one has not found yet.
         self.reached = before
-        """A search before this position finds what this one has not found yet."""
         self.done = False
 
     @property

@@ -36,10 +36,10 @@ class UnitFiles:
         self._first = 0
         self._end = 0
         self._files: OrderedDict[int, File] = OrderedDict()
+        # CRC of each full file, by its first unit.
         self._full: dict[int, int] = {}
-        """CRC of each full file, by its first unit."""
+        # Of what the file that grows holds, the blank before the first unit included.
         self._crc = 0
-        """Of what the file that grows holds, the blank before the first unit included."""
         disk.make_directory(directory)
 
     @property

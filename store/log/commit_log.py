@@ -58,8 +58,8 @@ class CommitLog:
         self._known_commit = recovered.known_commit
         self._cut_by_crash = recovered.cut_by_crash
         self._unread_up_to = recovered.unread_up_to
+        # Positions between which the log was found damaged: nothing is read there. Empty while all is well.
         self.damaged: range = range(0)
-        """Positions between which the log was found damaged: nothing is read there. Empty while all is well."""
         # Why nothing may be written any more, but for a failed sync, which the segments know; None while all is well.
         self._failure: StoreError | None = None
         self._is_closed = False

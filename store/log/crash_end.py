@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CrashEnd:
+    # Of the last entry that is whole; 0: none is.
     last_index: int
-    """Of the last entry that is whole; 0: none is."""
     end: int
+    # What ends the log there; empty where nothing but blank lies behind it. Entries may be missing in both cases.
     reason: str
-    """What ends the log there; empty where nothing but blank lies behind it. Entries may be missing in both cases."""
 
 
 BeforeCut = Callable[[CrashEnd], None]

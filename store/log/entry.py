@@ -37,8 +37,8 @@ MAGIC = int.from_bytes(b"LMQE", "little")
 VERSION = 1
 HEADER_SIZE = 80
 ALIGNMENT = 8
+# Bytes at an entry's start that are written last: what makes it an entry.
 WORD = 8
-"""Bytes at an entry's start that are written last: what makes it an entry."""
 
 _HEADER = struct.Struct("<IBBHIIQQQQqqIIII")
 _CHECKED = struct.Struct("<IBBHIIQQQQqqII")
@@ -46,6 +46,7 @@ _CRC_OFFSET = _CHECKED.size
 _CHAIN = struct.Struct("<II")
 _FIRST_WORD = struct.Struct("<Q")
 assert _HEADER.size == HEADER_SIZE
+# A header, for those who read many at once.
 ROW = np.dtype(
     [
         ("magic", "<u4"), ("version", "u1"), ("kind", "u1"), ("flags", "<u2"), ("size", "<u4"), ("count", "<u4"),
@@ -53,7 +54,6 @@ ROW = np.dtype(
         ("base_offset", "<i8"), ("topic_id", "<u4"), ("queue", "<u4"), ("crc", "<u4"), ("chain", "<u4"),
     ]
 )  # fmt: skip
-"""A header, for those who read many at once."""
 assert ROW.itemsize == HEADER_SIZE
 
 Readable = bytes | memoryview

@@ -16,27 +16,27 @@ from store.errors import DamagedError
 
 
 class FlawKind(Enum):
+    # Bytes that were once whole are not any more, or stand where they do not belong.
     DAMAGE = "damage"
-    """Bytes that were once whole are not any more, or stand where they do not belong."""
+    # Behind the log's last entry, and such as a killed write leaves there: the next start erases it.
     TORN = "torn"
-    """Behind the log's last entry, and such as a killed write leaves there: the next start erases it."""
+    # Written by a version that this program does not know; perhaps whole.
     UNKNOWN = "unknown"
-    """Written by a version that this program does not know; perhaps whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
     kind: FlawKind
     path: Path
+    # In the log, for segments; in the file, for all others.
     position: int
-    """In the log, for segments; in the file, for all others."""
+    # Of the entry that belongs there; None where that is not known, or the file has no entries.
     index: int | None
-    """Of the entry that belongs there; None where that is not known, or the file has no entries."""
     reason: str
+    # Where whole entries (or right units of an index) are found again; None: nowhere behind it.
     end: int | None = None
-    """Where whole entries (or right units of an index) are found again; None: nowhere behind it."""
+    # Of the last entry that is missing or not whole because of it, where that is known.
     last_index: int | None = None
-    """Of the last entry that is missing or not whole because of it, where that is known."""
 
     @staticmethod
     def of(error: DamagedError) -> Flaw:

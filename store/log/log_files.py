@@ -18,8 +18,8 @@ from store.disk.numbered import name_of, numbers_of
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
     path: Path
+    # Position of its first byte.
     base: int
-    """Position of its first byte."""
 
     def view(self, disk: ReadOnlyDisk) -> memoryview:
         """The whole file, read-only; valid while anyone holds it."""

@@ -64,10 +64,10 @@ class LogReader:
         self._lost = False
         # The chain that the tail ought to have, where it says another one.
         self._due_chain: int | None = None
+        # How far it has come: for a progress bar.
         self.position = segments[0].base if segments else 0
-        """How far it has come: for a progress bar."""
+        # The largest commit that any entry found so far has mentioned.
         self.known_commit = start.index if start is not None else 0
-        """The largest commit that any entry found so far has mentioned."""
 
     @property
     def tail(self) -> Tail | None:

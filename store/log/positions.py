@@ -23,8 +23,8 @@ import numpy.typing as npt
 from store.log.entry import Header, padded
 from store.log.tail import EMPTY, Tail
 
+# Of an entry, as `position_files` keeps it.
 UNIT = np.dtype([("position", "<u8"), ("size", "<u4"), ("term", "<u8")])
-"""Of an entry, as `position_files` keeps it."""
 
 
 class Positions:

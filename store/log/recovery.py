@@ -59,8 +59,8 @@ class _TornError(Exception):
 
 
 READ_AGAIN_BYTES = 16 << 20
+# Of what is known, so much is read again: a fraction of a second.
 READ_AGAIN_ENTRIES = 20_000
-"""Of what is known, so much is read again: a fraction of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,8 @@ class Recovery:
         self.positions = Positions(start_tail)
         self.known_commit = start_tail.index  # a base is made of what is committed
         self.cut_by_crash = False
+        # Index up to which entries were not read, being known.
         self.unread_up_to = start_tail.index
-        """Index up to which entries were not read, being known."""
         self._known_tail = start_tail if known is None else known.tail
         # Where a flaw may come of a power loss: from here on.
         self._torn_from = self._limit

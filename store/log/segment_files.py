@@ -18,8 +18,8 @@ from store.log.writing import Writing
 
 log = logging.getLogger("ledgermq.store.segments")
 
+# Segments that are kept in memory: the one in use and the next one.
 _LOCKED = 2
-"""Segments that are kept in memory: the one in use and the next one."""
 
 
 class SegmentFiles:
@@ -27,8 +27,8 @@ class SegmentFiles:
         self._disk = disk
         self._writing = writing
         self._pool = BufferPool(segment_bytes, writing.staged_segments)
+        # The newest one.
         self._staged: StagedFile | None = None
-        """The newest one."""
         # Views of mappings of their own: what they lock is the page cache's, however else the file is used.
         self._locked: deque[memoryview] = deque(maxlen=_LOCKED)
         self._may_lock = True

@@ -16,15 +16,15 @@ from pathlib import Path
 @dataclass(frozen=True, slots=True)
 class SegmentSpan:
     path: Path
+    # Position of its first byte.
     base: int
-    """Position of its first byte."""
+    # Where its first entry begins, in the file: behind 0 only where the log itself begins there.
     start: int
-    """Where its first entry begins, in the file: behind 0 only where the log itself begins there."""
+    # Bytes of the file up to the end of its last entry.
     length: int
-    """Bytes of the file up to the end of its last entry."""
     first_index: int
     last_index: int
+    # Of its last entry: two files of that name, length and chain hold the same entries.
     chain: int
-    """Of its last entry: two files of that name, length and chain hold the same entries."""
+    # No entry lies in a later one.
     is_last: bool
-    """No entry lies in a later one."""

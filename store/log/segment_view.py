@@ -15,8 +15,8 @@ from store.log import entry
 from store.log.entry import ALIGNMENT, MAGIC, Cells, EntryFlawError, Header
 from store.log.log_files import SegmentFile
 
+# Words of 8 bytes that are looked at together.
 _SEARCH = 1 << 20
-"""Words of 8 bytes that are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)

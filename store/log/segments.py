@@ -36,12 +36,12 @@ from store.log.staging import StagedFile
 from store.log.writing import DIRECTLY, Writing
 
 MAX_OPEN = 64
+# How the name of a file ends that is to take a segment's place: one that is there at a start never did.
 FRESH = ".new"
-"""How the name of a file ends that is to take a segment's place: one that is there at a start never did."""
 CHUNK = 1 << 20
 _ZEROS = bytes(CHUNK)
+# Bytes: what is larger is not copied to save a write.
 _LARGE = 16 << 10
-"""Bytes: what is larger is not copied to save a write."""
 
 
 class Segments:
@@ -71,8 +71,8 @@ class Segments:
         self._syncing: list[File] = []
         self._retired: list[File] = []
         self._one_sync = threading.Lock()
+        # Why a sync failed: what a second one would say of the first one's pages cannot be believed.
         self.failure: StoreError | None = None
-        """Why a sync failed: what a second one would say of the first one's pages cannot be believed."""
         self._on_loss = on_loss
 
     @staticmethod

@@ -20,14 +20,14 @@ ReadAhead = Literal["normal", "random", "willneed"]
 @dataclass(frozen=True, slots=True)
 class Writing:
     mode: WriteMode = "direct"
+    # Buffers of a segment's size, at most; they are made when they are first needed.
     staged_segments: int = 3
-    """Buffers of a segment's size, at most; they are made when they are first needed."""
+    # Touch the pages of the next segment before it is used.
     warm: bool = False
-    """Touch the pages of the next segment before it is used."""
+    # Keep the segment in use, and the next one, in memory, where the system permits it.
     lock_memory: bool = False
-    """Keep the segment in use, and the next one, in memory, where the system permits it."""
+    # What the system is told of how segments will be read.
     read_ahead: ReadAhead = "normal"
-    """What the system is told of how segments will be read."""
 
 
 DIRECTLY = Writing()

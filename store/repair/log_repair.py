@@ -41,12 +41,12 @@ _ZEROS = bytes(_CHUNK)
 
 
 class Taken(Enum):
+    # Of what the other has, nothing could be taken.
     NOTHING = 0
-    """Of what the other has, nothing could be taken."""
+    # Something was, and more may be: to be asked for behind the new tail.
     MORE = 1
-    """Something was, and more may be: to be asked for behind the new tail."""
+    # Our own bytes go on from here: the log can be opened again.
     ALL = 2
-    """Our own bytes go on from here: the log can be opened again."""
 
 
 class LogRepair:
@@ -76,8 +76,8 @@ class LogRepair:
         self._found_again = found_again
         self.prefix = WholePrefix(disk, directory, segment_bytes, start, on_entry)
         self._behind: Header | None = None
+        # Where nothing was found nothing comes: what is written lies before.
         self._is_searched = False
-        """Where nothing was found nothing comes: what is written lies before."""
 
     @property
     def tail(self) -> Tail:

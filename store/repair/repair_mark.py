@@ -20,10 +20,10 @@ from store.directory.suspect import Suspect
 
 @dataclass(frozen=True, slots=True)
 class RepairMark:
+    # What the node becomes if the log opens without its own bytes being found again.
     doubt: Suspect
-    """What the node becomes if the log opens without its own bytes being found again."""
+    # What lay behind the flaw was given up: the log ends where it ends, whatever was said of it before.
     ends: bool = False
-    """What lay behind the flaw was given up: the log ends where it ends, whatever was said of it before."""
 
     def encode(self) -> bytes:
         return json.dumps({"doubt": asdict(self.doubt), "ends": self.ends}).encode() + b"\n"

@@ -37,10 +37,10 @@ class WholePrefix:
         self._on_entry = on_entry
         self._start_tail = self.tail = start
         self._positions = Positions(start)
+        # The largest commit that any of its entries mentions; <= last_index.
         self.known_commit = start.index
-        """The largest commit that any of its entries mentions; <= last_index."""
+        # What is wrong with the bytes behind it; None where they are blank, or not there.
         self.flaw: EntryFlawError | None = None
-        """What is wrong with the bytes behind it; None where they are blank, or not there."""
         base = self._grid.base(start.end)
         while disk.exists(directory / name_of(base)) and self._read_segment(base):
             base += segment_bytes

@@ -33,14 +33,14 @@ _CRC = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
+    # The place, configuration and state; of an entry that is in the log, other than where a log begins.
     snapshot: Snapshot
-    """The place, configuration and state; of an entry that is in the log, other than where a log begins."""
+    # Of the newest configuration entry up to there.
     configuration_index: int
-    """Of the newest configuration entry up to there."""
+    # Whether this node had been a member up to there, and is none any more.
     removed: bool
-    """Whether this node had been a member up to there, and is none any more."""
+    # Of the files of all indexes.
     marks: tuple[FileMark, ...]
-    """Of the files of all indexes."""
 
     @property
     def index(self) -> int:

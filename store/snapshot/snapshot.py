@@ -33,16 +33,16 @@ _CRC = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
+    # Of the last entry that the log lacks; what follows is of that entry, all of them committed.
     index: int
-    """Of the last entry that the log lacks; what follows is of that entry, all of them committed."""
     term: int
     end: int
     chain: int
     append_time_ms: int
+    # The body of the newest configuration entry up to `index`.
     configuration: bytes
-    """The body of the newest configuration entry up to `index`."""
+    # Of the state machine that has applied the entries up to `index`.
     state: bytes
-    """Of the state machine that has applied the entries up to `index`."""
 
     @property
     def tail(self) -> Tail:

@@ -14,8 +14,8 @@ from store.disk.disk import Writable
 from store.disk.memory_disk import MemoryDisk, MemoryFile
 from store.errors import StoreError
 
+# Small, so that small logs have many.
 SECTOR = 64
-"""Small, so that small logs have many."""
 
 
 class Inode:

@@ -22,8 +22,8 @@ from tests.store.sample_log import draft
 pytestmark = pytest.mark.real
 
 KILLS = 25
+# Until one comes while bytes are staged, which is for a few microseconds at a time.
 MOST_KILLS = 10 * KILLS
-"""Until one comes while bytes are staged, which is for a few microseconds at a time."""
 LONGEST_S = 0.03
 
 

@@ -15,11 +15,11 @@ from tests.store.sample_log import DIRECTORY, SEGMENT, append, draft, each_kill,
 
 FIRST, SECOND, THIRD, FOURTH = (DIRECTORY / f"{number * SEGMENT:020}" for number in range(4))
 SIZE = 128
+# A byte of each; `chain` is not under the CRC, and is tested alone.
 FIELDS = {
     "magic": 0, "version": 4, "kind": 5, "size": 8, "count": 12, "index": 16, "term": 24, "position": 32, "commit": 40,
     "append_time_ms": 48, "base_offset": 56, "topic_id": 64, "queue": 68, "crc": 72, "body": 90, "padding": 126,
 }  # fmt: skip
-"""A byte of each; `chain` is not under the CRC, and is tested alone."""
 
 
 @pytest.fixture

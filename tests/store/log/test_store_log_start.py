@@ -325,10 +325,10 @@ class Life:
         self.disk = disk
         self.log = log
         self.chance = chance
+        # What was flushed, of all entries from index 1 on, dropped ones too.
         self.flushed = history
-        """What was flushed, of all entries from index 1 on, dropped ones too."""
+        # What all entries from index 1 on have been since.
         self.pictures = [history]
-        """What all entries from index 1 on have been since."""
 
     def step(self) -> None:
         self.chance.choices([self.grow, self.flush, self.log.prepare_next, self.move, self.reset], [8, 2, 1, 2, 1])[0]()

@@ -34,8 +34,8 @@ class Workload:
         self.chance = chance
         self.log = log
         self.term = log.last_term + 1
+        # What was flushed and never cut since.
         self.flushed: Entries = content(log)
-        """What was flushed and never cut since."""
         self.pictures: list[Entries] = [self.flushed]
 
     def step(self) -> None:

@@ -17,8 +17,8 @@ from tests.store.sample_log import draft
 
 pytestmark = pytest.mark.real
 
+# Bytes of one call: an entry takes several, and its header may be cut.
 MOST = 1000
-"""Bytes of one call: an entry takes several, and its header may be cut."""
 
 HALF_HEARTED = r"""
 #define _GNU_SOURCE

@@ -12,8 +12,8 @@ from store.log.tail import EMPTY
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, each_kill, open_log
 
 FIRST, SECOND, THIRD, FOURTH = (DIRECTORY / f"{number * SEGMENT:020}" for number in range(4))
+# Entries of the sample.
 ALL = 10
-"""Entries of the sample."""
 
 
 @pytest.fixture
