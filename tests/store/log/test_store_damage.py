@@ -201,7 +201,7 @@ class TestCleanStop:
         log = open_log(disk)
         log.truncate(9)
         log.append([Draft(Kind.BATCH, bytes(45))], term=3, commit=0, now_ms=5000)
-        assert "is not the one that was last" in refused(disk, mark).reason
+        assert "differs from the last entry at the orderly stop" in refused(disk, mark).reason
 
     def test_an_emptied_directory_is_damage(self, mark: CleanMark) -> None:
         disk = MemoryDisk()
