@@ -35,7 +35,7 @@ from ledger.broker.fetch.fetch import collect
 from ledger.broker.rpc.fetch_wire import serialize
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 from ledgermq import Admin
-from store import CommitLog, ConsumeQueue, Draft, Kind, PosixDisk
+from store import CommitLog, ConsumeQueue, Draft, Kind, LogSettings, PosixDisk
 from store.log.entry import HEADER_SIZE
 
 MIB = 1 << 20
@@ -91,7 +91,7 @@ class OneQueue:
 
 
 def measure_reads(directory: Path) -> list[Read]:
-    log = CommitLog.open(PosixDisk(), directory / "log", segment_bytes=LOG_BYTES)
+    log = CommitLog.open(PosixDisk(), directory / "log", LogSettings(segment_bytes=LOG_BYTES))
     queue = OneQueue(log, ConsumeQueue(PosixDisk(), directory / "queue"))
     body = os.urandom(ENTRY_BYTES - HEADER_SIZE)
     for index in range(LOG_BYTES // ENTRY_BYTES):

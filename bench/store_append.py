@@ -31,7 +31,7 @@ from bench.tables import options, show
 from cluster.node.disk_threads import DiskThreads
 from cluster.node.flush_schedule import FlushSchedule
 from cluster.node.runtime import Runtime
-from store import CommitLog, Draft, Kind, PosixDisk, StoreError, VoteFile, WriteMode, Writing
+from store import CommitLog, Draft, Kind, LogSettings, PosixDisk, StoreError, VoteFile, WriteMode, Writing
 from store.directory.vote_file import INCARNATION_BYTES
 from store.log.entry import HEADER_SIZE
 
@@ -80,7 +80,7 @@ class Flush:
 
 
 def open_log(directory: Path, writing: Writing, segment_bytes: int = SEGMENT_BYTES) -> CommitLog:
-    return CommitLog.open(PosixDisk(), directory, segment_bytes=segment_bytes, writing=writing)
+    return CommitLog.open(PosixDisk(), directory, LogSettings(segment_bytes=segment_bytes, writing=writing))
 
 
 def append(log: CommitLog, batches: int = 1) -> None:

@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ledger.batch import encode, key_hashes, tag_hashes
-from store import CommitLog, ConsumeQueue, ConsumeQueues, Draft, KeyIndex, Kind, PosixDisk
+from store import CommitLog, ConsumeQueue, ConsumeQueues, Draft, KeyIndex, Kind, LogSettings, PosixDisk
 from store.index.time_index import offset_at, position_at
 
 BATCH_MESSAGES = 500
@@ -113,7 +113,7 @@ def key_index(directory: Path) -> Figures:
 
 def time_index(directory: Path) -> Figures:
     """Over a log of many small entries, which is the worst case: its bisection has the most steps."""
-    log = CommitLog.open(PosixDisk(), directory / "log", segment_bytes=64 << 20)
+    log = CommitLog.open(PosixDisk(), directory / "log", LogSettings(segment_bytes=64 << 20))
     queue = ConsumeQueue(PosixDisk(), directory / "timed")
     table = []
     for n in range(LOG_ENTRIES):

@@ -31,7 +31,7 @@ from ledger.validation.sources.replica import SPAN_BYTES
 from ledger.validation.sources.sources import open_sources
 from ledger.validation.validate import plan_of, validate
 from raft.configuration_entry import ConfiguredMember, ShardConfiguration, encode_configuration
-from store import CommitLog, ConsumeQueues, Draft, Kind, NodeDirectory, PosixDisk, VoteFile
+from store import CommitLog, ConsumeQueues, Draft, Kind, LogSettings, NodeDirectory, PosixDisk, VoteFile
 from store.log.entry import HEADER_SIZE
 
 NODES = (1, 2, 3)
@@ -45,7 +45,7 @@ def make(directory: Path, size: int, count: int, segment_bytes: int) -> list[str
     disk, first = PosixDisk(), directory / "node-1"
     owner = NodeDirectory.open(disk, first, cluster="bench", node=1)
     VoteFile.open(disk, owner.vote_path(0), new_incarnation=bytes(range(16))).close()
-    log = CommitLog.open(disk, owner.log_directory(0), segment_bytes=segment_bytes)
+    log = CommitLog.open(disk, owner.log_directory(0), LogSettings(segment_bytes=segment_bytes))
     queues = ConsumeQueues(disk, owner.queues_directory(0))
     _fill(log, queues, size, count, segment_bytes)
     log.sync()

@@ -44,6 +44,8 @@ from store.log.entry import Draft, Header, Kind, Readable
 from store.log.flaw import Flaw, FlawKind
 from store.log.log_files import SegmentFile, segment_files
 from store.log.log_reader import Found, LogReader
+from store.log.log_reading import LogReading
+from store.log.log_settings import LogCallbacks, LogSettings, PreviousRun
 from store.log.position_files import PositionFiles
 from store.log.recovery import Known
 from store.log.segment_span import SegmentSpan
@@ -90,9 +92,12 @@ __all__ = [
     "KeySearch",
     "Kind",
     "Known",
+    "LogCallbacks",
     "LogDamagedError",
     "LogReader",
+    "LogReading",
     "LogRepair",
+    "LogSettings",
     "MemoryDisk",
     "NodeDirectory",
     "Offer",
@@ -101,6 +106,7 @@ __all__ = [
     "PositionFiles",
     "PosixDisk",
     "PosixReadOnlyDisk",
+    "PreviousRun",
     "QueueSpan",
     "RangeDamagedError",
     "ReadAhead",

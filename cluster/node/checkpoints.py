@@ -103,7 +103,7 @@ class Checkpoints:
         return Draft(
             Checkpoint(snapshot, replica.membership.index, replica.membership.is_removed, marks),
             first,
-            commit_log.position_units(first, index),
+            commit_log.reading.position_units(first, index),
             commit_log.first_index,
             self._snapshots.log_number,
             self._queues.take_dropped(),

@@ -508,7 +508,7 @@ class LocalReplica:
     def _make_core(self) -> Raft:
         settings, vote, chance = self._settings, self._votes.vote, self._runtime.chance
         first, last = self._log.first_index, self._log.last_index
-        runs = [TermRun(*run) for run in self._log.term_runs(first, last)]
+        runs = [TermRun(*run) for run in self._log.reading.term_runs(first, last)]
         return Raft(
             settings.node,
             state=Durable(vote.term, vote.voted_for),
@@ -524,8 +524,8 @@ class LocalReplica:
         )
 
     def _reach(self, first: int, max_bytes: int) -> tuple[int, int]:
-        last = self._log.reach(first, max_bytes)
-        return last, self._log.span(first, last)
+        last = self._log.reading.reach(first, max_bytes)
+        return last, self._log.reading.span(first, last)
 
     def _others(self) -> dict[int, str]:
         return {node: address for node, address in self._settings.peers.items() if node != self._settings.node}

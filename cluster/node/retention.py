@@ -38,10 +38,10 @@ class LogClock:
         self._seen_ms = 0.0
 
     def now_ms(self) -> int:
-        newest = (self._log.last_index, self._log.last_term)
+        newest = (self._log.last_index, self._log.tail.term)
         if newest != self._newest:
             self._newest, self._seen_ms = newest, self._monotonic_ms()
-        return self._log.last_append_time_ms + int(self._monotonic_ms() - self._seen_ms)
+        return self._log.tail.append_time_ms + int(self._monotonic_ms() - self._seen_ms)
 
 
 class Learners:
@@ -96,7 +96,7 @@ class RetentionWatch:
         try:
             await self._forget_holds()
             # What was let go last must be gone from the disk before it is said to be too full.
-            move = None if self._replica.log.has_dropped else choose(self._bounds, self._situation(use))
+            move = None if self._replica.log.segments.has_dropped else choose(self._bounds, self._situation(use))
             if move is not None:
                 await self._move(move)
         except (LedgerError, StoreError) as error:
@@ -155,9 +155,9 @@ class RetentionWatch:
         """As far as the log shows it, and since its last entry as this node has seen it."""
         the_log = self._replica.log
         passed = time_passed_ms(
-            lambda each: the_log.header(each).append_time_ms, index, the_log.last_index, self._bounds.age_ms
+            lambda each: the_log.reading.header(each).append_time_ms, index, the_log.last_index, self._bounds.age_ms
         )
-        return passed + now_ms - the_log.last_append_time_ms
+        return passed + now_ms - the_log.tail.append_time_ms
 
     async def _move(self, move: Move) -> None:
         the_log, to = self._replica.log, move.to

@@ -71,7 +71,7 @@ class Scrub:
     def _begin(self) -> None:
         """At the log's beginning, which moves on."""
         self._first = self._log.first_index
-        segments = self._log.segment_files(self._last)
+        segments = self._log.reading.segment_files(self._last)
         # The file in which the start lies may hold no entry any more: it is not among them then.
         start = self._log.start_tail
         start = replace(start, end=max(start.end, segments[0].base)) if segments else start

@@ -25,10 +25,10 @@ def position_at(log: CommitLog, time_ms: int, last_index: int) -> int:
     milliseconds) or later. If there is no such entry, return the end of entry `last_index`; for an empty log return
     0."""
     indexes = range(log.first_index, last_index + 1)
-    found = bisect_left(indexes, time_ms, key=lambda index: log.header(index).append_time_ms)
+    found = bisect_left(indexes, time_ms, key=lambda index: log.reading.header(index).append_time_ms)
     if found < len(indexes):
-        return log.position(indexes[found])
-    return log.header(last_index).end if indexes else 0
+        return log.reading.position(indexes[found])
+    return log.reading.header(last_index).end if indexes else 0
 
 
 def offset_at(queue: ConsumeQueue, position: int) -> int:

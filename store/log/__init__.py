@@ -3,7 +3,11 @@
 entry.py            one entry, and its bytes
 grid.py             where an entry may stand in segments of equal length
 tail.py             index, term, end and chain of an entry, to judge the next entry
-commit_log.py       the open log: append, examine and write, cut, read
+commit_log.py       the open log: append, examine and write, cut, flush
+log_settings.py     how a log is opened: its settings, its previous run, functions to be called
+log_state.py        the state of an open log in memory
+log_reading.py      reads the entries of an open log
+entry_writes.py     changes of the bytes of an open log, whole or without a trace
 received_range.py   how a follower checks entries before it writes them
 recovery.py         reading the log at a start: a torn end or damage
 crash_end.py        the end of the log that recovery found after a power loss

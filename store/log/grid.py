@@ -34,6 +34,10 @@ class Grid:
         entry. For an empty log (`end` = 0) return 0."""
         return self.base(end - 1) if end else 0
 
+    def next_base(self, end: int) -> int:
+        """Return the first position of the segment after the segment of the last entry, which ends at `end`."""
+        return self.tail_base(end) + self.segment_bytes
+
     def fits(self, size: int) -> bool:
         """Return whether an entry of `size` bytes fits into a segment."""
         return padded(size) <= self.segment_bytes

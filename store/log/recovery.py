@@ -94,7 +94,7 @@ class Recovery:
         self._on_entry = on_entry
         self._on_progress = on_progress
         self._limit = segments.bases.stop
-        self.tail = start_tail
+        self.start_tail = self.tail = start_tail
         self.positions = Positions(start_tail)
         self.known_commit = start_tail.index  # a snapshot contains only committed entries
         self.cut_by_crash = False

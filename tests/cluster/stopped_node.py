@@ -16,6 +16,7 @@ from store import (
     Header,
     KeyIndex,
     Kind,
+    LogSettings,
     NodeDirectory,
     PositionFiles,
     PosixDisk,
@@ -41,7 +42,7 @@ class StoppedNode:
         directory.snapshots(0)
         directory.record_boot(0, "a-boot")
         node = StoppedNode(path)
-        log = CommitLog.open(disk, node.log, segment_bytes=SEGMENT)
+        log = CommitLog.open(disk, node.log, LogSettings(segment_bytes=SEGMENT))
         log.append([Draft(Kind.NO_OP, b"")], term=1, commit=0, now_ms=1_700_000_000_000)
         queues = ConsumeQueues(disk, node.shard / "queues")
         keys = KeyIndex(disk, node.keys, first_capacity=KEYS_IN_FIRST_FILE)
@@ -87,13 +88,13 @@ class StoppedNode:
     def open(self) -> CommitLog:
         """For writing; to be closed. What it appends is as of a node that is killed then."""
         (self.shard / "clean").unlink(missing_ok=True)
-        return CommitLog.open(PosixDisk(), self.log, segment_bytes=SEGMENT)
+        return CommitLog.open(PosixDisk(), self.log, LogSettings(segment_bytes=SEGMENT))
 
     def headers(self) -> list[Header]:
         """Of all entries, from index 1 on."""
-        log = CommitLog.open(PosixDisk(), self.log, segment_bytes=SEGMENT)
+        log = CommitLog.open(PosixDisk(), self.log, LogSettings(segment_bytes=SEGMENT))
         try:
-            return [log.header(index) for index in range(1, log.last_index + 1)]
+            return [log.reading.header(index) for index in range(1, log.last_index + 1)]
         finally:
             log.close()
 
@@ -127,7 +128,7 @@ def save_checkpoint(disk: PosixDisk, directory: NodeDirectory, log: CommitLog, i
     """As of that entry, with the positions up to there."""
     positions = PositionFiles(disk, directory.shard_directory(0) / "positions")
     positions.wipe(1)
-    marks = positions.add(log.position_units(1, index))
+    marks = positions.add(log.reading.position_units(1, index))
     positions.close()
     snapshots = directory.snapshots(0)
     place = log.snapshot_at(index, configuration=b"", state=b"")

@@ -25,7 +25,20 @@ from raft.core import (
 from raft.driver import Driver
 from raft.held_up import HeldUp
 from raft.snapshot_piece import Piece
-from store import CommitLog, Draft, Header, Kind, MemoryDisk, Readable, Snapshot, Snapshots, StoreError
+from store import (
+    CommitLog,
+    Draft,
+    Header,
+    Kind,
+    LogCallbacks,
+    LogSettings,
+    MemoryDisk,
+    PreviousRun,
+    Readable,
+    Snapshot,
+    Snapshots,
+    StoreError,
+)
 
 SEGMENT_BYTES = 1 << 16
 LOG_DIRECTORY = Path("/log")
@@ -140,21 +153,20 @@ class Member:
         self.log = CommitLog.open(
             disk,
             LOG_DIRECTORY,
-            segment_bytes=SEGMENT_BYTES,
-            snapshot=snapshot,
-            reset=self.snapshots.is_resetting,
-            on_entry=self._remember_configuration,
+            LogSettings(segment_bytes=SEGMENT_BYTES),
+            PreviousRun(snapshot=snapshot, is_resetting=self.snapshots.is_resetting),
+            LogCallbacks(on_entry=self._remember_configuration),
         )
         self.snapshots.finish_reset()
         if self.log.last_index == 0 and node in cluster.nodes:
             self.log.append([cluster.first_entry], term=1, commit=0, now_ms=0)
             self.configurations.append((1, Configuration(tuple(cluster.nodes))))
         first, last = self.log.first_index, self.log.last_index
-        runs = [TermRun(*run) for run in self.log.term_runs(first, last)]
+        runs = [TermRun(*run) for run in self.log.reading.term_runs(first, last)]
         self.driver = Driver(
             Raft(
                 node,
-                state=Durable(self.log.last_term, 0),
+                state=Durable(self.log.tail.term, 0),
                 log=LogTerms(runs, last, base_index=first - 1, base_term=self.log.term(first - 1)),
                 configurations=self.configurations,
                 commit=self.log.known_commit,
@@ -183,8 +195,8 @@ class Member:
             self.configurations.append((header.index, decode_configuration(bytes(body)).core))
 
     def _reach(self, first: int, max_bytes: int) -> tuple[int, int]:
-        last = self.log.reach(first, max_bytes)
-        return last, self.log.span(first, last)
+        last = self.log.reading.reach(first, max_bytes)
+        return last, self.log.reading.span(first, last)
 
     def send(self, message: Message) -> None:
         self._cluster.deliver(message, b"")
@@ -213,7 +225,7 @@ class Member:
 
     def bytes_of_log(self) -> bytes:
         first, last = self.log.first_index, self.log.last_index
-        return b"".join(self.log.read_range(index, index) for index in range(first, last + 1))
+        return b"".join(self.log.reading.read_range(index, index) for index in range(first, last + 1))
 
 
 MOST_TURNS = 100_000

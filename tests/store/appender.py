@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from store import CommitLog, PosixDisk, StoreError, Writing
+from store import CommitLog, LogSettings, PosixDisk, PreviousRun, StoreError, Writing
 from store.log.writing import WriteMode
 from tests.store.sample_log import draft
 
@@ -24,9 +24,8 @@ def open_log(directory: Path, mode: WriteMode) -> CommitLog:
     return CommitLog.open(
         PosixDisk(),
         directory,
-        segment_bytes=SEGMENT_BYTES,
-        after_crash=mode == "staged",
-        writing=Writing(mode, staged_segments=2),
+        LogSettings(segment_bytes=SEGMENT_BYTES, writing=Writing(mode, staged_segments=2)),
+        PreviousRun(has_crashed=mode == "staged"),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
-from store import CleanMark, CommitLog, Disk, Draft, Kind, MemoryDisk
+from store import CleanMark, CommitLog, Disk, Draft, Kind, LogSettings, MemoryDisk, PreviousRun
 from store.disk.memory_disk import Killed
 
 SEGMENT = 1024
@@ -14,7 +14,7 @@ DIRECTORY = Path("/data/log")
 
 
 def open_log(disk: Disk, directory: Path = DIRECTORY, *, clean: CleanMark | None = None) -> CommitLog:
-    return CommitLog.open(disk, directory, segment_bytes=SEGMENT, clean=clean)
+    return CommitLog.open(disk, directory, LogSettings(segment_bytes=SEGMENT), PreviousRun(clean=clean))
 
 
 def draft(number: int, size: int = 20) -> Draft:
@@ -26,16 +26,16 @@ def draft(number: int, size: int = 20) -> Draft:
 def append(log: CommitLog, *sizes: int, term: int | None = None) -> None:
     """One group write (for each segment) of entries with bodies of these sizes."""
     drafts = [draft(log.last_index + i, size) for i, size in enumerate(sizes, 1)]
-    log.append(drafts, term=term or max(1, log.last_term), commit=log.last_index, now_ms=1000 + log.last_index)
+    log.append(drafts, term=term or max(1, log.tail.term), commit=log.last_index, now_ms=1000 + log.last_index)
 
 
 def content(log: CommitLog) -> list[tuple[int, int, int, bytes]]:
     """(index, term, position, body) of all entries, read through headers and bodies on the disk."""
     entries = []
     for index in range(log.first_index, log.last_index + 1):
-        header = log.header(index)
-        assert (header.index, header.term, header.position) == (index, log.term(index), log.position(index))
-        entries.append((index, header.term, header.position, log.body(index)))
+        header = log.reading.header(index)
+        assert (header.index, header.term, header.position) == (index, log.term(index), log.reading.position(index))
+        entries.append((index, header.term, header.position, log.reading.body(index)))
     return entries
 
 

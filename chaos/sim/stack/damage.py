@@ -74,8 +74,8 @@ class Damages:
         index = random.randint(log.first_index, log.last_index)
         if random.random() < 0.5:  # behind the last checkpoint, which knows how long the log was
             index = max(log.first_index, log.last_index - random.randint(0, 4))
-        position = log.position(index)
-        at = random.randrange(position, position + log.span(index, index))
+        position = log.reading.position(index)
+        at = random.randrange(position, position + log.reading.span(index, index))
         base = at - at % node.settings.segment_bytes
         return directory_of(shard) / "log" / name_of(base), at - base
 
@@ -204,5 +204,5 @@ def _is_read(node: StackNode, part: Part, path: Path) -> bool:
     if part.replica is None:
         return False
     log = part.replica.log
-    start = log.position(log.first_index) if log.last_index >= log.first_index else log.end
+    start = log.reading.position(log.first_index) if log.last_index >= log.first_index else log.end
     return int(path.name) + node.settings.segment_bytes > start

@@ -61,7 +61,7 @@ def compare(members: Sequence[Part], invariants: Invariants) -> None:
 
 def _log_bytes(replica: BrokerReplica, start: int) -> bytes:
     log = replica.log
-    return b"".join(log.read_range(index, index) for index in range(start, log.last_index + 1))
+    return b"".join(log.reading.read_range(index, index) for index in range(start, log.last_index + 1))
 
 
 def _queues(replica: BrokerReplica) -> list[tuple[int, int]]:

@@ -178,8 +178,8 @@ class RaftCollector:
                 "log_first_index": log.first_index,
                 "log_kept_bytes": log.end - log.start,
                 "log_holds": len(replica.state.holds),
-                "log_dirty_bytes": log.dirty_bytes,
-                "log_staged_bytes": log.staged_bytes,
+                "log_dirty_bytes": log.segments.dirty_bytes,
+                "log_staged_bytes": log.segments.staged_bytes,
             }.items():
                 plain[name].add_metric(label, value)
             for each in Role:

@@ -30,7 +30,7 @@ ANSWER_S = 5.0
 
 
 class Readable(Protocol):
-    """A log, or what is whole of one: `store.CommitLog`, `store.WholePrefix`."""
+    """A log, or what is whole of one: `store.LogReading`, `store.WholePrefix`."""
 
     @property
     def first_index(self) -> int: ...

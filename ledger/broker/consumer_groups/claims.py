@@ -133,7 +133,7 @@ class Claims:
             sentence = f"queue {wanted.queue} has no message {wanted.offset} yet"
             raise out_of_range(sentence, wanted.offset, units.first_offset, end)
         unit = units.read(wanted.offset, 1)
-        header, body = replica.log.entry_at(int(unit["position"][0]), int(unit["size"][0]))
+        header, body = replica.log.reading.entry_at(int(unit["position"][0]), int(unit["size"][0]))
         batch, at = Batch(bytes(body)), wanted.offset - header.base_offset
         if not 0 <= at < len(batch):
             raise StorageFailedError(f"the index of queue {wanted.queue} is wrong about message {wanted.offset}")

@@ -215,7 +215,7 @@ def add_batch(log: CommitLog, places: Places, offset: int, given: GivenQueue, bu
         position, size = places.of(offset)
         if not budget.allows(size):
             return False
-        header, body = log.entry_at(position, size)
+        header, body = log.reading.entry_at(position, size)
         end = header.base_offset + header.count
         # No CRC is checked here: only where the index agrees is it believed where the entry begins and ends.
         if not header.base_offset <= offset < end or places.of(end - 1)[0] != position:

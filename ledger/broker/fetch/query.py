@@ -110,9 +110,9 @@ class _Query:
 def batch_at(replica: BrokerReplica, hit: KeyHit) -> tuple[Header, bytes]:
     """The entry that a hit names. Raises `IndexDamagedError` where there is no such batch."""
     commit_log = replica.log
-    if commit_log.position(commit_log.first_index) <= hit.position < commit_log.end:
+    if commit_log.reading.position(commit_log.first_index) <= hit.position < commit_log.end:
         try:
-            header, body = commit_log.entry_at(hit.position, hit.size)
+            header, body = commit_log.reading.entry_at(hit.position, hit.size)
         except EntryFlawError:
             pass
         else:

@@ -163,7 +163,7 @@ class Members:
         raft, log = replica.driver.raft, replica.log
         progress = raft.progress.get(node)
         match = raft.commit if node == raft.node else progress.match if progress else 0
-        lag_bytes = log.span(max(match + 1, log.first_index), raft.commit) if match < raft.commit else 0
+        lag_bytes = log.reading.span(max(match + 1, log.first_index), raft.commit) if match < raft.commit else 0
         is_suspect = progress is not None and progress.suspicion is not None
         streams = progress is not None and progress.mode is Mode.REPLICATE and not is_suspect
         return MemberState(

@@ -44,14 +44,14 @@ class LogTrim:
         log_start = replica.driver.log_start
         kept = log_start.candidates() if log_start is not None else []
         here = [index for index in kept if log.first_index <= index < replica.driver.applied]
-        return [Candidate(index, log.position(index + 1)) for index in here]
+        return [Candidate(index, log.reading.position(index + 1)) for index in here]
 
     # -- what is to stay
 
     def keeping_since(self, time_ms: int) -> Candidate | None:
         """The entries that were appended at that time or later stay."""
         log, candidates = self._replica.log, self.candidates()
-        older = bisect_left(candidates, time_ms, key=lambda each: log.header(each.index).append_time_ms)
+        older = bisect_left(candidates, time_ms, key=lambda each: log.reading.header(each.index).append_time_ms)
         return candidates[older - 1] if older else None
 
     def keeping_bytes(self, size: int) -> Candidate | None:
@@ -81,7 +81,7 @@ class LogTrim:
         log = self._replica.log
         if to is None:
             return Cut(0, 0, 0, 0, 0, log.end - log.start)
-        header = log.header(to.index)
+        header = log.reading.header(to.index)
         return Cut(
             first_index=to.index + 1,
             entries=to.index + 1 - log.first_index,

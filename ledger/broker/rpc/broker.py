@@ -347,7 +347,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
             commit=raft.commit,
             applied=replica.driver.applied,
             end_position=log.end,
-            chain=log.chain,
+            chain=log.tail.chain,
             suspect=raft.is_suspect,
         )
 

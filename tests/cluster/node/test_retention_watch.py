@@ -17,7 +17,8 @@ from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.retention.log_trim import LogTrim
 from ledger.errors import StorageFailedError
 from ledgermq import AsyncAdmin, AsyncProducer
-from store import CommitLog, DiskFailedError, PosixDisk, Usage
+from store import DiskFailedError, PosixDisk, Usage
+from store.log.segments import Segments
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
 from tests.cluster.waiter import until
 
@@ -55,13 +56,14 @@ class ToldDisk(PosixDisk):
 
 def test_the_time_by_the_log_is_its_newest_entry_s_and_what_passed_since() -> None:
     clocks = Clocks()
-    log: Any = SimpleNamespace(last_index=7, last_term=1, last_append_time_ms=clocks.now)
+    tail = SimpleNamespace(term=1, append_time_ms=clocks.now)
+    log: Any = SimpleNamespace(last_index=7, tail=tail)
     clock, began = LogClock(log, clocks.monotonic_ms), clocks.now
     assert clock.now_ms() == began
     clocks.pass_ms(1_000)
     clocks.now += YEARS_MS
     assert clock.now_ms() == began + 1_000
-    log.last_index, log.last_append_time_ms = 8, clocks.now  # written by the clock that has jumped
+    log.last_index, tail.append_time_ms = 8, clocks.now  # written by the clock that has jumped
     assert clock.now_ms() == clocks.now
     clocks.pass_ms(30)
     clocks.now -= HOUR_MS
@@ -108,7 +110,7 @@ class Hand:
 
     async def gone(self) -> None:
         """Waits until what was let go is removed."""
-        await until(lambda: not self.replica.log.has_dropped, "the files are removed")
+        await until(lambda: not self.replica.log.segments.has_dropped, "the files are removed")
 
     async def fill(self, segments: int) -> None:
         async with AsyncProducer(self.fleet.bootstrap) as producer:
@@ -122,7 +124,7 @@ async def hand(make_fleet: MakeFleet) -> AsyncIterator[Hand]:
     await fleet.start()
     await fleet.leader()
     made = Hand(fleet)
-    made.clocks.now = made.replica.log.last_append_time_ms
+    made.clocks.now = made.replica.log.tail.append_time_ms
     await fleet.create_topic()
     yield made
 
@@ -141,7 +143,7 @@ async def test_only_what_is_older_than_the_bound_goes(hand: Hand) -> None:
     await watch.look()
     young = hand.first
     assert 1 < young < hand.replica.log.last_index
-    assert hand.replica.log.header(young + 1).append_time_ms >= hand.clocks.now - HOUR_MS - 1
+    assert hand.replica.log.reading.header(young + 1).append_time_ms >= hand.clocks.now - HOUR_MS - 1
     hand.clocks.pass_ms(HOUR_MS)
     await watch.look()
     assert hand.first > young
@@ -249,7 +251,7 @@ async def test_nothing_more_goes_before_what_went_is_removed(hand: Hand, monkeyp
     hand.disk.told = Usage(100, 0)
     watch = hand.watch(disk_force_ratio=0.5, disk_refuse_ratio=0)
     with monkeypatch.context() as patch:
-        patch.setattr(CommitLog, "has_dropped", property(lambda _: True))
+        patch.setattr(Segments, "has_dropped", property(lambda _: True))
         await watch.look()
         assert hand.first == 1
     await watch.look()
@@ -269,7 +271,7 @@ async def test_only_places_that_are_here_and_applied_are_candidates(hand: Hand) 
     driver.applied = applied
     assert all(hand.replica.log.begins_segment(each.index + 1) for each in all_of_them)
     assert [each.position for each in all_of_them] == [
-        hand.replica.log.position(each.index + 1) for each in all_of_them
+        hand.replica.log.reading.position(each.index + 1) for each in all_of_them
     ]
 
 

@@ -14,7 +14,7 @@ import pytest
 from ledger.broker.fetch.fetch import MAX_FETCH_BATCHES, MAX_FETCH_UNITS, NEXT_UNITS, WINDOW_UNITS, collect, fetch
 from ledger.broker.rpc.fetch_wire import FetchAnswer, serialize
 from ledger.v1 import broker_pb2, error_pb2
-from store import CommitLog, ConsumeQueue, Draft, Kind, MemoryDisk
+from store import CommitLog, ConsumeQueue, Draft, Kind, LogSettings, MemoryDisk
 from store.index.consume_queue import Units
 
 TAG_A, TAG_B = 11, 22
@@ -43,7 +43,7 @@ class OneQueue:
     @classmethod
     def empty(cls) -> Self:
         disk = MemoryDisk()
-        log = CommitLog.open(disk, Path("/log"), segment_bytes=1 << 24)
+        log = CommitLog.open(disk, Path("/log"), LogSettings(segment_bytes=1 << 24))
         return cls(log, CountingQueue(disk, Path("/queue")))
 
     @property

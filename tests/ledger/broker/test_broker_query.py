@@ -26,7 +26,7 @@ from ledger.errors import (
     UnknownTopicError,
 )
 from ledger.v1 import broker_pb2, command_pb2
-from store import CommitLog, ConsumeQueues, Draft, KeyIndex, Kind, MemoryDisk
+from store import CommitLog, ConsumeQueues, Draft, KeyIndex, Kind, LogSettings, MemoryDisk
 from store.index.key_file import HEADER
 from tests.ledger.broker.test_broker_membership import ME
 
@@ -53,7 +53,7 @@ class Node:
 
     def __init__(self) -> None:
         self.disk = MemoryDisk()
-        self.log = CommitLog.open(self.disk, Path("/log"), segment_bytes=1 << 20)
+        self.log = CommitLog.open(self.disk, Path("/log"), LogSettings(segment_bytes=1 << 20))
         self.keys = KeyIndex(self.disk, Path("/keys"), first_capacity=4, max_capacity=16)
         nothing: Any = None
         self.replica = BrokerReplica(
@@ -183,7 +183,7 @@ def test_bodies_go_out_as_they_lie_in_the_log() -> None:
     node.send(1, 1, [b"a", None], 77, Codec.ZSTD)
     (found,) = node.ask(1, b"a").batches
     assert (found.queue, found.batch.append_time_ms, found.batch.term) == (1, 77, 1)
-    assert found.batch.body == node.log.body(node.log.last_index)
+    assert found.batch.body == node.log.reading.body(node.log.last_index)
 
 
 def test_what_cannot_be_answered_is_told() -> None:

@@ -32,6 +32,7 @@ from store import (
     Header,
     KeyIndex,
     Kind,
+    LogSettings,
     NodeDirectory,
     PositionFiles,
     PosixDisk,
@@ -88,7 +89,7 @@ class Writer:
         self.snapshots = self.directory.snapshots(self.shard)
         self.directory.record_boot(self.shard, "a-boot")
         shard = self.directory.shard_directory(self.shard)
-        self.log = CommitLog.open(disk, shard / "log", segment_bytes=self.segment_bytes)
+        self.log = CommitLog.open(disk, shard / "log", LogSettings(segment_bytes=self.segment_bytes))
         self.queues = ConsumeQueues(disk, shard / "queues")
         self.keys = KeyIndex(disk, shard / "keys", first_capacity=16)
         self.configuration = encode_configuration(
@@ -163,7 +164,7 @@ class Writer:
         """As a node writes it: with the positions of all entries up to there."""
         positions = PositionFiles(PosixDisk(), self.directory.shard_directory(self.shard) / "positions")
         positions.wipe(1)
-        marks = positions.add(self.log.position_units(1, self.log.last_index))
+        marks = positions.add(self.log.reading.position_units(1, self.log.last_index))
         positions.close()
         self.snapshots.save(Checkpoint(self._snapshot(), 1, False, tuple(marks)), self.snapshots.log_number)
 
@@ -205,9 +206,9 @@ class StoppedReplica:
         return self.segment(header.position).read_bytes()[at : at + padded(header.size)]
 
     def headers(self) -> list[Header]:
-        log = CommitLog.open(PosixDisk(), self.shard / "log", segment_bytes=SEGMENT)
+        log = CommitLog.open(PosixDisk(), self.shard / "log", LogSettings(segment_bytes=SEGMENT))
         try:
-            return [log.header(index) for index in range(1, log.last_index + 1)]
+            return [log.reading.header(index) for index in range(1, log.last_index + 1)]
         finally:
             log.close()
 

@@ -13,8 +13,11 @@ from store import (
     DamagedError,
     DiskFailedError,
     DiskFullError,
+    LogCallbacks,
+    LogSettings,
     MemoryDisk,
     NodeDirectory,
+    PreviousRun,
     Suspect,
     read_boot_id,
 )
@@ -41,10 +44,9 @@ def start(directory: NodeDirectory, disk: MemoryDisk, boot_id: str, now_ms: int 
     log = CommitLog.open(
         disk,
         directory.log_directory(0),
-        segment_bytes=SEGMENT,
-        clean=directory.clean_mark(0),
-        after_crash=crashed,
-        before_cut=mark,
+        LogSettings(segment_bytes=SEGMENT),
+        PreviousRun(clean=directory.clean_mark(0), has_crashed=crashed),
+        LogCallbacks(before_cut=mark),
     )
     log.sync()
     directory.record_boot(0, boot_id)

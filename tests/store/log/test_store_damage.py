@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store import CleanMark, CommitLog, DamagedError, Draft, Kind, MemoryDisk
+from store import CleanMark, CommitLog, DamagedError, Draft, Kind, LogSettings, MemoryDisk
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, draft, open_log
 
 FIRST = DIRECTORY / f"{0:020}"
@@ -30,7 +30,7 @@ def disk() -> MemoryDisk:
     append(log, *[45] * 7)
     append(log, 900, 900, term=2)
     append(log, 45, term=3)
-    assert [log.position(i) for i in (8, 9, 10)] == [SEGMENT, 2 * SEGMENT, 3 * SEGMENT]
+    assert [log.reading.position(i) for i in (8, 9, 10)] == [SEGMENT, 2 * SEGMENT, 3 * SEGMENT]
     return disk
 
 
@@ -50,7 +50,7 @@ def refused(disk: MemoryDisk, clean: CleanMark | None = None) -> DamagedError:
 @pytest.mark.parametrize("size", [0, 8, 79, SEGMENT + 8, 1 << 31, (1 << 32) - 1])
 @pytest.mark.parametrize("index", [1, 10])
 def test_a_length_that_cannot_be_is_told_without_as_much_memory(disk: MemoryDisk, index: int, size: int) -> None:
-    position = open_log(disk.after_kill()).position(index)
+    position = open_log(disk.after_kill()).reading.position(index)
     path = DIRECTORY / f"{position // SEGMENT * SEGMENT:020}"
     disk.open(path).write(position % SEGMENT + FIELDS["size"][0], size.to_bytes(4, "little"))
     tracemalloc.start()
@@ -64,7 +64,7 @@ def test_a_length_that_cannot_be_is_told_without_as_much_memory(disk: MemoryDisk
 @pytest.mark.parametrize("index", [1, 4, 7, 10])
 @pytest.mark.parametrize("field", FIELDS)
 def test_a_flipped_bit_in_any_field_of_any_entry(disk: MemoryDisk, field: str, index: int) -> None:
-    position = open_log(disk.after_kill()).position(index)
+    position = open_log(disk.after_kill()).reading.position(index)
     path = DIRECTORY / f"{position // SEGMENT * SEGMENT:020}"
     offset, length = FIELDS[field]
     for byte in range(offset, offset + length):
@@ -152,7 +152,7 @@ def test_another_segment_size(disk: MemoryDisk) -> None:
     before = files(disk)
     for size in (SEGMENT // 2, SEGMENT * 2):
         with pytest.raises(DamagedError, match=rf"segments (had another size|of this log {size})"):
-            CommitLog.open(disk, DIRECTORY, segment_bytes=size)
+            CommitLog.open(disk, DIRECTORY, LogSettings(segment_bytes=size))
     assert files(disk) == before
 
 

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from store import CommitLog, DiskFailedError, DiskFullError, MemoryDisk, OutOfFilesError, StoreError
+from store import (
+    CommitLog,
+    DiskFailedError,
+    DiskFullError,
+    LogCallbacks,
+    LogSettings,
+    MemoryDisk,
+    OutOfFilesError,
+    StoreError,
+)
 from store.disk.memory_disk import Killed
 from store.log.segments import MAX_OPEN
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, open_log
@@ -27,10 +36,10 @@ def disk() -> MemoryDisk:
 def copy_two_more(log: CommitLog) -> None:
     """As a follower: from a leader that is two entries ahead, in the segment of the tail."""
     leader = open_log(MemoryDisk())
-    data = log.read_range(1, log.last_index)
+    data = log.reading.read_range(1, log.last_index)
     leader.write(data, leader.examine(data, 0), 1)
     append(leader, 60, 70)
-    data = leader.read_range(log.last_index + 1, leader.last_index)
+    data = leader.reading.read_range(log.last_index + 1, leader.last_index)
     log.write(data, log.examine(data, log.last_index), log.last_index + 1)
 
 
@@ -47,11 +56,11 @@ def test_a_failed_write_changes_nothing_and_can_be_repeated(
     for after in range(writes):
         own = disk.after_kill()
         log = open_log(own)
-        before = (content(log), log.end, log.chain, log.known_commit, log.last_append_time_ms)
+        before = (content(log), log.end, log.tail.chain, log.known_commit, log.tail.append_time_ms)
         own.fail("write", error, after=after, times=1)
         with pytest.raises(type(error)):
             act(log)
-        assert (content(log), log.end, log.chain, log.known_commit, log.last_append_time_ms) == before
+        assert (content(log), log.end, log.tail.chain, log.known_commit, log.tail.append_time_ms) == before
         visible = own.after_kill()
         assert not any(visible.content(DIRECTORY / f"{0:020}")[log.end :])
         assert content(open_log(visible)) == before[0]
@@ -103,7 +112,12 @@ def test_after_a_failed_sync_nothing_is_believed(disk: MemoryDisk, error: StoreE
 def test_whoever_syncs_a_failure_is_told(disk: MemoryDisk, act: Callable[[CommitLog], object]) -> None:
     """The next start must not believe the page cache, wherever the sync came from: a flush, a stop, a new segment."""
     losses: list[str] = []
-    log = CommitLog.open(disk, DIRECTORY, segment_bytes=SEGMENT, on_loss=lambda: losses.append("lost"))
+    log = CommitLog.open(
+        disk,
+        DIRECTORY,
+        LogSettings(segment_bytes=SEGMENT),
+        callbacks=LogCallbacks(on_loss=lambda: losses.append("lost")),
+    )
     append(log, 100)
     disk.fail("sync", BROKEN, times=1)
     with pytest.raises(DiskFailedError):
@@ -151,9 +165,9 @@ def test_a_directory_that_cannot_be_opened_to_be_synced_leaves_that_to_the_next_
     disk.fail("sync_directory", NO_FILES, times=1)
     with pytest.raises(OutOfFilesError):
         log.sync()
-    dirty = [log.dirty]
-    assert log.sync() == (3, log.last_term)
-    dirty.append(log.dirty)
+    dirty = [log.segments.dirty]
+    assert log.sync() == (3, log.tail.term)
+    dirty.append(log.segments.dirty)
     assert dirty == [True, False]
     append(log, 60)
 
@@ -203,9 +217,9 @@ class TestSync:
         log.prepare_next()
         append(log, 10, 835)
         disk.synced.clear()
-        dirty = [log.dirty]
+        dirty = [log.segments.dirty]
         assert log.sync() == (3, 1)
-        dirty.append(log.dirty)
+        dirty.append(log.segments.dirty)
         assert dirty == [True, False]
         assert disk.synced == [*(DIRECTORY / f"{base:020}" for base in (0, SEGMENT)), DIRECTORY]
         disk.synced.clear()
@@ -261,7 +275,7 @@ class TestSync:
         append(log, 10, term=1)
         disk.before_next["sync"] = lambda: append(log, 20, term=2)
         assert log.sync() == (1, 1)
-        assert log.dirty
+        assert log.segments.dirty
         disk.synced.clear()
         assert log.sync() == (2, 2)
         assert disk.synced == [DIRECTORY / f"{0:020}"]
@@ -272,7 +286,7 @@ class TestSync:
         disk.before_next["write"] = log.sync
         append(log, 20)
         assert "write" not in disk.before_next
-        assert log.dirty
+        assert log.segments.dirty
         disk.synced.clear()
         assert log.sync() == (2, 1)
         assert disk.synced == [DIRECTORY / f"{0:020}"]
@@ -292,7 +306,7 @@ class TestSync:
         append(log, 10, 20)
         log.sync()
         log.truncate(1)
-        assert log.dirty
+        assert log.segments.dirty
         disk.synced.clear()
         log.sync()
         assert disk.synced == [DIRECTORY / f"{0:020}"]

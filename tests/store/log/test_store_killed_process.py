@@ -64,7 +64,7 @@ def test_what_was_promised_survives_kills(tmp_path: Path, mode: WriteMode) -> No
         assert log.last_index >= promised
         lost += log.last_index < told.get("appended", 0)
         for index in range(1, log.last_index + 1):
-            assert log.body(index) == draft(index, 50 + 977 * index % 5000).body
+            assert log.reading.body(index) == draft(index, 50 + 977 * index % 5000).body
         log.sync()
         log.close()
     assert log.last_index > KILLS, "it got on"

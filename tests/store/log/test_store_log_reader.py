@@ -67,11 +67,11 @@ def test_what_is_found_is_what_was_written(disk: MemoryDisk) -> None:
     for found in reader:
         assert isinstance(found, Found)
         assert (found.header, bytes(found.body)) == (
-            log.header(found.header.index),
-            log.body(found.header.index),
+            log.reading.header(found.header.index),
+            log.reading.body(found.header.index),
         )
     assert reader.tail is not None
-    assert (reader.tail.index, reader.tail.end, reader.tail.chain) == (log.last_index, log.end, log.chain)
+    assert (reader.tail.index, reader.tail.end, reader.tail.chain) == (log.last_index, log.end, log.tail.chain)
     assert reader.known_commit == log.known_commit
 
 
@@ -79,7 +79,7 @@ def test_what_is_found_is_what_was_written(disk: MemoryDisk) -> None:
 @pytest.mark.parametrize("field", FIELDS)
 def test_a_flipped_bit(disk: MemoryDisk, field: str, index: int) -> None:
     """Also in the first entry of a segment, the last one, and the very last one."""
-    position = open_log(disk.after_kill()).position(index)
+    position = open_log(disk.after_kill()).reading.position(index)
     path = DIRECTORY / f"{position // SEGMENT * SEGMENT:020}"
     disk.flip(path, position % SEGMENT + FIELDS[field], 5)
     found, flaws = read(disk)
@@ -240,7 +240,7 @@ def test_a_segment_alone(disk: MemoryDisk) -> None:
 
 def test_what_lies_before_a_base_is_passed_over(disk: MemoryDisk) -> None:
     log = open_log(disk.after_kill())
-    start_tail = Tail.of(log.header(3))
+    start_tail = Tail.of(log.reading.header(3))
     disk.flip(FIRST, 90)
     found, flaws = read(disk, start=start_tail)
     assert found == [*range(4, 13)]
@@ -263,7 +263,7 @@ def test_whatever_happens_to_the_bytes_no_whole_entry_is_lost_and_none_is_invent
     is missing lies in a flaw, or before one."""
     disk = disk.after_kill()
     log = open_log(disk.after_kill())
-    headers = [log.header(index) for index in range(1, 13)]
+    headers = [log.reading.header(index) for index in range(1, 13)]
     whole = b"".join(disk.content(path) for path in (FIRST, SECOND, THIRD, FOURTH))
     for _ in range(data.draw(st.integers(1, 3), label="damages")):
         header = data.draw(st.sampled_from(headers[:9]), label="entry")

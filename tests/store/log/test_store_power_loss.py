@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store import CommitLog, CrashEnd, DamagedError, Draft, Kind, Vote, VoteFile
+from store import CommitLog, CrashEnd, DamagedError, Draft, Kind, LogCallbacks, LogSettings, PreviousRun, Vote, VoteFile
 from store.disk.memory_disk import Killed
 from tests.store.power_disk import PowerDisk
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, draft, open_log
@@ -23,7 +23,13 @@ Entries = list[tuple[int, int, int, bytes]]
 
 
 def after_crash(disk: PowerDisk, before_cut: Callable[[CrashEnd], None] | None = None) -> CommitLog:
-    return CommitLog.open(disk, DIRECTORY, segment_bytes=SEGMENT, after_crash=True, before_cut=before_cut)
+    return CommitLog.open(
+        disk,
+        DIRECTORY,
+        LogSettings(segment_bytes=SEGMENT),
+        PreviousRun(has_crashed=True),
+        LogCallbacks(before_cut=before_cut),
+    )
 
 
 class Workload:
@@ -33,7 +39,7 @@ class Workload:
         self.disk = disk
         self.chance = chance
         self.log = log
-        self.term = log.last_term + 1
+        self.term = log.tail.term + 1
         # What was flushed and never cut since.
         self.flushed: Entries = content(log)
         self.pictures: list[Entries] = [self.flushed]
@@ -45,7 +51,7 @@ class Workload:
     def grow(self) -> None:
         sizes = [self.chance.choice([0, 9, 60, 200, 700, 944]) for _ in range(self.chance.randint(1, 4))]
         drafts = [draft(self.chance.randint(0, 999), size) for size in sizes]
-        now_ms = self.log.last_append_time_ms + 1
+        now_ms = self.log.tail.append_time_ms + 1
         # A write that the power cut ends may be there up to any entry: what it will have been is noted before.
         twin = open_log(self.disk.after_kill())
         twin.append(drafts, term=self.term, commit=self.log.last_index // 2, now_ms=now_ms)

@@ -85,7 +85,7 @@ def test_a_killed_follower_write_leaves_all_or_nothing() -> None:
     before = grown((20, 30), (40,))
     leader = open_log(before.after_kill())
     append(leader, 70, 0, 25, term=4)
-    data = leader.read_range(2, 6)
+    data = leader.reading.read_range(2, 6)
 
     def act(log: CommitLog) -> None:
         log.write(data, log.examine(data, 1), 4)

@@ -49,7 +49,7 @@ def holds(directory: Path, *, at_least: int, after_crash: bool) -> None:
     log = open_log(directory, "staged" if after_crash else "direct")
     assert log.last_index >= at_least
     for index in range(1, log.last_index + 1):
-        assert log.body(index) == draft(index, 50 + 977 * index % 5000).body
+        assert log.reading.body(index) == draft(index, 50 + 977 * index % 5000).body
 
 
 @pytest.mark.parametrize("mode", get_args(WriteMode))

@@ -62,7 +62,11 @@ def repair_of(disk: Disk, mark: Mark, clean: CleanMark | None = None, least: int
 
 def ask(other: CommitLog, index: int, max_bytes: int = 300) -> bytes:
     """What follows that entry there."""
-    return other.read_range(index + 1, other.reach(index + 1, max_bytes)) if index < other.last_index else b""
+    return (
+        other.reading.read_range(index + 1, other.reading.reach(index + 1, max_bytes))
+        if index < other.last_index
+        else b""
+    )
 
 
 def take_all(repair: LogRepair, other: CommitLog, commit: int) -> Taken:
@@ -100,8 +104,8 @@ def put(disk: MemoryDisk, path: Path, data: bytes) -> None:
 def test_a_flipped_bit_anywhere_in_an_entry_is_as_if_it_had_never_been(
     disk: MemoryDisk, other: CommitLog, index: int
 ) -> None:
-    whole, position = files(disk), other.position(index)
-    for at in range(position, other.header(index).end, 5):
+    whole, position = files(disk), other.reading.position(index)
+    for at in range(position, other.reading.header(index).end, 5):
         path = DIRECTORY / f"{position // SEGMENT * SEGMENT:020}"
         disk.flip(path, at % SEGMENT, at % 8)
         mark = Mark()
@@ -212,7 +216,7 @@ def test_a_tail_of_a_branch_that_is_given_up_is_found_by_what_was_committed(disk
     mark = Mark()
     repair = repair_of(disk, mark)
     assert repair.tail.index == 9
-    assert other.tail_at(9).chain != repair.tail.chain
+    assert other.reading.tail_at(9).chain != repair.tail.chain
     common = repair.committed_tail()
     while common != repair.tail:
         found = repair.align(common, ask(other, common.index), 10)
@@ -280,7 +284,7 @@ def test_another_log_gives_nothing(disk: MemoryDisk) -> None:
 
 def test_damage_on_the_way_gives_what_comes_before_it(disk: MemoryDisk, other: CommitLog) -> None:
     put(disk, FIRST, bytes(SEGMENT))
-    data = bytearray(other.read_range(1, 7))
+    data = bytearray(other.reading.read_range(1, 7))
     data[300] ^= 1
     repair = repair_of(disk, Mark())
     assert repair.take(bytes(data), ALL) is Taken.MORE
