@@ -51,7 +51,7 @@ from store.log.recovery import Known
 from store.log.segment_span import SegmentSpan
 from store.log.tail import Tail
 from store.log.writing import DIRECTLY, ReadAhead, WriteMode, Writing
-from store.repair.log_repair import LogRepair, Taken
+from store.repair.log_repair import LogRepair, LogToRepair, RepairCallbacks, Taken
 from store.repair.repair_mark import RepairMark
 from store.repair.whole_prefix import WholePrefix
 from store.snapshot.checkpoint import Checkpoint
@@ -98,6 +98,7 @@ __all__ = [
     "LogReading",
     "LogRepair",
     "LogSettings",
+    "LogToRepair",
     "MemoryDisk",
     "NodeDirectory",
     "Offer",
@@ -112,6 +113,7 @@ __all__ = [
     "ReadAhead",
     "ReadOnlyDisk",
     "Readable",
+    "RepairCallbacks",
     "RepairMark",
     "SegmentFile",
     "SegmentSpan",

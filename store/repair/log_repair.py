@@ -21,6 +21,7 @@ log no worse.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
@@ -50,33 +51,53 @@ class Taken(Enum):
     ALL = 2
 
 
+@dataclass(frozen=True, slots=True)
+class LogToRepair:
+    """A damaged log, and what is known about it before its repair."""
+
+    directory: Path
+    segment_bytes: int
+    # The tail that the first entry of the log follows.
+    start_tail: Tail
+    # The mark of the last stop, if it was orderly.
+    clean: CleanMark | None = None
+    # Index of the last entry that a checkpoint vouches for; 0 if there is no checkpoint. This entry was committed, so a
+    # majority of the voters has it.
+    known_index: int = 0
+
+    def __post_init__(self) -> None:
+        Grid(self.segment_bytes)  # refuses a wrong length
+        assert self.known_index >= 0
+
+    @property
+    def stopped_end(self) -> tuple[int, int, int] | None:
+        """Last index, end and chain of the log at the orderly stop; None if the stop was not orderly."""
+        clean = self.clean
+        return (clean.last_index, clean.end, clean.chain) if clean is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class RepairCallbacks:
+    # Makes the repair mark durable; called before any byte is written. The argument says whether the bytes after the
+    # tail are given up.
+    on_begin: Callable[[bool], object]
+    # Removes the repair mark; called when the log's own entries follow again, so that no entry is lost.
+    on_found_again: Callable[[], object]
+    # Called with header and body of each entry of the whole prefix.
+    on_entry: OnEntry | None = None
+
+
 class LogRepair:
-    def __init__(
-        self,
-        disk: Disk,
-        directory: Path,
-        *,
-        segment_bytes: int,
-        start: Tail,
-        clean: CleanMark | None,
-        least: int,
-        begins: Callable[[bool], object],
-        found_again: Callable[[], object],
-        on_entry: OnEntry | None = None,
-    ) -> None:
-        """Read the whole prefix, and pass each entry to `on_entry`. `start` is the tail that the first entry follows.
-        `clean` is the mark of the orderly stop, if there was one. `least` is the index of the last entry that a
-        checkpoint vouches for; this entry was committed, so a majority has it. `begins` makes the repair mark durable
-        before any byte is written; its argument says whether the bytes after the tail are given up. `found_again`
-        removes the mark, because no entry is lost."""
+    def __init__(self, disk: Disk, log: LogToRepair, callbacks: RepairCallbacks) -> None:
+        """Read the whole prefix of the damaged log."""
         self._disk = disk
-        self._directory = directory
-        self._grid = Grid(segment_bytes)
-        self._goal = (clean.last_index, clean.end, clean.chain) if clean is not None else None
-        self._least = least
-        self._begins = begins
-        self._found_again = found_again
-        self.prefix = WholePrefix(disk, directory, segment_bytes, start, on_entry)
+        self._directory = log.directory
+        self._grid = Grid(log.segment_bytes)
+        self._goal = log.stopped_end
+        self._known_index = log.known_index
+        self._on_begin = callbacks.on_begin
+        self._on_found_again = callbacks.on_found_again
+        self.prefix = WholePrefix(disk, log.directory, log.segment_bytes, log.start_tail, callbacks.on_entry)
         self._behind: Header | None = None
         # After a search without a result it is not repeated: the repair writes only before the searched bytes.
         self._is_searched = False
@@ -106,7 +127,7 @@ class LogRepair:
         if count == 0:
             return Taken.NOTHING
         taken = headers[:count]
-        self._begins(False)
+        self._on_begin(False)
         if not is_found and any(self._contradicts(header) for header in taken):
             self.cut()
         if self._grid.base(taken[0].position) != self._grid.tail_base(self.tail.end):
@@ -114,7 +135,7 @@ class LogRepair:
         self._write(data[: taken[-1].end - taken[0].position], taken[0].position)
         self.prefix.extend(taken)
         if is_found:
-            self._found_again()
+            self._on_found_again()
         return Taken.ALL if is_found else Taken.MORE
 
     def align(self, common: Tail, data: bytes, commit: int) -> Tail | None:
@@ -185,7 +206,7 @@ class LogRepair:
     def _must_go_on(self) -> bool:
         """Whether the log must continue after the tail: the next entry was committed, or another version may be able to
         read it."""
-        return self.tail.index < self._least or isinstance(self.prefix.flaw, UnknownEntryError)
+        return self.tail.index < self._known_index or isinstance(self.prefix.flaw, UnknownEntryError)
 
     def last_behind(self) -> Header | None:
         """Return the last whole entry after the flaw, or None."""
@@ -199,7 +220,7 @@ class LogRepair:
 
     def cut(self) -> None:
         """Durably end the log with this tail. The repair mark says so first."""
-        self._begins(True)
+        self._on_begin(True)
         end, keep = self.tail.end, self._grid.tail_base(self.tail.end)
         for segment in reversed(segment_files(self._disk, self._directory)):
             if segment.base > keep or end == 0:

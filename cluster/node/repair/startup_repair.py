@@ -34,7 +34,9 @@ from store import (
     Kind,
     LogDamagedError,
     LogRepair,
+    LogToRepair,
     NodeDirectory,
+    RepairCallbacks,
     RepairMark,
     Snapshots,
     StoreError,
@@ -133,14 +135,18 @@ class Repair:
         snapshot = snapshots.snapshot
         repair = LogRepair(
             self._disk,
-            self._directory.log_directory(number),
-            segment_bytes=damaged.segment_bytes,
-            start=snapshot.tail if snapshot is not None else EMPTY,
-            clean=self._directory.clean_mark(number),
-            least=self._known_index(),
-            begins=lambda ends: self._remember(repair.tail.index, ends=ends),
-            found_again=self._forget,
-            on_entry=self._learn_members,
+            LogToRepair(
+                directory=self._directory.log_directory(number),
+                segment_bytes=damaged.segment_bytes,
+                start_tail=snapshot.tail if snapshot is not None else EMPTY,
+                clean=self._directory.clean_mark(number),
+                known_index=self._known_index(),
+            ),
+            RepairCallbacks(
+                on_begin=lambda ends: self._remember(repair.tail.index, ends=ends),
+                on_found_again=self._forget,
+                on_entry=self._learn_members,
+            ),
         )
         self._show(repair)
         return repair

@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from store import CleanMark, CommitLog, Disk, LogDamagedError, LogRepair, MemoryDisk, Taken
+from store import (
+    CleanMark,
+    CommitLog,
+    Disk,
+    LogDamagedError,
+    LogRepair,
+    LogToRepair,
+    MemoryDisk,
+    RepairCallbacks,
+    Taken,
+)
 from store.log.tail import EMPTY
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, each_kill, open_log
 
@@ -48,16 +58,8 @@ class Mark:
 
 
 def repair_of(disk: Disk, mark: Mark, clean: CleanMark | None = None, least: int = 0) -> LogRepair:
-    return LogRepair(
-        disk,
-        DIRECTORY,
-        segment_bytes=SEGMENT,
-        start=EMPTY,
-        clean=clean,
-        least=least,
-        begins=mark.begin,
-        found_again=mark.found_again,
-    )
+    log = LogToRepair(DIRECTORY, SEGMENT, EMPTY, clean, least)
+    return LogRepair(disk, log, RepairCallbacks(mark.begin, mark.found_again))
 
 
 def ask(other: CommitLog, index: int, max_bytes: int = 300) -> bytes:
@@ -294,10 +296,8 @@ def test_damage_on_the_way_gives_what_comes_before_it(disk: MemoryDisk, other: C
 def test_segments_of_another_size_are_left_alone(disk: MemoryDisk, other: CommitLog) -> None:
     """Whoever sets `segment_bytes` wrongly is not repaired: no entry fits into such a log."""
     mark, before = Mark(), files(disk)
-    repair = LogRepair(
-        disk, DIRECTORY, segment_bytes=2 * SEGMENT, start=EMPTY, clean=None, least=0,
-        begins=mark.begin, found_again=mark.found_again,
-    )  # fmt: skip
+    log = LogToRepair(DIRECTORY, 2 * SEGMENT, EMPTY)
+    repair = LogRepair(disk, log, RepairCallbacks(mark.begin, mark.found_again))
     assert repair.tail.index == 7
     assert take_all(repair, other, ALL) is Taken.NOTHING
     assert files(disk) == before
