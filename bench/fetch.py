@@ -35,7 +35,7 @@ from ledger.broker.fetch.fetch import collect
 from ledger.broker.rpc.fetch_wire import serialize
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 from ledgermq import Admin
-from store import CommitLog, ConsumeQueue, Draft, Kind, LogSettings, PosixDisk
+from store import CommitLog, ConsumeQueue, EntryDraft, EntryKind, LogSettings, PosixDisk
 from store.log.entry import HEADER_SIZE
 
 MIB = 1 << 20
@@ -95,7 +95,7 @@ def measure_reads(directory: Path) -> list[Read]:
     queue = OneQueue(log, ConsumeQueue(PosixDisk(), directory / "queue"))
     body = os.urandom(ENTRY_BYTES - HEADER_SIZE)
     for index in range(LOG_BYTES // ENTRY_BYTES):
-        draft = Draft(Kind.BATCH, body, base_offset=index * PER_BATCH, count=PER_BATCH)
+        draft = EntryDraft(EntryKind.BATCH, body, base_offset=index * PER_BATCH, count=PER_BATCH)
         (header,) = log.append([draft], term=1, commit=index, now_ms=0)
         queue.units.put(header.base_offset, header.position, header.size, None, PER_BATCH)
     log.sync()

@@ -31,7 +31,7 @@ from bench.tables import options, show
 from cluster.node.disk_threads import DiskThreads
 from cluster.node.flush_schedule import FlushSchedule
 from cluster.node.runtime import Runtime
-from store import CommitLog, Draft, Kind, LogSettings, PosixDisk, StoreError, VoteFile, WriteMode, Writing
+from store import CommitLog, EntryDraft, EntryKind, LogSettings, PosixDisk, StoreError, VoteFile, WriteMode, Writing
 from store.directory.vote_file import INCARNATION_BYTES
 from store.log.entry import HEADER_SIZE
 
@@ -47,7 +47,7 @@ WAITING = (1, 16, 256)
 TAIL_S = 1.5
 TAIL_PAUSE_S = 0.0005
 BODY = os.urandom(BATCH_BYTES - HEADER_SIZE)
-DRAFT = Draft(Kind.BATCH, BODY, topic_id=1, count=100)
+DRAFT = EntryDraft(EntryKind.BATCH, BODY, topic_id=1, count=100)
 ENTRY = bytes(HEADER_SIZE) + BODY
 MODES: tuple[WriteMode, ...] = get_args(WriteMode)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import get_args
 
 from bench.tables import options, show
-from store import CommitLog, Draft, Kind, LogSettings, PosixDisk, ReadAhead
+from store import CommitLog, EntryDraft, EntryKind, LogSettings, PosixDisk, ReadAhead
 from store.disk import paging
 from store.log.entry import HEADER_SIZE
 
@@ -47,7 +47,7 @@ def fill(directory: Path) -> None:
     log = CommitLog.open(PosixDisk(), directory, LogSettings(segment_bytes=SEGMENT_BYTES))
     body = os.urandom(ENTRY_BYTES - HEADER_SIZE)
     for index in range(SEGMENT_BYTES // ENTRY_BYTES):
-        log.append([Draft(Kind.BATCH, body)], term=1, commit=index, now_ms=0)
+        log.append([EntryDraft(EntryKind.BATCH, body)], term=1, commit=index, now_ms=0)
     log.sync()
     log.close()
 

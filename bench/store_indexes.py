@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ledger.batch import encode, key_hashes, tag_hashes
-from store import CommitLog, ConsumeQueue, ConsumeQueues, Draft, KeyIndex, Kind, LogSettings, PosixDisk
+from store import CommitLog, ConsumeQueue, ConsumeQueues, EntryDraft, EntryKind, KeyIndex, LogSettings, PosixDisk
 from store.index.time_index import offset_at, position_at
 
 BATCH_MESSAGES = 500
@@ -117,7 +117,7 @@ def time_index(directory: Path) -> Figures:
     queue = ConsumeQueue(PosixDisk(), directory / "timed")
     table = []
     for n in range(LOG_ENTRIES):
-        (header,) = log.append([Draft(Kind.BATCH, bytes(1_000), count=200)], term=1, commit=0, now_ms=n * 10)
+        (header,) = log.append([EntryDraft(EntryKind.BATCH, bytes(1_000), count=200)], term=1, commit=0, now_ms=n * 10)
         queue.put(queue.end_offset, header.position, header.size, None, 200)
         table.append((n * 10, n * 200))
 

@@ -45,7 +45,7 @@ from raft.log_start import LogStart
 from raft.ranges import configurations, term_runs
 from raft.reads import Reads
 from raft.snapshot_piece import Piece
-from store import Draft, ForkedError, Header, Kind, Readable, Snapshot, Snapshots, StoreError
+from store import EntryDraft, EntryKind, ForkedError, Header, Readable, Snapshot, Snapshots, StoreError
 
 APPLY_ENTRIES_PER_TURN = 128
 """So that no turn of the loop gets long: heartbeats depend on it."""
@@ -297,7 +297,7 @@ class Driver:
         if ready.write is not None:
             self._write_received(ready.write)
         if ready.no_op is not None:
-            self._append([Draft(Kind.NO_OP, b"")])
+            self._append([EntryDraft(EntryKind.NO_OP, b"")])
         if ready.configuration:
             self._tell_members()
         if ready.chunk is not None:
@@ -331,7 +331,7 @@ class Driver:
         except StoreError as failure:
             raise CutFailedError(last_index) from failure
 
-    def _append(self, drafts: Sequence[Draft]) -> list[Header]:
+    def _append(self, drafts: Sequence[EntryDraft]) -> list[Header]:
         """Writes this leader's entries in one group write, and tells the core when they are held."""
         headers = self._log.append(drafts, term=self.raft.term, commit=self.raft.commit, now_ms=self._now_ms())
         last = headers[-1]
@@ -342,7 +342,7 @@ class Driver:
     def _persist(self, headers: Sequence[Header], token: int, term: int, index: int) -> None:
         """A configuration is flushed in every mode before it counts: who forgot one in a crash might believe that it
         may decide alone."""
-        is_flushed = any(header.kind is Kind.CONFIGURATION for header in headers)
+        is_flushed = any(header.kind is EntryKind.CONFIGURATION for header in headers)
         hold = self._disk.flush if is_flushed else self._disk.persist
         hold(lambda: self._persisted(token, term, index))
 
@@ -466,7 +466,7 @@ class Driver:
                 self.log_start.passes(header, body)
             self._machine.apply(header, body)
             self.applied = header.index
-            if header.kind is Kind.LOG_START:
+            if header.kind is EntryKind.LOG_START:
                 self._move_log_start(body)
             budget -= header.size
             if self._uncommitted and self._uncommitted[0][0] == header.index:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from store import Offer
+from store import SnapshotOffer
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
     # The base that the piece belongs to.
-    offer: Offer
+    offer: SnapshotOffer
     data: bytes
     # CRC32C of `data`.
     crc: int

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.state import State
-from store import Checkpoint, CommitLog, ConsumeQueues, KeyIndex, Known, PositionFiles, QueueSpan, Snapshots
+from store import Checkpoint, CommitLog, ConsumeQueues, KeyIndex, KnownEntries, PositionFiles, QueueSpan, Snapshots
 from store.index.file_mark import marks_in
 
 log = logging.getLogger("ledgermq.node.checkpoints")
@@ -53,7 +53,7 @@ class Checkpoints:
         """Of the log that the positions are of."""
         self.found = snapshots.checkpoint()
         """Where this start goes on; None: at the beginning of the log, or its base."""
-        self.known: Known | None = None
+        self.known: KnownEntries | None = None
         """What need not be read again of the log."""
         if self.found is not None and not self._adopt(self.found):
             log.warning("the indexes are not as they were at the last checkpoint: all are rebuilt from the log")
@@ -72,7 +72,7 @@ class Checkpoints:
         )
         if positions is None:
             return False
-        self.known = Known(place.tail, positions)
+        self.known = KnownEntries(place.tail, positions)
         ends = State.decode(place.state).ends()
         firsts = {(topic, queue): end for topic, queue, end in (State.decode(start.state).ends() if start else ())}
         spans = [QueueSpan(topic, queue, firsts.get((topic, queue), 0), end) for topic, queue, end in ends]

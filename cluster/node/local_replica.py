@@ -57,9 +57,9 @@ from store import (
     CommitLog,
     Disk,
     DiskFullError,
-    Draft,
+    EntryDraft,
+    EntryKind,
     Flaw,
-    Kind,
     NodeDirectory,
     Snapshot,
     StoreError,
@@ -386,7 +386,7 @@ class LocalReplica:
             return
         finally:
             await introductions.close()
-        draft = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
+        draft = EntryDraft(EntryKind.CONFIGURATION, encode_configuration(configuration))
         while not self._write_first(draft):  # noqa: ASYNC110 (room on a disk announces itself to nobody)
             await asyncio.sleep(TRY_FULL_DISK_S)
         self._opened.configurations.append((1, configuration))
@@ -410,7 +410,7 @@ class LocalReplica:
             await asyncio.sleep(ASK_AGAIN_S)
         return peers
 
-    def _write_first(self, draft: Draft) -> bool:
+    def _write_first(self, draft: EntryDraft) -> bool:
         """Whether there was room for it."""
         # Term 1 is known from this entry; a vote file that had it first would hide a first start cut short by a kill.
         try:

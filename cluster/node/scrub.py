@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 
-from store import CommitLog, Flaw, FlawKind, Found, LogReader, ReadOnlyDisk, StoreError
+from store import CommitLog, Flaw, FlawKind, FoundEntry, LogReader, ReadOnlyDisk, StoreError
 
 log = logging.getLogger("ledgermq.node.scrub")
 
@@ -41,7 +41,7 @@ class Scrub:
         self._last = commit_log.unread_up_to
         self._is_over = False
         self._first = 0
-        self._found: Iterator[Found | Flaw] = iter(())
+        self._found: Iterator[FoundEntry | Flaw] = iter(())
         self._flaw: Flaw | None = None
         """The one that was found last, and is not seen to yet."""
 

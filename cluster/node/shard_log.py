@@ -25,9 +25,9 @@ from raft.configuration_entry import ShardConfiguration, decode_configuration
 from store import (
     CrashEnd,
     Disk,
+    EntryKind,
     File,
     Header,
-    Kind,
     LogCallbacks,
     LogSettings,
     NodeDirectory,
@@ -140,7 +140,7 @@ class ShardLog:
 
     def _remember_configuration(self, header: Header, body: memoryview) -> None:
         found = self._checkpoints.found
-        if header.kind is Kind.CONFIGURATION and (found is None or header.index > found.index):
+        if header.kind is EntryKind.CONFIGURATION and (found is None or header.index > found.index):
             self.configurations.append((header.index, decode_configuration(bytes(body))))
 
     def _remember_loss(self, end: CrashEnd) -> None:
@@ -216,7 +216,7 @@ def first_entry(first_segment: File) -> ShardConfiguration | None:
         header = parse(first_segment.read(0, HEADER_SIZE), 0)
         data = first_segment.read(0, padded(header.size))
         verified(data, np.frombuffer(data, np.uint8), 0)
-        if header.kind is Kind.CONFIGURATION:
+        if header.kind is EntryKind.CONFIGURATION:
             return decode_configuration(data[HEADER_SIZE : header.size])
     except (EntryFlawError, DecodeError):
         pass

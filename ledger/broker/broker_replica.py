@@ -46,7 +46,18 @@ from ledger.v1 import command_pb2
 from raft.configuration_entry import ShardConfiguration, decode_configuration
 from raft.core import Busy, ChangeInProgress, Crowded, Refusal, RoleChange, Stalled, Transferring
 from raft.driver import Driver
-from store import Checkpoint, CommitLog, ConsumeQueues, Draft, Header, KeyIndex, Kind, Snapshot, StoreError, Suspect
+from store import (
+    Checkpoint,
+    CommitLog,
+    ConsumeQueues,
+    EntryDraft,
+    EntryKind,
+    Header,
+    KeyIndex,
+    Snapshot,
+    StoreError,
+    Suspect,
+)
 from store import DiskFullError as StoreFullError
 
 log = logging.getLogger("ledgermq.broker.replica")
@@ -119,16 +130,16 @@ class BrokerReplica:
             log.info("shard %d: this node takes writes again", self.shard)
             self._told_failure = ""
         match header.kind:
-            case Kind.BATCH:
+            case EntryKind.BATCH:
                 self._apply_batch(header, body)
-            case Kind.COMMAND:
+            case EntryKind.COMMAND:
                 result = self.state.apply_command(body, header.append_time_ms, index=header.index)
                 if isinstance(result, DeletedTopic):
                     self._drop(result.topic)
                 if self._projected is not None:
                     self._command_results[header.index] = result
                 self.on_change()
-            case Kind.CONFIGURATION:
+            case EntryKind.CONFIGURATION:
                 self.membership.applied(header.index, decode_configuration(bytes(body)))
                 return
             case _:
@@ -270,8 +281,8 @@ class BrokerReplica:
             first_sequence=header.first_sequence,
             count=header.count,
         )
-        draft = Draft(
-            Kind.BATCH,
+        draft = EntryDraft(
+            EntryKind.BATCH,
             batch,
             topic_id=header.topic_id,
             queue=header.queue,
@@ -345,7 +356,7 @@ class BrokerReplica:
     def propose_command(self, command: command_pb2.Command) -> asyncio.Future[Any]:
         """For which `check_leads` or `leading_state` has passed in this turn. The future has what applying it gave."""
         body = command.SerializeToString(deterministic=True)
-        proposal = CommandProposal(Draft(Kind.COMMAND, body), self._command_settled)
+        proposal = CommandProposal(EntryDraft(EntryKind.COMMAND, body), self._command_settled)
         self.driver.propose(proposal)
         return proposal.future
 

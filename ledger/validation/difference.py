@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from ledger.validation.sources.place import LogPlace
-from store import Flaw, FlawKind, Found, Header
+from store import Flaw, FlawKind, FoundEntry, Header
 
 OnProgress = Callable[[int, int], None]
 """Takes the number of a replica and the bytes of it that are behind."""
@@ -118,7 +118,7 @@ def _headers(number: int, replica: Replica, on_progress: OnProgress) -> Iterator
     last = 0
     replica.flaws += [flaw for flaw in replica.place.flaws if flaw.kind is not FlawKind.TORN]
     for each in reader:
-        if not isinstance(each, Found):
+        if not isinstance(each, FoundEntry):
             if each.kind is not FlawKind.TORN and len(replica.flaws) < MAX_FLAWS:
                 replica.flaws.append(each)
             continue

@@ -22,7 +22,7 @@ from raft.core import (
 from raft.snapshot_piece import Piece
 from raft.transport.bulk import Bulk, serialize
 from raft.v1 import raft_pb2
-from store import Offer, Readable
+from store import Readable, SnapshotOffer
 
 
 def control_to_wire(message: Message) -> raft_pb2.ControlMessage:
@@ -162,7 +162,7 @@ def snapshot_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int)
     """The same, come in."""
     base = wire.snapshot
     chunk = SnapshotChunk(sender=sender, receiver=receiver, term=wire.term, index=base.index, offset=base.offset)
-    offer = Offer(index=base.index, term=base.index_term, size=base.size, crc=base.crc)
+    offer = SnapshotOffer(index=base.index, term=base.index_term, size=base.size, crc=base.crc)
     return chunk, Piece(offer, base.piece, base.piece_crc)
 
 

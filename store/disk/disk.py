@@ -61,7 +61,7 @@ class File(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class DiskUsage:
     """How full the disk is that holds a path. `total` is the number of bytes that this process could use if the disk
     were empty; `free` is the number of bytes that it can use now."""
 
@@ -109,7 +109,7 @@ class Disk(Protocol):
         """Flush the directory. When the call returns, all names created, renamed and removed in it before are on the
         disk."""
 
-    def usage(self, path: Path) -> Usage:
+    def usage(self, path: Path) -> DiskUsage:
         """Return how full the disk is that holds `path`, which must exist. Files of other programs count too."""
 
     def lock(self, path: Path) -> Lock:
@@ -339,12 +339,12 @@ class PosixDisk:
             finally:
                 os.close(descriptor)
 
-    def usage(self, path: Path) -> Usage:
+    def usage(self, path: Path) -> DiskUsage:
         with _translating(path):
             found = os.statvfs(path)
         # As `df` counts: blocks that are reserved for root are neither used nor free.
         used = found.f_blocks - found.f_bfree
-        return Usage((used + found.f_bavail) * found.f_frsize, found.f_bavail * found.f_frsize)
+        return DiskUsage((used + found.f_bavail) * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def lock(self, path: Path) -> PosixLock:
         with _translating(path):

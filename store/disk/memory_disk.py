@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 from pathlib import Path
 
-from store.disk.disk import Usage, Writable
+from store.disk.disk import DiskUsage, Writable
 from store.errors import DirectoryInUseError, StoreError, translated
 from store.log.entry import WORD
 
@@ -224,10 +224,10 @@ class MemoryDisk:
         if path not in self._directories:
             raise self._refused(errno.ENOENT, path)
 
-    def usage(self, path: Path) -> Usage:
+    def usage(self, path: Path) -> DiskUsage:
         self.before("usage", path)
         used = sum(map(len, self._files.values()))
-        return Usage(self.capacity, max(0, self.capacity - used))
+        return DiskUsage(self.capacity, max(0, self.capacity - used))
 
     def lock(self, path: Path) -> MemoryLock:
         self.before("lock", path)

@@ -24,7 +24,7 @@ from store.directory.clean_mark import CleanMark
 from store.disk.disk import Disk
 from store.errors import ForkedError, StoreError
 from store.log import entry
-from store.log.entry import Draft, Header, Readable
+from store.log.entry import EntryDraft, Header, Readable
 from store.log.entry_writes import EntryWrites
 from store.log.log_reading import LogReading
 from store.log.log_settings import NO_CALLBACKS, NO_PREVIOUS_RUN, LogCallbacks, LogSettings, PreviousRun
@@ -32,7 +32,7 @@ from store.log.log_state import LogState
 from store.log.received_range import examined
 from store.log.recovery import Recovery
 from store.log.segments import Segments
-from store.log.tail import Tail
+from store.log.tail import LogTail
 from store.repair.scrub_repair import ScrubRepair
 from store.snapshot.snapshot import Snapshot
 
@@ -120,12 +120,12 @@ class CommitLog:
         return self._state.tail.end
 
     @property
-    def start_tail(self) -> Tail:
+    def start_tail(self) -> LogTail:
         """The tail after the last entry that the log lacks; EMPTY if the log begins at entry 1."""
         return self._state.start_tail
 
     @property
-    def tail(self) -> Tail:
+    def tail(self) -> LogTail:
         """The tail after the last entry. If the log is empty, `start_tail`."""
         return self._state.tail
 
@@ -141,7 +141,7 @@ class CommitLog:
 
     # Growing and cutting.
 
-    def append(self, drafts: Sequence[Draft], *, term: int, commit: int, now_ms: int) -> list[Header]:
+    def append(self, drafts: Sequence[EntryDraft], *, term: int, commit: int, now_ms: int) -> list[Header]:
         """As the leader, append entries made of `drafts`, in one group write for each segment. Their append time is
         `now_ms` (Unix time in milliseconds), but never less than the append time of the last entry.
 

@@ -61,7 +61,7 @@ Readable = bytes | memoryview
 Cells = npt.NDArray[np.uint8]
 
 
-class Kind(IntEnum):
+class EntryKind(IntEnum):
     BATCH = 1
     COMMAND = 2
     CONFIGURATION = 3
@@ -69,7 +69,7 @@ class Kind(IntEnum):
     LOG_START = 5
 
 
-_KINDS = {int(kind): kind for kind in Kind}
+_KINDS = {int(kind): kind for kind in EntryKind}
 
 
 class EntryFlawError(Exception):
@@ -83,10 +83,10 @@ class UnknownEntryError(EntryFlawError):
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class EntryDraft:
     """An entry that a leader is about to append. A draft has no index, position or chain yet."""
 
-    kind: Kind
+    kind: EntryKind
     body: bytes
     topic_id: int = 0
     queue: int = 0
@@ -103,7 +103,7 @@ class Header:
     """The header of an entry. Do not change its fields. The class is not `frozen` because a frozen header takes 1.9 us
     to make instead of 0.3 us, and a header is made for each entry that is appended, received or read at a start."""
 
-    kind: Kind
+    kind: EntryKind
     flags: int
     size: int
     count: int
@@ -140,7 +140,7 @@ def chained(chain: int, crc: int) -> int:
 
 
 def encode(
-    draft: Draft, *, index: int, term: int, position: int, commit: int, append_time_ms: int, previous_chain: int
+    draft: EntryDraft, *, index: int, term: int, position: int, commit: int, append_time_ms: int, previous_chain: int
 ) -> tuple[Header, list[bytes]]:
     """Return the entry's header, and the entry's bytes as pieces. The caller joins the pieces with those of other
     entries."""

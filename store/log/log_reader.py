@@ -25,11 +25,11 @@ from store.log.flaw import Flaw, FlawKind
 from store.log.grid import Grid
 from store.log.log_files import SegmentFile
 from store.log.segment_view import SegmentView
-from store.log.tail import Tail
+from store.log.tail import LogTail
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundEntry:
     """A whole entry. `body` stays valid as long as a reference to it exists."""
 
     path: Path
@@ -47,7 +47,7 @@ class LogReader:
         segments: Sequence[SegmentFile],
         *,
         segment_bytes: int,
-        start: Tail | None,
+        start: LogTail | None,
         orderly: bool = False,
     ) -> None:
         """`start` is the tail that the first entry follows: `EMPTY` for the first entry of all, or the tail of a
@@ -72,11 +72,11 @@ class LogReader:
         self.known_commit = start.index if start is not None else 0
 
     @property
-    def tail(self) -> Tail | None:
+    def tail(self) -> LogTail | None:
         """The last entry found so far; before the first entry, `start`."""
         return self._tail
 
-    def __iter__(self) -> Iterator[Found | Flaw]:
+    def __iter__(self) -> Iterator[FoundEntry | Flaw]:
         expected = self._segments[0].base if self._segments else 0
         if self._start is not None and self._segments and expected > (due := self._grid.base(self._start.end)):
             yield self._missing(self._segments[0], due)
@@ -107,7 +107,7 @@ class LogReader:
 
     # -- one segment
 
-    def _read_segment(self, number: int, data: SegmentView) -> Iterator[Found | Flaw]:
+    def _read_segment(self, number: int, data: SegmentView) -> Iterator[FoundEntry | Flaw]:
         segment, view = data.segment, data.view
         yield from self._check_length(number, data)
         at = 0 if self._start is None else max(0, self._start.end - segment.base)
@@ -118,7 +118,7 @@ class LogReader:
                 flaw = self._take(segment, there)
                 if flaw is not None:
                     yield flaw
-                yield Found(segment.path, there, view[at + HEADER_SIZE : at + there.size])
+                yield FoundEntry(segment.path, there, view[at + HEADER_SIZE : at + there.size])
             elif there is not None:
                 yield there
             if there is None or there.end is None or (isinstance(there, Flaw) and there.kind is FlawKind.TORN):
@@ -216,12 +216,12 @@ class LogReader:
         tail, flaw = self._tail, None
         if tail is not None:
             flaw = self._after_loss(segment, header, tail) if self._lost else self._follow(segment, header, tail)
-        self._tail = Tail.of(header)
+        self._tail = LogTail.of(header)
         self._lost = False
         self.known_commit = max(self.known_commit, header.commit)
         return flaw
 
-    def _follow(self, segment: SegmentFile, header: Header, tail: Tail) -> Flaw | None:
+    def _follow(self, segment: SegmentFile, header: Header, tail: LogTail) -> Flaw | None:
         due_chain, self._due_chain = self._due_chain, None
         if header.index > tail.index + 1:
             return self._hole(segment, header, tail)
@@ -235,7 +235,7 @@ class LogReader:
             return self._misplaced(segment, header, str(error))
         return None
 
-    def _after_loss(self, segment: SegmentFile, header: Header, tail: Tail) -> Flaw | None:
+    def _after_loss(self, segment: SegmentFile, header: Header, tail: LogTail) -> Flaw | None:
         """Check an entry that follows a flaw. The entries in between are unknown, but indexes must rise and terms must
         not fall."""
         self._due_chain = None
@@ -245,7 +245,7 @@ class LogReader:
             return self._misplaced(segment, header, f"term {header.term} follows the higher term {tail.term}")
         return None
 
-    def _hole(self, segment: SegmentFile, header: Header, tail: Tail) -> Flaw:
+    def _hole(self, segment: SegmentFile, header: Header, tail: LogTail) -> Flaw:
         """Return the flaw for entries that are missing between the tail and this entry, although no bytes lie between
         the two."""
         first, last = tail.index + 1, header.index - 1

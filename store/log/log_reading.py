@@ -14,7 +14,7 @@ from store.log.log_files import SegmentFile
 from store.log.log_state import LogState
 from store.log.segment_span import SegmentSpan
 from store.log.segments import Segments
-from store.log.tail import Tail
+from store.log.tail import LogTail
 
 
 class LogReading:
@@ -65,13 +65,13 @@ class LogReading:
     def position(self, index: int) -> int:
         return self._state.positions.position(index)
 
-    def tail_at(self, index: int) -> Tail:
+    def tail_at(self, index: int) -> LogTail:
         """Return the tail that the log would have if it ended with that entry. The entry before the first entry is
         allowed, too."""
         state = self._state
         if index == state.tail.index:
             return state.tail
-        return state.start_tail if index == state.start_tail.index else Tail.of(self.header(index))
+        return state.start_tail if index == state.start_tail.index else LogTail.of(self.header(index))
 
     def header(self, index: int) -> Header:
         return self.header_at(self._state.positions.position(index))

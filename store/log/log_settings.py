@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from store.directory.clean_mark import CleanMark
 from store.log.crash_end import BeforeCut
 from store.log.grid import Grid
-from store.log.recovery import Known, OnEntry, OnProgress
-from store.log.tail import EMPTY, Tail
+from store.log.recovery import KnownEntries, OnEntry, OnProgress
+from store.log.tail import EMPTY, LogTail
 from store.log.writing import DIRECTLY, Writing
 from store.snapshot.snapshot import Snapshot
 
@@ -39,7 +39,7 @@ class PreviousRun:
     # The machine, or a process that staged its writes, ended without an orderly stop. Then a flaw may end the log.
     has_crashed: bool = False
     # The entries for which a checkpoint vouches. Recovery reads only the last part of them.
-    known: Known | None = None
+    known: KnownEntries | None = None
     # False if not even that part is to be read, because the log is known to be damaged and will be repaired while open.
     reads_again: bool = True
 
@@ -47,7 +47,7 @@ class PreviousRun:
         assert self.clean is None or not self.has_crashed, "an orderly stop is no crash"
 
     @property
-    def start_tail(self) -> Tail:
+    def start_tail(self) -> LogTail:
         """The tail that the first entry of the log follows."""
         return self.snapshot.tail if self.snapshot is not None else EMPTY
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 from store.log.entry import Header
 from store.log.positions import Positions
-from store.log.tail import Tail
+from store.log.tail import LogTail
 
 
 class LogState:
     __slots__ = ("known_commit", "positions", "start_tail", "tail")
 
-    def __init__(self, start_tail: Tail, tail: Tail, positions: Positions, known_commit: int) -> None:
+    def __init__(self, start_tail: LogTail, tail: LogTail, positions: Positions, known_commit: int) -> None:
         # The last entry before the first entry of the log; EMPTY if the log begins at entry 1.
         self.start_tail = start_tail
         # The last entry; start_tail.index <= tail.index == positions.last_index. Other threads may read it at any time.
@@ -27,16 +27,16 @@ class LogState:
     def add(self, headers: Sequence[Header]) -> None:
         """Add the next entries, at least one."""
         self.positions.add(headers)
-        self.tail = Tail.of(headers[-1])
+        self.tail = LogTail.of(headers[-1])
         self.known_commit = max(self.known_commit, *(header.commit for header in headers))
 
-    def drop_before(self, start_tail: Tail) -> None:
+    def drop_before(self, start_tail: LogTail) -> None:
         """Begin the log after an entry that it holds."""
         self.positions.drop_before(start_tail)
         self.start_tail = start_tail
         self.known_commit = max(self.known_commit, start_tail.index)
 
-    def reset(self, start_tail: Tail) -> None:
+    def reset(self, start_tail: LogTail) -> None:
         """Hold no entry. The next entry follows `start_tail`."""
         self.start_tail = self.tail = start_tail
         self.positions = Positions(start_tail)

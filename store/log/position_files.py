@@ -22,7 +22,7 @@ from store.disk.disk import Disk
 from store.index.file_mark import FileMark
 from store.index.unit_files import UnitFiles
 from store.log.positions import UNIT, Positions
-from store.log.tail import EMPTY, Tail
+from store.log.tail import EMPTY, LogTail
 
 UNITS_PER_FILE = 1 << 20
 
@@ -33,7 +33,7 @@ class PositionFiles:
     def __init__(self, disk: Disk, directory: Path, units_per_file: int = UNITS_PER_FILE) -> None:
         self._rows = UnitFiles(disk, directory, UNIT.itemsize, units_per_file)
 
-    def load(self, start_tail: Tail | None, last: int, marks: Iterable[FileMark]) -> Positions | None:
+    def load(self, start_tail: LogTail | None, last: int, marks: Iterable[FileMark]) -> Positions | None:
         """Return the positions of the entries after `start_tail` (None: from entry 1) up to `last`. Return None if the
         files no longer agree with their marks."""
         start_tail = start_tail or EMPTY

@@ -22,14 +22,14 @@ import numpy as np
 import numpy.typing as npt
 
 from store.log.entry import Header, padded
-from store.log.tail import EMPTY, Tail
+from store.log.tail import EMPTY, LogTail
 
 # Position, size and term of one entry, as `position_files` stores them.
 UNIT = np.dtype([("position", "<u8"), ("size", "<u4"), ("term", "<u8")])
 
 
 class Positions:
-    def __init__(self, start_tail: Tail = EMPTY) -> None:
+    def __init__(self, start_tail: LogTail = EMPTY) -> None:
         self._start_tail = start_tail
         # Entry i is element i - start_tail.index - 1 of both arrays.
         self._positions = array("Q")
@@ -81,7 +81,7 @@ class Positions:
         del self._run_starts[runs:]
         del self._run_terms[runs:]
 
-    def drop_before(self, start_tail: Tail) -> None:
+    def drop_before(self, start_tail: LogTail) -> None:
         """Keep the entries after `start_tail`, which is an entry of this table or its present start."""
         dropped = start_tail.index - self._start_tail.index
         assert 0 <= dropped <= len(self._positions)

@@ -16,10 +16,10 @@ from store.errors import CorruptRangeError, ForkedError
 from store.log import entry
 from store.log.entry import EntryFlawError, Header, Readable
 from store.log.grid import Grid
-from store.log.tail import Tail
+from store.log.tail import LogTail
 
 
-def examined(data: Readable, tail: Tail, grid: Grid) -> list[Header]:
+def examined(data: Readable, tail: LogTail, grid: Grid) -> list[Header]:
     """Return the headers of a range that follows `tail`. Raise `CorruptRangeError` if the range itself is damaged, and
     `ForkedError` if its chain does not continue the chain of `tail`."""
     headers: list[Header] = []
@@ -31,7 +31,7 @@ def examined(data: Readable, tail: Tail, grid: Grid) -> list[Header]:
     return headers
 
 
-def whole_entries(data: Readable, tail: Tail, grid: Grid) -> list[Header]:
+def whole_entries(data: Readable, tail: LogTail, grid: Grid) -> list[Header]:
     """Return the headers of the entries at the beginning of `data` that are whole and follow `tail`."""
     headers: list[Header] = []
     with suppress(EntryFlawError, ForkedError):
@@ -40,7 +40,7 @@ def whole_entries(data: Readable, tail: Tail, grid: Grid) -> list[Header]:
     return headers
 
 
-def _followers(data: Readable, tail: Tail, grid: Grid) -> Iterator[Header]:
+def _followers(data: Readable, tail: LogTail, grid: Grid) -> Iterator[Header]:
     """Yield the headers of entries that follow `tail`. Raise `EntryFlawError` at the first entry that is not whole or
     not in its place. Raise `ForkedError` if the first entry does not continue the chain of `tail`."""
     cells = np.frombuffer(data, np.uint8)
@@ -57,5 +57,5 @@ def _followers(data: Readable, tail: Tail, grid: Grid) -> Iterator[Header]:
                 raise ForkedError(header.index, entry.chained(tail.chain, header.crc), header.chain)
             raise EntryFlawError(f"the chain of entry {header.index} does not continue the one before it")
         yield header
-        tail = Tail.of(header)
+        tail = LogTail.of(header)
         at = header.end - start

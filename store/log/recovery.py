@@ -51,7 +51,7 @@ from store.log.entry import HEADER_SIZE, WORD, Cells, EntryFlawError, Header, Un
 from store.log.grid import Grid
 from store.log.positions import Positions
 from store.log.segments import Segments
-from store.log.tail import Tail
+from store.log.tail import LogTail
 
 OnEntry = Callable[[Header, memoryview], None]
 OnProgress = Callable[[int, int], None]
@@ -69,10 +69,10 @@ READ_AGAIN_ENTRIES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownEntries:
     """The entries of a log up to `tail`, for which a checkpoint vouches."""
 
-    tail: Tail
+    tail: LogTail
     positions: Positions
 
 
@@ -83,8 +83,8 @@ class Recovery:
         self,
         segments: Segments,
         grid: Grid,
-        start_tail: Tail,
-        known: Known | None = None,
+        start_tail: LogTail,
+        known: KnownEntries | None = None,
         reads_again: bool = True,
         on_entry: OnEntry | None = None,
         on_progress: OnProgress | None = None,
@@ -107,7 +107,7 @@ class Recovery:
             self._go_on_from(known, reads_again=reads_again)
         self._start = self.tail.end
 
-    def _go_on_from(self, known: Known, *, reads_again: bool) -> None:
+    def _go_on_from(self, known: KnownEntries, *, reads_again: bool) -> None:
         """Adopt the known entries. Their last part is left out, to be read again, unless `reads_again` is False because
         the log is known to be damaged."""
         first, last = self.tail.index, known.tail.index
@@ -120,7 +120,7 @@ class Recovery:
         again = max(known.positions.last_ending_by(known.tail.end - READ_AGAIN_BYTES), last - READ_AGAIN_ENTRIES, first)
         known.positions.truncate(again)
         if again > first:
-            self.tail = Tail.of(self._verified(known.positions.position(again)))
+            self.tail = LogTail.of(self._verified(known.positions.position(again)))
         self.positions = known.positions
         self.known_commit, self.unread_up_to = last, again
 
@@ -200,7 +200,7 @@ class Recovery:
             raise EntryFlawError(f"the chain of entry {header.index} does not continue the one before it")
         if header.index == self._known_tail.index and header.chain != self._known_tail.chain:
             raise EntryFlawError(f"entry {header.index} differs from the entry in the checkpoint")
-        self.tail = Tail.of(header)
+        self.tail = LogTail.of(header)
         self.positions.add([header])
         self.known_commit = max(self.known_commit, header.commit)
 

@@ -13,7 +13,7 @@ from store.log.grid import Grid
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class LogTail:
     index: int
     term: int
     end: int
@@ -21,8 +21,8 @@ class Tail:
     append_time_ms: int
 
     @staticmethod
-    def of(header: Header) -> Tail:
-        return Tail(header.index, header.term, header.end, header.chain, header.append_time_ms)
+    def of(header: Header) -> LogTail:
+        return LogTail(header.index, header.term, header.end, header.chain, header.append_time_ms)
 
     def check_place(self, header: Header, position: int, grid: Grid) -> None:
         """Raise `EntryFlawError` unless an entry with this header, at `position`, may follow this tail. The chain is
@@ -47,4 +47,4 @@ class Tail:
         return chained(self.chain, header.crc) == header.chain
 
 
-EMPTY = Tail(index=0, term=0, end=0, chain=0, append_time_ms=0)
+EMPTY = LogTail(index=0, term=0, end=0, chain=0, append_time_ms=0)

@@ -35,7 +35,7 @@ from store.log.log_files import SegmentFile, segment_files
 from store.log.received_range import whole_entries
 from store.log.segment_view import SegmentView
 from store.log.segments import FRESH
-from store.log.tail import Tail
+from store.log.tail import LogTail
 from store.repair.whole_prefix import OnEntry, WholePrefix
 
 _CHUNK = 1 << 20
@@ -58,7 +58,7 @@ class LogToRepair:
     directory: Path
     segment_bytes: int
     # The tail that the first entry of the log follows.
-    start_tail: Tail
+    start_tail: LogTail
     # The mark of the last stop, if it was orderly.
     clean: CleanMark | None = None
     # Index of the last entry that a checkpoint vouches for; 0 if there is no checkpoint. This entry was committed, so a
@@ -103,11 +103,11 @@ class LogRepair:
         self._is_searched = False
 
     @property
-    def tail(self) -> Tail:
+    def tail(self) -> LogTail:
         """The tail before the flaw. Entries that follow this tail are requested."""
         return self.prefix.tail
 
-    def committed_tail(self) -> Tail:
+    def committed_tail(self) -> LogTail:
         """Return the tail of the last entry before the flaw that is certainly committed, so that a majority of the
         voters has it."""
         return self.prefix.tail_at(self.prefix.known_commit)
@@ -138,7 +138,7 @@ class LogRepair:
             self._on_found_again()
         return Taken.ALL if is_found else Taken.MORE
 
-    def align(self, common: Tail, data: bytes, commit: int) -> Tail | None:
+    def align(self, common: LogTail, data: bytes, commit: int) -> LogTail | None:
         """Find the place where the two logs diverge. The other replica lacks this log's tail, but both logs contain
         `common`; `data` holds the other replica's entries after `common`. Return the last tail that is equal in both
         logs. If a committed entry of the other replica contradicts this log's entry, cut this log after that tail.
@@ -146,7 +146,7 @@ class LogRepair:
         headers = whole_entries(data, common, self._grid)
         for header in headers:
             if self._is_ours(header, data, headers[0].position):
-                common = Tail.of(header)
+                common = LogTail.of(header)
             elif header.index <= commit:
                 self.prefix.shorten(common)
                 self.cut()
@@ -170,7 +170,7 @@ class LogRepair:
     def _leads_home(self, header: Header) -> bool:
         """Return whether this log's own next entry continues the chain of that entry, or the log ended with that entry
         at the orderly stop of the node."""
-        first, tail = self.first_behind(), Tail.of(header)
+        first, tail = self.first_behind(), LogTail.of(header)
         follows = first is not None and first.index == header.index + 1 and tail.leads_to(first)
         return follows or (tail.index, tail.end, tail.chain) == self._goal
 

@@ -16,7 +16,7 @@ from store.log.grid import Grid
 from store.log.positions import Positions
 from store.log.received_range import whole_entries
 from store.log.segments import Segments
-from store.log.tail import Tail
+from store.log.tail import LogTail
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +28,20 @@ class ScrubRepair:
     positions: Positions
     grid: Grid
     # The last entry before the first one of the log.
-    start_tail: Tail
+    start_tail: LogTail
     # The last entry; start_tail.index <= tail.index.
-    tail: Tail
+    tail: LogTail
     # Raises an error if the log must not be written.
     check_health: Callable[[], None]
 
-    def tail_at(self, index: int) -> Tail:
+    def tail_at(self, index: int) -> LogTail:
         """Return the tail after an entry that was overwritten, or after the entry before the damaged entries. The bytes
         are read even if the log is marked as damaged there."""
         if index == self.tail.index:
             return self.tail
         if index == self.start_tail.index:
             return self.start_tail
-        return Tail.of(entry.parse(self.segments.slice(self.positions.position(index), HEADER_SIZE), 0))
+        return LogTail.of(entry.parse(self.segments.slice(self.positions.position(index), HEADER_SIZE), 0))
 
     def overwrite(self, data: bytes, first: int) -> int:
         """Overwrite the entries from index `first` with `data`, the same entries of another replica. Stop at the first
@@ -64,7 +64,7 @@ class ScrubRepair:
             data = self.segments.read(position, self.positions.end(first) - position)
             if not (headers := whole_entries(data, tail, self.grid)):
                 raise LogDamagedError(self.segments.path(position), position, f"entry {first} is not whole")
-            tail = Tail.of(headers[0])
+            tail = LogTail.of(headers[0])
 
     def _is_entry(self, header: Header) -> bool:
         index = header.index

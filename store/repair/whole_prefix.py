@@ -20,14 +20,14 @@ from store.log.grid import Grid
 from store.log.log_files import SegmentFile
 from store.log.positions import Positions
 from store.log.segment_view import SegmentView
-from store.log.tail import Tail
+from store.log.tail import LogTail
 
 OnEntry = Callable[[Header, memoryview], None]
 
 
 class WholePrefix:
     def __init__(
-        self, disk: ReadOnlyDisk, directory: Path, segment_bytes: int, start: Tail, on_entry: OnEntry | None = None
+        self, disk: ReadOnlyDisk, directory: Path, segment_bytes: int, start: LogTail, on_entry: OnEntry | None = None
     ) -> None:
         """Read the prefix, and pass each entry's header and body to `on_entry`. `start` is the tail that the first
         entry follows. Raise `StoreError` if the disk fails."""
@@ -67,10 +67,10 @@ class WholePrefix:
     def extend(self, headers: list[Header]) -> None:
         """Add entries that were found after the prefix, or written there."""
         self._positions.add(headers)
-        self.tail = Tail.of(headers[-1])
+        self.tail = LogTail.of(headers[-1])
         self.known_commit = max(self.known_commit, *(header.commit for header in headers))
 
-    def shorten(self, tail: Tail) -> None:
+    def shorten(self, tail: LogTail) -> None:
         """End the prefix with `tail`, the tail after one of its entries."""
         self._positions.truncate(tail.index)
         self.tail = tail
@@ -86,11 +86,11 @@ class WholePrefix:
     def last_index(self) -> int:
         return self.tail.index
 
-    def tail_at(self, index: int) -> Tail:
+    def tail_at(self, index: int) -> LogTail:
         """Return the tail after an entry of the prefix, or the tail that its first entry follows."""
         if index == self._start_tail.index:
             return self._start_tail
-        return Tail.of(entry.parse(self._read(self._positions.position(index), HEADER_SIZE), 0))
+        return LogTail.of(entry.parse(self._read(self._positions.position(index), HEADER_SIZE), 0))
 
     def reach(self, first: int, max_bytes: int) -> int:
         """Return the last index such that first..last lies in one segment and has at most `max_bytes` bytes; at least

@@ -32,7 +32,7 @@ _FRAME = struct.Struct("<II")
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class SnapshotOffer:
     """A snapshot that another node has: its index and term, its size in bytes, and the CRC32C of all its bytes."""
 
     index: int
@@ -41,16 +41,16 @@ class Offer:
     crc: int
 
     @staticmethod
-    def of(snapshot: Snapshot, data: bytes) -> Offer:
+    def of(snapshot: Snapshot, data: bytes) -> SnapshotOffer:
         """Return the offer for `snapshot`. `data` is the encoded snapshot."""
-        return Offer(snapshot.index, snapshot.term, len(data), google_crc32c.value(data))
+        return SnapshotOffer(snapshot.index, snapshot.term, len(data), google_crc32c.value(data))
 
     def encode(self) -> bytes:
         return _OFFER.pack(MAGIC, VERSION, self.index, self.term, self.size, self.crc)
 
 
 class IncomingSnapshot:
-    def __init__(self, disk: Disk, path: Path, offer: Offer, file: File, received: int, end: int) -> None:
+    def __init__(self, disk: Disk, path: Path, offer: SnapshotOffer, file: File, received: int, end: int) -> None:
         """Use `open`."""
         self._disk = disk
         self._path = path
@@ -61,7 +61,7 @@ class IncomingSnapshot:
         self._end = end
 
     @staticmethod
-    def open(disk: Disk, path: Path, offer: Offer) -> IncomingSnapshot:
+    def open(disk: Disk, path: Path, offer: SnapshotOffer) -> IncomingSnapshot:
         """Return the transfer with the pieces of the same offer that were received before. A file of another offer is
         removed."""
         if disk.exists(path):
@@ -107,7 +107,7 @@ class IncomingSnapshot:
         data = b"".join(pieces)
         try:
             snapshot = Snapshot.decode(data)
-            if Offer.of(snapshot, data) != self._offer:
+            if SnapshotOffer.of(snapshot, data) != self._offer:
                 raise ValueError("it differs from the snapshot that was offered")
         except ValueError as error:
             self.remove()

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import google_crc32c
 
-from store.log.tail import Tail
+from store.log.tail import LogTail
 
 MAGIC = int.from_bytes(b"LMQB", "little")
 VERSION = 1
@@ -47,9 +47,9 @@ class Snapshot:
     state: bytes
 
     @property
-    def tail(self) -> Tail:
+    def tail(self) -> LogTail:
         """The tail that the first entry after the snapshot must follow."""
-        return Tail(self.index, self.term, self.end, self.chain, self.append_time_ms)
+        return LogTail(self.index, self.term, self.end, self.chain, self.append_time_ms)
 
     def encode(self) -> bytes:
         header = _HEADER.pack(

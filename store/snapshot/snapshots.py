@@ -19,7 +19,7 @@ from store.disk.disk import Disk, read_file, replace_file
 from store.disk.numbered import name_of, numbers_of
 from store.errors import CorruptSnapshotError
 from store.snapshot.checkpoint import Checkpoint
-from store.snapshot.incoming_snapshot import IncomingSnapshot, Offer
+from store.snapshot.incoming_snapshot import IncomingSnapshot, SnapshotOffer
 from store.snapshot.snapshot import Snapshot
 from store.snapshot.snapshot_file import SnapshotFile
 
@@ -126,7 +126,7 @@ class Snapshots:
 
     # A snapshot from another node.
 
-    def receive(self, offer: Offer, offset: int, piece: bytes, crc: int) -> int | Snapshot:
+    def receive(self, offer: SnapshotOffer, offset: int, piece: bytes, crc: int) -> int | Snapshot:
         """Add a piece to the snapshot that another node offers. Return the number of bytes received so far (rejected
         bytes do not count), or the snapshot when it is complete and right."""
         incoming = IncomingSnapshot.open(self._disk, self._incoming_path, offer)

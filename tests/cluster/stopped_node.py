@@ -12,10 +12,10 @@ from store import (
     Checkpoint,
     CommitLog,
     ConsumeQueues,
-    Draft,
+    EntryDraft,
+    EntryKind,
     Header,
     KeyIndex,
-    Kind,
     LogSettings,
     NodeDirectory,
     PositionFiles,
@@ -43,7 +43,7 @@ class StoppedNode:
         directory.record_boot(0, "a-boot")
         node = StoppedNode(path)
         log = CommitLog.open(disk, node.log, LogSettings(segment_bytes=SEGMENT))
-        log.append([Draft(Kind.NO_OP, b"")], term=1, commit=0, now_ms=1_700_000_000_000)
+        log.append([EntryDraft(EntryKind.NO_OP, b"")], term=1, commit=0, now_ms=1_700_000_000_000)
         queues = ConsumeQueues(disk, node.shard / "queues")
         keys = KeyIndex(disk, node.keys, first_capacity=KEYS_IN_FIRST_FILE)
         for number in range(batches):
@@ -152,7 +152,7 @@ def append_batch(
         values, topic_id=TOPIC, queue=queue, producer_id=7, epoch=0, first_sequence=number, base_timestamp_ms=1,
         keys=[b"key", None], tags=["even" if queue == 0 else "odd", None],
     )  # fmt: skip
-    draft = Draft(Kind.BATCH, body, topic_id=TOPIC, queue=queue, base_offset=number // 2 * 2, count=2)
+    draft = EntryDraft(EntryKind.BATCH, body, topic_id=TOPIC, queue=queue, base_offset=number // 2 * 2, count=2)
     known = log.last_index if commit is None else commit
     (header,) = log.append([draft], term=term, commit=known, now_ms=1_700_000_000_000 + number)
     if queues is not None:

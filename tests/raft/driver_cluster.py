@@ -27,9 +27,9 @@ from raft.held_up import HeldUp
 from raft.snapshot_piece import Piece
 from store import (
     CommitLog,
-    Draft,
+    EntryDraft,
+    EntryKind,
     Header,
-    Kind,
     LogCallbacks,
     LogSettings,
     MemoryDisk,
@@ -118,8 +118,8 @@ class TestProposal:
 
     __test__ = False
 
-    def __init__(self, body: bytes, kind: Kind = Kind.COMMAND) -> None:
-        self.draft = Draft(kind, body)
+    def __init__(self, body: bytes, kind: EntryKind = EntryKind.COMMAND) -> None:
+        self.draft = EntryDraft(kind, body)
         self.header: Header | None = None
         self.outcome: bool | None = None
 
@@ -191,7 +191,7 @@ class Member:
         self.driver.start()
 
     def _remember_configuration(self, header: Header, body: memoryview) -> None:
-        if header.kind is Kind.CONFIGURATION:
+        if header.kind is EntryKind.CONFIGURATION:
             self.configurations.append((header.index, decode_configuration(bytes(body)).core))
 
     def _reach(self, first: int, max_bytes: int) -> tuple[int, int]:
@@ -238,7 +238,7 @@ class DriverCluster:
         self.nodes = list(range(1, size + 1))
         self.voters = {node: GroupMember(bytes([node]) * 16) for node in self.nodes}
         configuration = ShardConfiguration("test", self.voters, SEGMENT_BYTES, SEGMENT_BYTES)
-        self.first_entry = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
+        self.first_entry = EntryDraft(EntryKind.CONFIGURATION, encode_configuration(configuration))
         self.mail: deque[tuple[Message, bytes | Piece]] = deque()
         self.cut_off: set[int] = set()
         self.members = {node: Member(self, node, MemoryDisk()) for node in self.nodes}

@@ -16,10 +16,10 @@ from store import (
     CorruptRangeError,
     DiskFailedError,
     DiskFullError,
-    Draft,
+    EntryDraft,
+    EntryKind,
     ForkedError,
     Header,
-    Kind,
     LogSettings,
     MemoryDisk,
     Readable,
@@ -444,7 +444,7 @@ def change(member: Member, cluster: DriverCluster, voters: tuple[int, ...]) -> T
     configuration = ShardConfiguration(
         "test", {node: cluster.voters[node] for node in voters}, SEGMENT_BYTES, SEGMENT_BYTES
     )
-    proposal = TestProposal(encode_configuration(configuration), Kind.CONFIGURATION)
+    proposal = TestProposal(encode_configuration(configuration), EntryKind.CONFIGURATION)
     member.driver.change(proposal, configuration.core)
     return proposal
 
@@ -548,7 +548,7 @@ def test_a_node_that_lacks_what_the_others_gave_up_does_not_go_on() -> None:
     conflict = Append(leader.node, witness.node, leader.driver.raft.term + 1, 1, 1, (), 1, 1)
     other = CommitLog.open(MemoryDisk(), LOG_DIRECTORY, LogSettings(segment_bytes=SEGMENT_BYTES))
     other.append([cluster.first_entry], term=1, commit=0, now_ms=0)
-    other.append([Draft(Kind.COMMAND, b"else")], term=conflict.term, commit=0, now_ms=0)
+    other.append([EntryDraft(EntryKind.COMMAND, b"else")], term=conflict.term, commit=0, now_ms=0)
     witness.driver.receive_append(conflict, other.reading.read_range(2, 2))
     assert isinstance(witness.driver.failure, LossAcceptedError)
     assert bodies(witness) == [b"m1"], "what it has stays readable"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
-from store import CleanMark, CommitLog, Disk, Draft, Kind, LogSettings, MemoryDisk, PreviousRun
+from store import CleanMark, CommitLog, Disk, EntryDraft, EntryKind, LogSettings, MemoryDisk, PreviousRun
 from store.disk.memory_disk import Killed
 
 SEGMENT = 1024
@@ -17,10 +17,10 @@ def open_log(disk: Disk, directory: Path = DIRECTORY, *, clean: CleanMark | None
     return CommitLog.open(disk, directory, LogSettings(segment_bytes=SEGMENT), PreviousRun(clean=clean))
 
 
-def draft(number: int, size: int = 20) -> Draft:
+def draft(number: int, size: int = 20) -> EntryDraft:
     """With a body of `size` bytes, none of them zero, that depends on `number`."""
     body = bytes((number * 31 + i) % 255 + 1 for i in range(size))
-    return Draft(Kind.BATCH, body, topic_id=3, queue=number % 4, base_offset=number * 10, count=number)
+    return EntryDraft(EntryKind.BATCH, body, topic_id=3, queue=number % 4, base_offset=number * 10, count=number)
 
 
 def append(log: CommitLog, *sizes: int, term: int | None = None) -> None:

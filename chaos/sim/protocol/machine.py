@@ -37,7 +37,7 @@ from ledger.state import BatchRecord, Projected, State
 from ledger.v1 import command_pb2
 from raft.core import NotLeader, Refusal, RoleChange
 from raft.driver import Driver
-from store import Draft, Header, Kind, Snapshot, StoreError
+from store import EntryDraft, EntryKind, Header, Snapshot, StoreError
 
 _BODY = struct.Struct("<QQ")
 
@@ -77,10 +77,10 @@ class Batch:
     def count(self) -> int:
         return self.messages
 
-    def draft(self, offset: int) -> Draft:
+    def draft(self, offset: int) -> EntryDraft:
         stream = self.stream
         body = _BODY.pack(stream.producer, self.sequence).ljust(self.size, b"\0")
-        return Draft(Kind.BATCH, body, stream.topic, stream.queue, offset, self.messages)
+        return EntryDraft(EntryKind.BATCH, body, stream.topic, stream.queue, offset, self.messages)
 
 
 def span_of(header: Header, body: bytes | memoryview) -> Span:
@@ -128,7 +128,7 @@ class _Proposal:
 
     __slots__ = ("draft", "machine", "record", "replies")
 
-    def __init__(self, machine: SimMachine, draft: Draft, record: BatchRecord | None, reply: Reply) -> None:
+    def __init__(self, machine: SimMachine, draft: EntryDraft, record: BatchRecord | None, reply: Reply) -> None:
         self.machine = machine
         self.draft = draft
         self.record = record
@@ -170,9 +170,9 @@ class SimMachine:
     # -- as the driver sees it
 
     def apply(self, header: Header, body: memoryview) -> None:
-        if header.kind is Kind.BATCH:
+        if header.kind is EntryKind.BATCH:
             self._apply_batch(header, span_of(header, body))
-        elif header.kind is Kind.COMMAND:
+        elif header.kind is EntryKind.COMMAND:
             self.state.apply_command(body, header.append_time_ms, index=header.index)
         if self._projected is not None:
             self._projected.settle(header.index)
@@ -240,7 +240,7 @@ class SimMachine:
             done = self.state.topics.named(name) is not None
             reply(Answer(Verdict.DONE if done else Verdict.BUSY))
             return
-        self._propose(Draft(Kind.COMMAND, body), None, reply)
+        self._propose(EntryDraft(EntryKind.COMMAND, body), None, reply)
 
     def _refusal(self, size: int) -> Answer | None:
         obstacle = self._obstacle(size)
@@ -258,7 +258,7 @@ class SimMachine:
     def _unavailable(self, obstacle: Obstacle) -> Answer:
         return self._not_leading() if isinstance(obstacle, NotLeader | StoreError) else Answer(Verdict.BUSY)
 
-    def _propose(self, draft: Draft, record: BatchRecord | None, reply: Reply) -> None:
+    def _propose(self, draft: EntryDraft, record: BatchRecord | None, reply: Reply) -> None:
         proposal = _Proposal(self, draft, record, reply)
         if record is not None:
             self._pending[id(record)] = proposal

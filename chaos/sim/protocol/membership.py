@@ -18,7 +18,7 @@ from chaos.sim.engine.targets import leader_of
 from chaos.sim.protocol.node import ProtocolNode, incarnation_of
 from raft.configuration_entry import ConfiguredMember, ShardConfiguration, decode_configuration, encode_configuration
 from raft.core import Refusal
-from store import Draft, Header, Kind, StoreError
+from store import EntryDraft, EntryKind, Header, StoreError
 
 LEAST_VOTERS = 2
 HASTE = 0.25
@@ -28,7 +28,7 @@ class _Change:
     """Implements `raft.interfaces.Proposal`: nobody waits for its end."""
 
     def __init__(self, configuration: ShardConfiguration) -> None:
-        self.draft = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
+        self.draft = EntryDraft(EntryKind.CONFIGURATION, encode_configuration(configuration))
 
     def appended(self, header: Header) -> None:
         """It counts from now on."""

@@ -33,7 +33,7 @@ from chaos.sim.world import SimNodeLog, Violation
 from raft.core import Message, NotLeader
 from raft.core.progress import MAX_IN_FLIGHT_MESSAGES
 from raft.errors import LossAcceptedError
-from store import Kind, StoreError
+from store import EntryKind, StoreError
 
 FIRST_CLIENT = 100
 READS_AFTER_ELECTION_S = (0.05, 0.2, 0.5, 1.0)
@@ -313,7 +313,7 @@ class ProtocolWorld:
     def _committed(self, log: SimNodeLog, index: int) -> None:
         assert isinstance(log, SimLog)
         header, body = log.entries[index - 1]
-        if header.kind is Kind.BATCH:
+        if header.kind is EntryKind.BATCH:
             span = span_of(header, body)
             self._spans.append((index, span))
             self.deliveries.commit(span)

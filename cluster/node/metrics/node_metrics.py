@@ -17,7 +17,7 @@ from cluster.process_use import private_bytes
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.version import VERSION
 from raft.core import Role
-from store import CommitLog, Draft, Header, Readable
+from store import CommitLog, EntryDraft, Header, Readable
 
 LATENCY_BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 LAG_PROBE_S = 0.1
@@ -100,7 +100,7 @@ class MeasuredLog(CommitLog):
     observe: Callable[[float], None]
     clock_ms: Callable[[], float]
 
-    def append(self, drafts: Sequence[Draft], *, term: int, commit: int, now_ms: int) -> list[Header]:
+    def append(self, drafts: Sequence[EntryDraft], *, term: int, commit: int, now_ms: int) -> list[Header]:
         started = self.clock_ms()
         headers = super().append(drafts, term=term, commit=commit, now_ms=now_ms)
         self.observe((self.clock_ms() - started) / 1000)

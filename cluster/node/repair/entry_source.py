@@ -20,7 +20,7 @@ from cluster.node.settings import NodeSettings
 from raft.configuration_entry import ShardConfiguration
 from raft.transport.streams import CHANNEL_OPTIONS
 from raft.v1 import raft_pb2, raft_pb2_grpc
-from store import StoreError, Tail
+from store import LogTail, StoreError
 from store.log.entry import EntryFlawError
 
 MOST_BYTES = 1 << 20
@@ -36,7 +36,7 @@ class Readable(Protocol):
     def first_index(self) -> int: ...
     @property
     def last_index(self) -> int: ...
-    def tail_at(self, index: int) -> Tail: ...
+    def tail_at(self, index: int) -> LogTail: ...
     def reach(self, first: int, max_bytes: int) -> int: ...
     def read_range(self, first: int, last: int) -> bytes: ...
 
@@ -134,7 +134,7 @@ class EntryAsker:
     segment_bytes: int
     source: EntrySource
 
-    async def ask(self, other: int, prev: Tail) -> raft_pb2.ReadEntriesResponse | None:
+    async def ask(self, other: int, prev: LogTail) -> raft_pb2.ReadEntriesResponse | None:
         """What that node has behind `prev`; None while it cannot be reached."""
         request = raft_pb2.ReadEntriesRequest(
             cluster=self.cluster,

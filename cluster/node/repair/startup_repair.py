@@ -28,12 +28,13 @@ from raft.v1 import raft_pb2
 from store import (
     Disk,
     DiskFullError,
+    EntryKind,
     Flaw,
     FlawKind,
     Header,
-    Kind,
     LogDamagedError,
     LogRepair,
+    LogTail,
     LogToRepair,
     NodeDirectory,
     RepairCallbacks,
@@ -41,7 +42,6 @@ from store import (
     Snapshots,
     StoreError,
     Suspect,
-    Tail,
     Taken,
 )
 from store.log.tail import EMPTY
@@ -171,7 +171,7 @@ class Repair:
         return Flaw(FlawKind.DAMAGE, damage.path, repair.tail.end, first, damage.reason, end)
 
     def _learn_members(self, header: Header, body: memoryview) -> None:
-        if header.kind is Kind.CONFIGURATION:
+        if header.kind is EntryKind.CONFIGURATION:
             self._members |= other_members(decode_configuration(bytes(body)), self._settings)
 
     # -- what is remembered on the disk
@@ -255,7 +255,7 @@ class _Peer:
         self.node = node
         self.said = ""
         """Why it cannot help."""
-        self.would_cut_at: Tail | None = None
+        self.would_cut_at: LogTail | None = None
         """If our log ended there, nothing would be lost that could be read, or was not replaced."""
         self._session = repair
         self._worker = worker
@@ -287,7 +287,7 @@ class _Peer:
                 if taken is not Taken.MORE:
                     return taken is Taken.ALL
 
-    async def _read(self, prev: Tail) -> raft_pb2.ReadEntriesResponse | None:
+    async def _read(self, prev: LogTail) -> raft_pb2.ReadEntriesResponse | None:
         answer = await self._asker.ask(self.node, prev)
         self.said = f"node {self.node} does not answer" if answer is None else answer.refusal
         return answer
@@ -312,7 +312,7 @@ class _Peer:
         last = self._repair.last_behind()
         if last is None or last.index < answer.first_index:
             return self._repair.may_cut(answer.commit) if last is None else True
-        again = await self._read(Tail.of(last))
+        again = await self._read(LogTail.of(last))
         if again is None:
             return False
         return not again.refusal or (again.differs and last.index <= again.commit)

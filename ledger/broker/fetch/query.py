@@ -16,7 +16,7 @@ from ledger.broker.broker_replica import BrokerReplica
 from ledger.errors import ReplicaBehindError, StorageFailedError
 from ledger.hashing import key_hash
 from ledger.v1 import broker_pb2
-from store import Header, IndexDamagedError, KeyHit, Kind, RangeDamagedError
+from store import EntryKind, Header, IndexDamagedError, KeyHit, RangeDamagedError
 from store.index.key_index import FOR_EVER
 from store.log.entry import EntryFlawError
 
@@ -116,6 +116,6 @@ def batch_at(replica: BrokerReplica, hit: KeyHit) -> tuple[Header, bytes]:
         except EntryFlawError:
             pass
         else:
-            if (header.kind, header.position, header.size) == (Kind.BATCH, hit.position, hit.size):
+            if (header.kind, header.position, header.size) == (EntryKind.BATCH, hit.position, hit.size):
                 return header, bytes(body)
     raise IndexDamagedError(replica.keys.directory, f"the log has no batch of {hit.size} bytes at {hit.position}")

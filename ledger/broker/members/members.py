@@ -24,7 +24,7 @@ from ledger.errors import (
 from raft.configuration_entry import ConfiguredMember, ShardConfiguration, encode_configuration
 from raft.core import ChangeRefused, Refusal
 from raft.core.progress import Mode
-from store import Draft, Kind, StoreError
+from store import EntryDraft, EntryKind, StoreError
 
 CAUGHT_UP_BYTES = 8 << 20
 """What a follower that keeps up may lack at any moment: as much as may be in flight to it."""
@@ -181,7 +181,7 @@ class Members:
 
     def _change(self, configuration: ShardConfiguration) -> ChangeProposal:
         replica, configuration = self._replica, self._with_addresses(configuration)
-        draft = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
+        draft = EntryDraft(EntryKind.CONFIGURATION, encode_configuration(configuration))
         proposal = ChangeProposal(draft, self._is_committed, replica.not_leading)
         try:
             replica.driver.change(proposal, configuration.core)

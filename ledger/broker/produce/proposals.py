@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.state import BatchRecord, Projected
-from store import Draft, Header
+from store import EntryDraft, Header
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,11 @@ class BatchProposal:
     """A batch on its way to commit."""
 
     def __init__(
-        self, draft: Draft, record: BatchRecord, projected: Projected, on_settled: Callable[[BatchProposal, bool], None]
+        self,
+        draft: EntryDraft,
+        record: BatchRecord,
+        projected: Projected,
+        on_settled: Callable[[BatchProposal, bool], None],
     ) -> None:
         self.draft = draft
         self.record = record
@@ -55,7 +59,7 @@ class BatchProposal:
 class CommandProposal:
     """A command on its way to commit; `index` is 0 until it is appended."""
 
-    def __init__(self, draft: Draft, on_settled: Callable[[CommandProposal, bool], None]) -> None:
+    def __init__(self, draft: EntryDraft, on_settled: Callable[[CommandProposal, bool], None]) -> None:
         self.draft = draft
         self.future: asyncio.Future[Any] = new_future()
         self.index = 0
@@ -71,7 +75,7 @@ class CommandProposal:
 class StartProposal:
     """A new start of the log on its way to commit. Its future is done when it is applied here."""
 
-    def __init__(self, draft: Draft, trouble: Callable[[], Exception]) -> None:
+    def __init__(self, draft: EntryDraft, trouble: Callable[[], Exception]) -> None:
         """`trouble()`: why it may not have been committed, where it was not."""
         self.draft = draft
         self.future: asyncio.Future[None] = new_future()
@@ -88,7 +92,7 @@ class ChangeProposal:
     """A configuration on its way to commit. Its future has the index of its entry."""
 
     def __init__(
-        self, draft: Draft, is_committed: Callable[[int, int], bool], trouble: Callable[[], Exception]
+        self, draft: EntryDraft, is_committed: Callable[[int, int], bool], trouble: Callable[[], Exception]
     ) -> None:
         """`is_committed(term, index)`, as the core knows. `trouble()`: why it may not have been, where it was not."""
         self.draft = draft

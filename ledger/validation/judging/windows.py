@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ledger.validation.replay.entries import Entries
-from store import Kind
+from store import EntryKind
 
 WINDOW = 4096
 _ODD = tuple(
@@ -189,7 +189,7 @@ def joined(parts: Iterable[Divergence]) -> list[Divergence]:
 
 def in_words(said: np.void) -> str:
     """An entry, for a person who compares it with another one."""
-    kind = Kind(int(said["kind"])).name.lower()
+    kind = EntryKind(int(said["kind"])).name.lower()
     return (
         f"term {said['term']}, {kind}, {said['size']} bytes at {said['position']}, topic {said['topic_id']} queue "
         f"{said['queue']} offset {said['base_offset']} count {said['count']}, CRC {int(said['crc']):#010x}, chain "

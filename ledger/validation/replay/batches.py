@@ -16,7 +16,7 @@ from ledger.validation.judging.violation import ViolationKind
 from ledger.validation.replay.block import Block
 from ledger.validation.replay.entries import Entries
 from ledger.validation.replay.pieces import Break
-from store import Kind
+from store import EntryKind
 from store.log.entry import ALIGNMENT, HEADER_SIZE, padded
 
 FACT = np.dtype(
@@ -35,7 +35,7 @@ _WORDS = HEADER_BYTES // ALIGNMENT
 
 def batches_of(block: Block, entries: Entries) -> tuple[Facts, list[Break]]:
     """Those that are batches, and what is wrong with those that ought to be."""
-    is_batch = entries.rows["kind"] == Kind.BATCH
+    is_batch = entries.rows["kind"] == EntryKind.BATCH
     large = entries.rows["size"] >= HEADER_SIZE + HEADER_BYTES
     chosen = np.flatnonzero(is_batch & large)
     rows, at = entries.rows[chosen], entries.at[chosen]

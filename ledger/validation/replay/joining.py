@@ -17,7 +17,7 @@ from ledger.validation.judging.violation import ViolationKind
 from ledger.validation.replay.pieces import Break, Gap, GapKind, Run, break_between
 from ledger.validation.replay.span_reader import SpanFacts
 from ledger.validation.sources.replica import LogReplica, Segment
-from store import Tail
+from store import LogTail
 from store.disk.numbered import name_of
 from store.log.entry import chained
 from store.log.grid import Grid
@@ -45,7 +45,7 @@ class JoinedLog:
 
     replica: LogReplica
     first_index: int | None = None
-    last: Tail | None = None
+    last: LogTail | None = None
     """Of the last entry; what the first one would follow where there is none."""
     end: int = 0
     """Where the log ends. Runs from there on are no part of it."""
@@ -242,14 +242,14 @@ class Joining:
         log = self.log
         if log.first_index is None:
             log.first_index = run.first.index
-        self._tail, self._lost = Tail.of(run.last), False
+        self._tail, self._lost = LogTail.of(run.last), False
         self._due_chain = due if run.first.index == run.last.index else run.due_chain
         log.end = run.last.end
         log.known_commit = max(log.known_commit, run.commit)
         log.course += [(header.index, header.position) for header in (run.first, run.last)]
         log.terms += [each for each in facts.terms if run.first.index <= each[1] <= run.last.index]
 
-    def _judge(self, run: Run, tail: Tail) -> tuple[Break | None, int | None]:
+    def _judge(self, run: Run, tail: LogTail) -> tuple[Break | None, int | None]:
         """What is wrong where the run begins, and the chain that its first entry ought to have, if another one."""
         header = run.first
         if not self._lost:

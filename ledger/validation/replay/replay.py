@@ -41,7 +41,7 @@ from ledger.validation.replay.steps import (
     RunEnds,
     Step,
 )
-from store import Tail
+from store import LogTail
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Replayed:
     replica: int
     states: dict[int, tuple[int, int]] = field(default_factory=dict)
     """By index (a cut): digests of the state and of the newest configuration."""
-    tails: dict[int, Tail] = field(default_factory=dict)
+    tails: dict[int, LogTail] = field(default_factory=dict)
     """By index: of the entries at the same places."""
     begins: dict[tuple[int, int], int] = field(default_factory=dict)
     """By topic id and queue: the first offset, of queues that had messages before the log begins."""
@@ -85,7 +85,7 @@ class Replayed:
 
 
 class Replay:
-    def __init__(self, replica: int, *, state: State | None, start: Tail | None, configuration: bytes) -> None:
+    def __init__(self, replica: int, *, state: State | None, start: LogTail | None, configuration: bytes) -> None:
         """`state`: as it was behind the entry `start`; None where that is not known."""
         self._result = Replayed(replica, configuration=configuration)
         self._state = state
@@ -116,7 +116,7 @@ class Replay:
         self._result.is_known = self._state is not None
         return self._result
 
-    def _cut(self, index: int, tail: Tail, *, is_reached: bool = True) -> None:
+    def _cut(self, index: int, tail: LogTail, *, is_reached: bool = True) -> None:
         self._result.tails[index] = tail
         if self._state is not None and is_reached:
             configuration = xxhash.xxh3_64_intdigest(self._result.configuration)

@@ -27,7 +27,7 @@ from ledger.validation.replay.batches import Facts, body_of
 from ledger.validation.replay.block import Block
 from ledger.validation.replay.continuity import BROKER, Continuity
 from ledger.validation.replay.entries import Entries
-from store import Kind, Tail
+from store import EntryKind, LogTail
 from store.log.entry import HEADER_SIZE
 
 
@@ -77,7 +77,7 @@ class Moved:
 @dataclass(frozen=True, slots=True)
 class Cut:
     index: int
-    tail: Tail
+    tail: LogTail
     """Of the entry there."""
     is_reached: bool = True
     """No entry of the run is missing before it: else its place is known, and the state there is not."""
@@ -122,7 +122,7 @@ def _cut(entries: Entries, index: int) -> Cut | None:
     if not len(places):
         return None
     header = entries.header(int(places[0]))
-    return Cut(index, Tail.of(header), is_reached=index == int(entries.rows["index"][0]) + int(places[0]))
+    return Cut(index, LogTail.of(header), is_reached=index == int(entries.rows["index"][0]) + int(places[0]))
 
 
 def _edge(boundary: _Boundary) -> int:
@@ -145,10 +145,12 @@ def _kept(part: np.ndarray, continuity: Continuity) -> np.ndarray:
 
 def _boundaries(block: Block, entries: Entries, facts: Facts, cuts: Sequence[Cut]) -> list[_Boundary]:
     found: list[_Boundary] = [*cuts]
-    for number in np.flatnonzero((entries.rows["kind"] == Kind.COMMAND) | (entries.rows["kind"] == Kind.CONFIGURATION)):
+    for number in np.flatnonzero(
+        (entries.rows["kind"] == EntryKind.COMMAND) | (entries.rows["kind"] == EntryKind.CONFIGURATION)
+    ):
         header, at = entries.header(int(number)), int(entries.at[number])
         body = block.data[at + HEADER_SIZE : at + header.size]
-        if header.kind is Kind.COMMAND:
+        if header.kind is EntryKind.COMMAND:
             found.append(CommandApplied(header.index, header.append_time_ms, body))
         else:
             found.append(Configured(header.index, body))

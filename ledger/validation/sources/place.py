@@ -22,10 +22,10 @@ from google.protobuf.message import DecodeError
 from raft.configuration_entry import decode_configuration
 from store import (
     CleanMark,
+    EntryKind,
     Flaw,
     FlawKind,
-    Found,
-    Kind,
+    FoundEntry,
     LogReader,
     PosixReadOnlyDisk,
     SegmentFile,
@@ -38,7 +38,7 @@ from store.disk.disk import read_file
 from store.disk.numbered import is_number
 from store.log.entry import HEADER_SIZE, EntryFlawError, padded, parse
 from store.log.log_files import usual_length
-from store.log.tail import EMPTY, Tail
+from store.log.tail import EMPTY, LogTail
 
 _SHARD = "shard-"
 
@@ -55,7 +55,7 @@ class LogPlace:
     """As it is called in what is told."""
     segments: tuple[SegmentFile, ...]
     segment_bytes: int
-    start: Tail | None
+    start: LogTail | None
     """What the first entry follows; None where that is not known."""
     shard: Path | None = None
     """The directory with the shard's other files; None where only segments are to be looked at."""
@@ -225,8 +225,8 @@ def _first_configuration(disk: PosixReadOnlyDisk, segments: Sequence[SegmentFile
     if length < HEADER_SIZE:
         return b""
     reader = LogReader(disk, segments[:1], segment_bytes=length, start=None)
-    found = next((each for each in reader if isinstance(each, Found)), None)
-    is_first = found is not None and found.header.index == 1 and found.header.kind is Kind.CONFIGURATION
+    found = next((each for each in reader if isinstance(each, FoundEntry)), None)
+    is_first = found is not None and found.header.index == 1 and found.header.kind is EntryKind.CONFIGURATION
     return bytes(found.body) if found is not None and is_first else b""
 
 

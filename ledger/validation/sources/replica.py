@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from store import CleanMark, Tail
+from store import CleanMark, LogTail
 
 SPAN_BYTES = 8 << 20
 """Larger ones would get new memory from the operating system for each, which costs more than to read them."""
@@ -48,7 +48,7 @@ class LogReplica:
     segments: tuple[Segment, ...]
     segment_bytes: int
     largest_entry: int
-    start: Tail | None
+    start: LogTail | None
     """What the first entry follows; None where that is not known."""
     base: str | None = None
     """File or URL of the base where the log begins; None: at entry 1."""

@@ -11,7 +11,7 @@ import pytest
 from cluster.backoff import FIRST_S, LONGEST_S, TELL_EVERY_S, Backoff
 from cluster.node.repair.entry_source import MOST_BYTES, EntryReader
 from raft.v1 import raft_pb2
-from store import CommitLog, Draft, Kind, LogSettings, MemoryDisk
+from store import CommitLog, EntryDraft, EntryKind, LogSettings, MemoryDisk
 
 SEGMENT_BYTES = 4 << 20
 LAST = 60
@@ -22,7 +22,7 @@ BODY = 50_000
 def log() -> CommitLog:
     log = CommitLog.open(MemoryDisk(), Path("/log"), LogSettings(segment_bytes=SEGMENT_BYTES))
     for _ in range(LAST):
-        log.append([Draft(Kind.BATCH, bytes(BODY))], term=1, commit=0, now_ms=0)
+        log.append([EntryDraft(EntryKind.BATCH, bytes(BODY))], term=1, commit=0, now_ms=0)
     return log
 
 

@@ -10,7 +10,7 @@ import pytest
 from cluster.node.disk_threads import DiskThreads
 from cluster.node.flush_schedule import FlushSchedule
 from cluster.node.runtime import Runtime
-from store import CommitLog, Draft, Kind, LogSettings, PosixDisk, StoreError, VoteFile, Writing
+from store import CommitLog, EntryDraft, EntryKind, LogSettings, PosixDisk, StoreError, VoteFile, Writing
 from store.directory.vote_file import INCARNATION_BYTES
 from tests.cluster.waiter import until
 
@@ -54,7 +54,7 @@ class Flushed:
         )
 
     def append(self, size: int) -> None:
-        self.log.append([Draft(Kind.BATCH, bytes(size))], term=1, commit=0, now_ms=1)
+        self.log.append([EntryDraft(EntryKind.BATCH, bytes(size))], term=1, commit=0, now_ms=1)
 
 
 def _nothing() -> None:

@@ -17,7 +17,7 @@ from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.retention.log_trim import LogTrim
 from ledger.errors import StorageFailedError
 from ledgermq import AsyncAdmin, AsyncProducer
-from store import DiskFailedError, PosixDisk, Usage
+from store import DiskFailedError, DiskUsage, PosixDisk
 from store.log.segments import Segments
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
 from tests.cluster.waiter import until
@@ -48,9 +48,9 @@ class Clocks:
 class ToldDisk(PosixDisk):
     """As full as it is told to be."""
 
-    told = Usage(100, 100)
+    told = DiskUsage(100, 100)
 
-    def usage(self, path: object) -> Usage:
+    def usage(self, path: object) -> DiskUsage:
         return self.told
 
 
@@ -171,10 +171,10 @@ async def test_the_hour_counts_until_the_disk_fills(hand: Hand) -> None:
     await watch.look()
     until_five = (5 * HOUR_MS - hand.clocks.now) % (24 * HOUR_MS)
     hand.clocks.pass_ms(until_five + 2 * HOUR_MS)
-    hand.disk.told = Usage(100, 26)
+    hand.disk.told = DiskUsage(100, 26)
     await watch.look()
     assert hand.first == 1
-    hand.disk.told = Usage(100, 25)
+    hand.disk.told = DiskUsage(100, 25)
     await watch.look()
     assert hand.first > 1
     assert hand.told == [pytest.approx(used) for used in (0, 0.74, 0.75)]
@@ -185,7 +185,7 @@ async def test_a_full_disk_refuses_until_there_is_room(hand: Hand, caplog: pytes
     watch = hand.watch(disk_refuse_ratio=0.9)
     caplog.set_level(logging.INFO)
     for free, refuses in ((11, False), (10, True), (3, True), (11, False)):
-        hand.disk.told = Usage(100, free)
+        hand.disk.told = DiskUsage(100, free)
         await watch.look()
         assert bool(hand.replica.no_room) == refuses
     said = [record.getMessage() for record in caplog.records if record.name == "ledgermq.node.retention"]
@@ -196,7 +196,7 @@ async def test_a_full_disk_refuses_until_there_is_room(hand: Hand, caplog: pytes
 
 @pytest.mark.real
 async def test_a_disk_that_does_not_tell_refuses_nothing(hand: Hand, caplog: pytest.LogCaptureFixture) -> None:
-    def fail(path: object) -> Usage:
+    def fail(path: object) -> DiskUsage:
         raise DiskFailedError(hand.fleet.data(1), "Input/output error")
 
     hand.disk.usage = fail  # type: ignore[method-assign]
@@ -248,7 +248,7 @@ async def test_what_a_learner_is_being_given_stays(hand: Hand, monkeypatch: pyte
 async def test_nothing_more_goes_before_what_went_is_removed(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or a disk that is too full would cost more than it must."""
     await hand.fill(3)
-    hand.disk.told = Usage(100, 0)
+    hand.disk.told = DiskUsage(100, 0)
     watch = hand.watch(disk_force_ratio=0.5, disk_refuse_ratio=0)
     with monkeypatch.context() as patch:
         patch.setattr(Segments, "has_dropped", property(lambda _: True))

@@ -26,7 +26,7 @@ from ledger.errors import (
     UnknownTopicError,
 )
 from ledger.v1 import broker_pb2, command_pb2
-from store import CommitLog, ConsumeQueues, Draft, KeyIndex, Kind, LogSettings, MemoryDisk
+from store import CommitLog, ConsumeQueues, EntryDraft, EntryKind, KeyIndex, LogSettings, MemoryDisk
 from store.index.key_file import HEADER
 from tests.ledger.broker.test_broker_membership import ME
 
@@ -68,9 +68,9 @@ class Node:
         self.sent: list[Sent] = []
         for name in ("one", "two"):
             command = command_pb2.Command(create_topic=command_pb2.CreateTopic(name=name, queues=QUEUES))
-            self.add(Draft(Kind.COMMAND, command.SerializeToString()), 0)
+            self.add(EntryDraft(EntryKind.COMMAND, command.SerializeToString()), 0)
 
-    def add(self, draft: Draft, time: int) -> None:
+    def add(self, draft: EntryDraft, time: int) -> None:
         self.log.append([draft], term=1, commit=0, now_ms=time)
         self.replica.apply(*self.log.entry(self.log.last_index))
         driver: Any = SimpleNamespace(applied=self.log.last_index)
@@ -82,7 +82,7 @@ class Node:
             [b"value" * 20] * len(keys), topic_id=topic_id, queue=queue, producer_id=len(self.sent) + 1, epoch=0,
             first_sequence=0, base_timestamp_ms=0, keys=keys, codec=codec,
         )  # fmt: skip
-        draft = Draft(Kind.BATCH, body, topic_id=topic_id, queue=queue, base_offset=offset, count=len(keys))
+        draft = EntryDraft(EntryKind.BATCH, body, topic_id=topic_id, queue=queue, base_offset=offset, count=len(keys))
         self.add(draft, time)
         self.sent += [Sent(topic_id, queue, offset + i, key, time) for i, key in enumerate(keys)]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from store import DirectoryInUseError, Disk, DiskFailedError, DiskFullError, MemoryDisk, PosixDisk, Usage
+from store import DirectoryInUseError, Disk, DiskFailedError, DiskFullError, DiskUsage, MemoryDisk, PosixDisk
 from store.disk.disk import read_file, replace_file
 from store.disk.memory_disk import Killed
 
@@ -324,4 +324,4 @@ def test_usage_is_as_df_tells(tmp_path: Path) -> None:
 
 
 def test_a_disk_of_no_size_is_full() -> None:
-    assert Usage(0, 0).ratio == 1.0
+    assert DiskUsage(0, 0).ratio == 1.0

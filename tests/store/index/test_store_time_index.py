@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store import CommitLog, ConsumeQueue, Draft, Kind, LogSettings, MemoryDisk
+from store import CommitLog, ConsumeQueue, EntryDraft, EntryKind, LogSettings, MemoryDisk
 from store.index.time_index import offset_at, position_at
 
 QUEUES = 3
@@ -25,8 +25,8 @@ def built(entries: list[tuple[int | None, int, int]]) -> tuple[CommitLog, list[C
     queues = [ConsumeQueue(disk, Path(f"/queue-{queue}"), units_per_file=70) for queue in range(QUEUES)]
     times: list[list[int]] = [[] for _ in range(QUEUES)]
     for (queue, count, _), time in zip(entries, accumulate(passed for *_, passed in entries), strict=True):
-        kind = Kind.NO_OP if queue is None else Kind.BATCH
-        (header,) = log.append([Draft(kind, b"body", count=count)], term=1, commit=0, now_ms=time)
+        kind = EntryKind.NO_OP if queue is None else EntryKind.BATCH
+        (header,) = log.append([EntryDraft(kind, b"body", count=count)], term=1, commit=0, now_ms=time)
         if queue is not None:
             queues[queue].put(queues[queue].end_offset, header.position, header.size, None, count)
             times[queue] += [time] * count

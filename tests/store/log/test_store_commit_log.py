@@ -11,10 +11,10 @@ from store import (
     CommitLog,
     CorruptRangeError,
     Disk,
-    Draft,
+    EntryDraft,
+    EntryKind,
     ForkedError,
     Header,
-    Kind,
     LogCallbacks,
     LogSettings,
     MemoryDisk,
@@ -87,8 +87,14 @@ def test_append_gives_headers_and_reads_back_over_segments_and_restarts(place: t
 
 def test_what_a_draft_says_is_in_its_header(place: tuple[Disk, Path]) -> None:
     log = open_log(*place)
-    (header,) = log.append([Draft(Kind.COMMAND, b"x", 9, 8, 7, 6)], term=5, commit=0, now_ms=4)
-    assert (header.kind, header.topic_id, header.queue, header.base_offset, header.count) == (Kind.COMMAND, 9, 8, 7, 6)
+    (header,) = log.append([EntryDraft(EntryKind.COMMAND, b"x", 9, 8, 7, 6)], term=5, commit=0, now_ms=4)
+    assert (header.kind, header.topic_id, header.queue, header.base_offset, header.count) == (
+        EntryKind.COMMAND,
+        9,
+        8,
+        7,
+        6,
+    )
     assert (header.index, header.term, header.append_time_ms, header.flags) == (1, 5, 4, 0)
 
 
@@ -361,7 +367,7 @@ def test_after_a_kill_the_first_sync_covers_every_segment_and_their_names() -> N
     before = MemoryDisk()
     log = CommitLog.open(before, DIRECTORY, LogSettings(segment_bytes=SEGMENT))
     while len(before.list(DIRECTORY)) < 4:
-        log.append([Draft(Kind.COMMAND, bytes(300))], term=1, commit=0, now_ms=0)
+        log.append([EntryDraft(EntryKind.COMMAND, bytes(300))], term=1, commit=0, now_ms=0)
     for clean in (None, log.clean_mark()):
         disk = CountedSyncs()
         disk._files, disk._directories = before.after_kill()._files, before.after_kill()._directories

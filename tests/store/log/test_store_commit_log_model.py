@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from store import CleanMark, CommitLog, Draft, LogSettings, MemoryDisk, PreviousRun, Snapshot
+from store import CleanMark, CommitLog, EntryDraft, LogSettings, MemoryDisk, PreviousRun, Snapshot
 from tests.store.sample_log import DIRECTORY, SEGMENT, content, draft, open_log
 
 SIZES = st.lists(st.integers(0, SEGMENT - 80), min_size=1, max_size=6)
@@ -37,7 +37,7 @@ class LogAgainstList(RuleBasedStateMachine):
             disk, DIRECTORY, LogSettings(segment_bytes=SEGMENT), PreviousRun(snapshot=self.snapshot, clean=clean)
         )
 
-    def _drafts(self, sizes: list[int]) -> list[Draft]:
+    def _drafts(self, sizes: list[int]) -> list[EntryDraft]:
         self.made += len(sizes)
         return [draft(self.made * 7 + i, size) for i, size in enumerate(sizes)]
 

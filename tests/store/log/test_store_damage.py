@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store import CleanMark, CommitLog, DamagedError, Draft, Kind, LogSettings, MemoryDisk
+from store import CleanMark, CommitLog, DamagedError, EntryDraft, EntryKind, LogSettings, MemoryDisk
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, draft, open_log
 
 FIRST = DIRECTORY / f"{0:020}"
@@ -200,7 +200,7 @@ class TestCleanStop:
     def test_other_bytes_of_the_same_length_are_damage(self, disk: MemoryDisk, mark: CleanMark) -> None:
         log = open_log(disk)
         log.truncate(9)
-        log.append([Draft(Kind.BATCH, bytes(45))], term=3, commit=0, now_ms=5000)
+        log.append([EntryDraft(EntryKind.BATCH, bytes(45))], term=3, commit=0, now_ms=5000)
         assert "differs from the last entry at the orderly stop" in refused(disk, mark).reason
 
     def test_an_emptied_directory_is_damage(self, mark: CleanMark) -> None:

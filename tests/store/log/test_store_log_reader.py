@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from store import CommitLog, Flaw, FlawKind, Found, LogReader, MemoryDisk, segment_files
+from store import CommitLog, Flaw, FlawKind, FoundEntry, LogReader, MemoryDisk, segment_files
 from store.log.log_files import usual_length
-from store.log.tail import EMPTY, Tail
+from store.log.tail import EMPTY, LogTail
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, draft, each_kill, open_log
 
 FIRST, SECOND, THIRD, FOURTH = (DIRECTORY / f"{number * SEGMENT:020}" for number in range(4))
@@ -36,13 +36,13 @@ def disk() -> MemoryDisk:
     return disk
 
 
-def read(disk: MemoryDisk, start: Tail | None = EMPTY, **options: bool) -> tuple[list[int], list[Flaw]]:
+def read(disk: MemoryDisk, start: LogTail | None = EMPTY, **options: bool) -> tuple[list[int], list[Flaw]]:
     """The indexes found, and the flaws."""
     files = segment_files(disk, DIRECTORY)
     reader = LogReader(disk, files, segment_bytes=SEGMENT, start=start, **options)
     found, flaws = [], []
     for each in reader:
-        if isinstance(each, Found):
+        if isinstance(each, FoundEntry):
             found.append(each.header.index)
         else:
             flaws.append(each)
@@ -65,7 +65,7 @@ def test_what_is_found_is_what_was_written(disk: MemoryDisk) -> None:
     log = open_log(disk.after_kill())
     reader = LogReader(disk, segment_files(disk, DIRECTORY), segment_bytes=SEGMENT, start=EMPTY)
     for found in reader:
-        assert isinstance(found, Found)
+        assert isinstance(found, FoundEntry)
         assert (found.header, bytes(found.body)) == (
             log.reading.header(found.header.index),
             log.reading.body(found.header.index),
@@ -235,12 +235,12 @@ def test_a_version_that_nobody_here_knows(disk: MemoryDisk) -> None:
 def test_a_segment_alone(disk: MemoryDisk) -> None:
     (segment,) = [each for each in segment_files(disk, DIRECTORY) if each.path == FOURTH]
     reader = LogReader(disk, [segment], segment_bytes=SEGMENT, start=None)
-    assert [each.header.index for each in reader if isinstance(each, Found)] == [10, 11, 12]
+    assert [each.header.index for each in reader if isinstance(each, FoundEntry)] == [10, 11, 12]
 
 
 def test_what_lies_before_a_base_is_passed_over(disk: MemoryDisk) -> None:
     log = open_log(disk.after_kill())
-    start_tail = Tail.of(log.reading.header(3))
+    start_tail = LogTail.of(log.reading.header(3))
     disk.flip(FIRST, 90)
     found, flaws = read(disk, start=start_tail)
     assert found == [*range(4, 13)]
@@ -276,7 +276,7 @@ def test_whatever_happens_to_the_bytes_no_whole_entry_is_lost_and_none_is_invent
     reader = LogReader(disk, segment_files(disk, DIRECTORY), segment_bytes=SEGMENT, start=EMPTY)
     found, flaws = [], []
     for each in reader:
-        found.append(each.header) if isinstance(each, Found) else flaws.append(each)
+        found.append(each.header) if isinstance(each, FoundEntry) else flaws.append(each)
     wrong = {header.index for header in found if header not in headers}
     assert wrong <= touched, "only a chain, which no CRC covers, can be another one in an entry that is found"
     assert {header.index for header in headers} - {header.index for header in found} <= touched

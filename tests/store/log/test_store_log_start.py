@@ -13,8 +13,8 @@ from store import (
     DamagedError,
     Disk,
     DiskFailedError,
-    Draft,
-    Kind,
+    EntryDraft,
+    EntryKind,
     LogSettings,
     MemoryDisk,
     PosixDisk,
@@ -367,10 +367,10 @@ class Life:
         """A log with this history and some entries more."""
         leader = open_log(MemoryDisk())
         for _, term, _, body in history:
-            leader.append([Draft(Kind.BATCH, body)], term=term, commit=0, now_ms=0)
+            leader.append([EntryDraft(EntryKind.BATCH, body)], term=term, commit=0, now_ms=0)
         for _ in range(self.chance.randint(1, 4)):
             body = self.chance.randbytes(self.chance.choice([0, 9, 60, 200, 700, 944]))
-            leader.append([Draft(Kind.BATCH, body)], term=leader.tail.term + 1, commit=0, now_ms=0)
+            leader.append([EntryDraft(EntryKind.BATCH, body)], term=leader.tail.term + 1, commit=0, now_ms=0)
         return leader
 
     def check(self, log: CommitLog) -> Entries:

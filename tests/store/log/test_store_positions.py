@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store import Draft, Header, Kind
+from store import EntryDraft, EntryKind, Header
 from store.log.entry import encode, padded
 from store.log.grid import Grid
 from store.log.positions import Positions
@@ -18,7 +18,7 @@ def headers(entries: list[tuple[int, int]]) -> list[Header]:
     made, end, term = [], 0, 1
     for index, (size, increase) in enumerate(entries, 1):
         term += increase
-        draft = Draft(Kind.BATCH, bytes(size))
+        draft = EntryDraft(EntryKind.BATCH, bytes(size))
         header, _ = encode(
             draft, index=index, term=term, position=GRID.place(end, draft.size), commit=0, append_time_ms=0,
             previous_chain=0,

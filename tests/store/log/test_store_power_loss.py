@@ -8,7 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from store import CommitLog, CrashEnd, DamagedError, Draft, Kind, LogCallbacks, LogSettings, PreviousRun, Vote, VoteFile
+from store import (
+    CommitLog,
+    CrashEnd,
+    DamagedError,
+    EntryDraft,
+    EntryKind,
+    LogCallbacks,
+    LogSettings,
+    PreviousRun,
+    Vote,
+    VoteFile,
+)
 from store.disk.memory_disk import Killed
 from tests.store.power_disk import PowerDisk
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, draft, open_log
@@ -132,7 +143,7 @@ def test_what_was_cut_does_not_come_back_by_being_erased_in_part() -> None:
     """Zeros are what the torn body should have been: erased before its header is, the entry would be whole again."""
     before = PowerDisk()
     append(open_log(before), 45)
-    open_log(before).append([Draft(Kind.BATCH, bytes(600))], term=1, commit=0, now_ms=2000)
+    open_log(before).append([EntryDraft(EntryKind.BATCH, bytes(600))], term=1, commit=0, now_ms=2000)
     before.flip(FIRST, 500)
     for seed in range(60):
         disk = before.copied()

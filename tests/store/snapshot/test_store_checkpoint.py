@@ -15,7 +15,7 @@ from store import (
     DamagedError,
     FileMark,
     Header,
-    Known,
+    KnownEntries,
     LogCallbacks,
     LogSettings,
     MemoryDisk,
@@ -91,14 +91,14 @@ def grown(entries: int = 30) -> tuple[MemoryDisk, CommitLog]:
     return disk, log
 
 
-def known_up_to(log: CommitLog, index: int) -> Known:
+def known_up_to(log: CommitLog, index: int) -> KnownEntries:
     """As a checkpoint there has it."""
     positions = Positions()
     positions.load(log._state.positions.units(1, index))
-    return Known(log.snapshot_at(index, configuration=b"", state=b"").tail, positions)
+    return KnownEntries(log.snapshot_at(index, configuration=b"", state=b"").tail, positions)
 
 
-def reopen(disk: MemoryDisk, known: Known, *, after_crash: bool = False) -> tuple[CommitLog, list[int]]:
+def reopen(disk: MemoryDisk, known: KnownEntries, *, after_crash: bool = False) -> tuple[CommitLog, list[int]]:
     read: list[int] = []
 
     def on_entry(header: Header, _: object) -> None:
