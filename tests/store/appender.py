@@ -1,4 +1,4 @@
-"""A process that appends to a log until it is killed or refused, and tells on its standard output what it was promised.
+"""A process that appends to a log until it is killed or refused. It prints what it was promised.
 
 python -m tests.store.appender DIRECTORY MODE [STEPS]        "synced 7", "refused DiskFullError", "appended 8", ...
 """
@@ -20,7 +20,7 @@ ROLL_EVERY = 3
 
 
 def open_log(directory: Path, mode: WriteMode) -> CommitLog:
-    """As a node opens it after a kill: one that staged its writes may have lost the end."""
+    """Open the log as a node does after a kill. A process that staged its writes may have lost the end of the log."""
     return CommitLog.open(
         PosixDisk(),
         directory,

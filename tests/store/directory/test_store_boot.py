@@ -1,4 +1,4 @@
-"""A killed process against a machine that went down, and the doubt that the latter leaves for good."""
+"""The boot record: a kill is distinguished from a crash of the machine, and a crash leaves a durable suspect mark."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def opened(disk: MemoryDisk) -> NodeDirectory:
 
 
 def start(directory: NodeDirectory, disk: MemoryDisk, boot_id: str, now_ms: int = 1000) -> CommitLog:
-    """As a node does it in `async` mode."""
+    """Start as a node does in `async` mode."""
     crashed = directory.crashed(0, boot_id)
 
     def mark(end: CrashEnd) -> None:
@@ -56,7 +56,7 @@ def start(directory: NodeDirectory, disk: MemoryDisk, boot_id: str, now_ms: int 
 
 @pytest.fixture
 def disk() -> MemoryDisk:
-    """Of a node that was killed after it had written something in the run "a"."""
+    """Return the disk of a node that was killed after it had written in the machine's run "a"."""
     disk = MemoryDisk()
     append(start(opened(disk), disk, "a"), 10, 20)
     return disk.after_kill()
@@ -111,7 +111,7 @@ def test_a_start_killed_at_any_byte_leaves_the_crash_or_the_mark(disk: MemoryDis
 
 
 def test_after_a_failed_sync_what_the_page_cache_shows_is_written_again_before_it_counts() -> None:
-    """The kernel calls pages clean that it failed to write: the next fsync says nothing of them."""
+    """The kernel calls pages clean that it failed to write, so the next fsync reports nothing about them."""
     disk = PowerDisk()
     directory = opened(disk)
     log = start(directory, disk, "a")
@@ -178,7 +178,7 @@ class TestSuspectMark:
 
 @pytest.mark.parametrize("seed", range(200))
 def test_whoever_lost_what_it_acknowledged_knows_it(seed: int) -> None:
-    """Through kills and power losses at any moment, those of the starts included."""
+    """The node is killed and loses power at random moments, also during its starts."""
     chance = random.Random(seed)
     disk = PowerDisk()
     acknowledged = run = 0

@@ -1,4 +1,4 @@
-"""Whose directory it is, that one process has it, and that a clean mark vouches once."""
+"""The data directory: its owner is checked, only one process holds it, and a clean mark vouches for one start only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time index against a plain list of append times."""
+"""The time index compared with a list of append times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENTRIES = st.lists(
 
 
 def built(entries: list[tuple[int | None, int, int]]) -> tuple[CommitLog, list[ConsumeQueue], list[list[int]]]:
-    """A log, its queues, and the append time of each message of each queue."""
+    """Return a log, its queues, and the append time of each message of each queue."""
     disk = MemoryDisk()
     log = CommitLog.open(disk, Path("/log"), LogSettings(segment_bytes=1024))
     queues = [ConsumeQueue(disk, Path(f"/queue-{queue}"), units_per_file=70) for queue in range(QUEUES)]

@@ -1,4 +1,4 @@
-"""The CommitLog through its public face: a leader's appends, a follower's copies, cuts, reads, over both disks."""
+"""The CommitLog through its public methods, on both disks: a leader's appends, a follower's copies, cuts and reads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk, Path]:
 
 
 def copied(source: CommitLog, target: CommitLog, max_bytes: int = 1 << 20) -> None:
-    """Bring a follower up to its leader, range by range."""
+    """Copy the leader's log to a follower, range by range."""
     while target.last_index < source.last_index:
         first = target.last_index + 1
         data = source.reading.read_range(first, source.reading.reach(first, max_bytes))
@@ -246,7 +246,7 @@ def test_more_segments_than_may_be_open(place: tuple[Disk, Path]) -> None:
 
 
 class TestExamine:
-    """What a follower refuses, and that refusing leaves no trace."""
+    """A follower refuses wrong ranges, and a refused range leaves no trace."""
 
     @pytest.fixture
     def leader(self) -> CommitLog:
@@ -351,7 +351,7 @@ class TestExamine:
 
 
 class CountedSyncs(MemoryDisk):
-    """Which files were fsynced."""
+    """A memory disk that notes which files were fsynced."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -379,7 +379,7 @@ def test_after_a_kill_the_first_sync_covers_every_segment_and_their_names() -> N
 
 
 def test_behind_its_close_nothing_is_written(place: tuple[Disk, Path]) -> None:
-    """It would stand behind the clean mark of an orderly stop, and be taken for damage at the next start."""
+    """A later write would lie after the clean mark of an orderly stop, and the next start would take it for damage."""
     log = open_log(*place)
     append(log, 2)
     log.close()

@@ -1,5 +1,6 @@
-"""The CommitLog against a plain list, through random lives: appends, copies, cuts, flushes, moved starts, resets, stops
-and kills."""
+"""The CommitLog compared with a plain list, over random sequences of appends, copies, cuts, flushes, moves of the log
+start, resets, stops and kills.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ class LogAgainstList(RuleBasedStateMachine):
         # (term, body) of each entry.
         self.model: list[tuple[int, bytes]] = []
         self.made = 0
-        # Index and term of the entry before the first one.
+        # Index and term of the entry before the first entry.
         self.snapshot: Snapshot | None = None
         self.base_term = 0
 
@@ -52,7 +53,8 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule(sizes=SIZES, increase=st.integers(0, 2), back=st.integers(0, 3), max_bytes=st.integers(1, 2 * SEGMENT))
     def copy_from_leader(self, sizes: list[int], increase: int, back: int, max_bytes: int) -> None:
-        """A leader with this log gets ahead; ranges that begin up to `back` entries early bring its entries here."""
+        """A leader with the same log appends entries, and ranges that begin up to `back` entries early bring them to
+        this log."""
         leader = self._open(self.disk.after_kill())
         drafts, term = self._drafts(sizes), self._term(increase)
         leader.append(drafts, term=term, commit=self.log.last_index, now_ms=self.made)

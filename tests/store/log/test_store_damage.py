@@ -1,4 +1,6 @@
-"""Bytes that were whole and are not any more: always reported, with the place, and nothing is changed on the disk."""
+"""Bytes of a log that were whole are changed: the damage is always reported with its place, and no byte is changed on
+disk.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ FIELDS = {
 
 @pytest.fixture
 def disk() -> MemoryDisk:
-    """Seven entries of 128 bytes in the first segment, which has 128 blank bytes then; two of 980 in later ones; and
-    one of 128 behind."""
+    """Return a log with seven entries of 128 bytes and 128 blank bytes in the first segment, two entries of 980 bytes
+    in later segments, and one entry of 128 bytes after them."""
     disk = MemoryDisk()
     log = open_log(disk)
     append(log, *[45] * 7)
@@ -39,7 +41,7 @@ def files(disk: MemoryDisk) -> dict[str, bytes]:
 
 
 def refused(disk: MemoryDisk, clean: CleanMark | None = None) -> DamagedError:
-    """The log does not open, and what is on the disk stays as it is."""
+    """Check that the log does not open and that no file changes. Return the error."""
     before = files(disk)
     with pytest.raises(DamagedError) as caught:
         open_log(disk, clean=clean)
@@ -86,7 +88,7 @@ def test_the_message_names_file_position_reason_and_remedy(disk: MemoryDisk) -> 
 
 
 def test_an_erased_word_before_a_later_segment(disk: MemoryDisk) -> None:
-    """It looks like a torn end, but entries follow: there was more."""
+    """This looks like a torn end, but later entries show that the log had more entries."""
     disk.open(FIRST).write(3 * 128, bytes(8))
     error = refused(disk)
     assert error.position == SEGMENT
@@ -111,20 +113,20 @@ def test_a_stray_bit_in_the_rest_of_a_segment_too_small_for_a_header() -> None:
 
 
 def test_a_stale_copy_of_an_entry_in_the_place_of_another(disk: MemoryDisk) -> None:
-    """A misdirected write: the CRC is right, the place is not."""
+    """A misdirected write: the CRC is right, but the entry lies in a wrong place."""
     disk.open(FIRST).write(4 * 128, disk.content(FIRST)[2 * 128 : 3 * 128])
     assert "says that it stands at position 256" in refused(disk).reason
 
 
 def rewritten(disk: MemoryDisk, at: int, make: Callable[[CommitLog], object]) -> None:
-    """Put the first segment's bytes from `at` on in the place of what another history has there."""
+    """Replace the first segment's bytes from `at` on by those of a different history."""
     other = MemoryDisk()
     make(open_log(other))
     disk.open(FIRST).write(at, other.content(FIRST)[at:])
 
 
 def test_an_entry_of_another_history_breaks_the_chain(disk: MemoryDisk) -> None:
-    """Same index, term, position and a right CRC: only the chain tells."""
+    """Index, term, position and CRC are right; only the chain differs."""
 
     def make(log: CommitLog) -> None:
         log.append([draft(50 + i, 45) for i in range(7)], term=1, commit=0, now_ms=1000)

@@ -1,4 +1,4 @@
-"""A disk that is full or fails: what was refused has left no trace, and what may be lost is never believed again."""
+"""A disk that is full or fails: a refused write leaves no trace, and bytes that may be lost are never trusted again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def disk() -> MemoryDisk:
 
 
 def copy_two_more(log: CommitLog) -> None:
-    """As a follower: from a leader that is two entries ahead, in the segment of the tail."""
+    """As a follower, copy two entries from a leader into the segment of the tail."""
     leader = open_log(MemoryDisk())
     data = log.reading.read_range(1, log.last_index)
     leader.write(data, leader.examine(data, 0), 1)
@@ -110,7 +110,8 @@ def test_after_a_failed_sync_nothing_is_believed(disk: MemoryDisk, error: StoreE
 
 @pytest.mark.parametrize("act", [CommitLog.sync, CommitLog.prepare_next, append_three_segments])
 def test_whoever_syncs_a_failure_is_told(disk: MemoryDisk, act: Callable[[CommitLog], object]) -> None:
-    """The next start must not believe the page cache, wherever the sync came from: a flush, a stop, a new segment."""
+    """The next start must not trust the page cache, whatever the reason for the sync was: a flush, a stop or a new
+    segment."""
     losses: list[str] = []
     log = CommitLog.open(
         disk,
@@ -126,7 +127,7 @@ def test_whoever_syncs_a_failure_is_told(disk: MemoryDisk, act: Callable[[Commit
 
 
 def test_after_a_failed_sync_no_segment_is_made(disk: MemoryDisk) -> None:
-    """A next segment says that all before it was flushed, which a second sync would only pretend."""
+    """A new segment means that all earlier bytes were flushed, and a second sync could not prove that."""
     log = open_log(disk)
     append(log, 100)
     disk.fail("sync", BROKEN, times=1)
@@ -191,7 +192,7 @@ def test_a_kill_is_nobodys_to_handle(disk: MemoryDisk) -> None:
 
 
 class WatchedDisk(MemoryDisk):
-    """Notes each sync, and does something else just before an operation of one kind, once."""
+    """A memory disk that notes each sync, and runs a function once, just before an operation of one kind."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -254,7 +255,8 @@ class TestSync:
         assert list(disk.list(DIRECTORY)) == [f"{0:020}"]
 
     def test_segments_made_for_a_write_that_failed_are_removed(self, disk: WatchedDisk) -> None:
-        """Where the third one is there, the first one counts as flushed: so it must not be while that is in use."""
+        """If a third segment exists, the first segment counts as flushed. So it must not exist while the first segment
+        is in use."""
         log = open_log(disk)
         append(log, 10)
         disk.fail("write", FULL, after=5, times=1)

@@ -1,4 +1,4 @@
-"""An entry's bytes: what is written is read back, and no flipped bit goes unseen."""
+"""The bytes of an entry: they are read back as they were written, and every flipped bit is noticed."""
 
 from __future__ import annotations
 

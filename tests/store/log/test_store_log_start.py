@@ -1,4 +1,4 @@
-"""A log that begins behind a base: its start moves on, it is reset, a replica starts late; kills at every byte."""
+"""A log that begins after a snapshot: its start moves on, it is reset, a replica joins late; kills at every byte."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Entries = list[tuple[int, int, int, bytes]]
 
 
 def start(disk: MemoryDisk, *, after_crash: bool = False) -> CommitLog:
-    """As a node opens its log."""
+    """Open the log as a node does."""
     snapshot_file = SnapshotFile(disk, SNAPSHOT_PATH)
     log = CommitLog.open(
         disk,
@@ -60,7 +60,7 @@ def snapshot_at(log: CommitLog, index: int) -> Snapshot:
 
 
 def begin_behind(disk: Disk, snapshot: Snapshot, path: Path = SNAPSHOT_PATH) -> None:
-    """As `Bases` does it: by a base that was kept as the state machine passed there."""
+    """Move the log start as `Snapshots` does: to a candidate that was kept when the state machine passed there."""
     kept = path.with_name("kept")
     replace_file(disk, kept, snapshot.encode())
     SnapshotFile(disk, path).replace(snapshot, kept)
@@ -92,7 +92,7 @@ def copied(source: CommitLog, target: CommitLog) -> None:
 
 
 class NotedSyncs(MemoryDisk):
-    """Which files were synced, in order."""
+    """A memory disk that notes which files were synced, in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ class TestDropBefore:
             ] == []
             append(log, 40, 900, term=3)
             assert content(start(survivor)) == content(log)
-        # Up to entry 3 all lies in the first segment: the last thing written is the name of the base.
+        # Up to entry 3 all entries lie in the first segment, so the last write is the name of the snapshot.
         assert found == ({1} if index == 3 else {1, index + 1})
 
     def test_a_view_that_a_reader_holds_stays(self) -> None:
@@ -322,15 +322,15 @@ class TestReset:
 
 
 class Life:
-    """A replica whose log grows, is flushed, moves its start, and is reset, until the power goes."""
+    """A replica whose log grows, is flushed, moves its start and is reset, until the power is cut."""
 
     def __init__(self, disk: PowerDisk, log: CommitLog, history: Entries, chance: random.Random) -> None:
         self.disk = disk
         self.log = log
         self.chance = chance
-        # What was flushed, of all entries from index 1 on, dropped ones too.
+        # All flushed entries from index 1 on, including dropped entries.
         self.flushed = history
-        # What all entries from index 1 on have been since.
+        # All entries from index 1 on that were written since.
         self.pictures = [history]
 
     def step(self) -> None:
@@ -364,7 +364,7 @@ class Life:
         self.pictures = [self.flushed]
 
     def _leader(self, history: Entries) -> CommitLog:
-        """A log with this history and some entries more."""
+        """Return a log with this history and some more entries."""
         leader = open_log(MemoryDisk())
         for _, term, _, body in history:
             leader.append([EntryDraft(EntryKind.BATCH, body)], term=term, commit=0, now_ms=0)
@@ -374,7 +374,7 @@ class Life:
         return leader
 
     def check(self, log: CommitLog) -> Entries:
-        """Returns all entries from index 1 on, as they must be taken to have been."""
+        """Check the log, and return all entries from index 1 on as they must have been."""
         first, found = log.first_index, content(log)
         matching = [picture for picture in self.pictures if picture[first - 1 : log.last_index] == found]
         assert matching, "what is there was written"
@@ -428,7 +428,7 @@ def test_over_real_files(tmp_path: Path) -> None:
         again.close()
 
 
-class TestBaseFile:
+class TestSnapshotFile:
     BASE = Snapshot(7, 3, 4096, 99, 1234, b"configuration", b"state" * 100)
 
     def test_there_is_none_at_first_and_the_last_one_counts(self) -> None:

@@ -1,4 +1,4 @@
-"""The table of positions and the grid against the obvious way to compute them."""
+"""The table of positions and the grid, compared with the obvious computation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GRID = Grid(512)
 
 
 def headers(entries: list[tuple[int, int]]) -> list[Header]:
-    """Of entries given as (body size, increase of the term)."""
+    """Return the headers of entries that are given as (body size, increase of the term)."""
     made, end, term = [], 0, 1
     for index, (size, increase) in enumerate(entries, 1):
         term += increase

@@ -1,4 +1,4 @@
-"""Three ways into the same files: what they have in common, and what waits in memory where writes are staged."""
+"""The three ways of writing into the same files: their common behaviour, and the loss of staged bytes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_file_with_holes_gets_its_space_before_it_is_mapped(tmp_path: Path) ->
 
 
 class InterruptedDisk(MemoryDisk):
-    """Something else is done just before its next write, once."""
+    """A memory disk that runs a function once, just before its next write."""
 
     before_next_write: Callable[[], object] | None = None
 
@@ -229,7 +229,8 @@ class TestStaged:
 
 
 class Life:
-    """A staged log, and a twin that is never killed: what it held since the last flush, and what was flushed."""
+    """A staged log, and a second log that is never killed: its entries since the last flush, and its flushed
+    entries."""
 
     def __init__(self, log: CommitLog, twin: CommitLog, chance: random.Random) -> None:
         self.log = log
@@ -300,7 +301,7 @@ def _locked_bytes() -> int:
 
 
 def _resident_pages(path: Path) -> int:
-    """How many pages of a file are in memory."""
+    """Return how many pages of a file are in memory."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = os.open(path, os.O_RDWR)
     with mmap.mmap(descriptor, PAGED_SEGMENT) as mapping:

@@ -1,4 +1,4 @@
-"""A start that goes on at a checkpoint: what is known is not read again, and never believed where it is not so."""
+"""A start that continues from a checkpoint: known entries are not read again, and a wrong checkpoint is not used."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_checkpoint_before_the_log_start_or_damaged_is_of_no_use() -> None:
 
 
 def grown(entries: int = 30) -> tuple[MemoryDisk, CommitLog]:
-    """Over several segments and terms."""
+    """Return a log with several segments and terms."""
     disk = MemoryDisk()
     log = open_log(disk)
     for number in range(entries):
@@ -92,7 +92,7 @@ def grown(entries: int = 30) -> tuple[MemoryDisk, CommitLog]:
 
 
 def known_up_to(log: CommitLog, index: int) -> KnownEntries:
-    """As a checkpoint there has it."""
+    """Return the known entries up to `index`, as a checkpoint there has them."""
     positions = Positions()
     positions.load(log._state.positions.units(1, index))
     return KnownEntries(log.snapshot_at(index, configuration=b"", state=b"").tail, positions)
@@ -116,7 +116,7 @@ def reopen(disk: MemoryDisk, known: KnownEntries, *, after_crash: bool = False) 
 
 @pytest.fixture
 def read_again(monkeypatch: pytest.MonkeyPatch) -> int:
-    """So many of the entries that are known."""
+    """Set how many of the known entries recovery reads again."""
     monkeypatch.setattr(recovery, "READ_AGAIN_ENTRIES", 3)
     return 3
 

@@ -1,4 +1,6 @@
-"""A base that comes in pieces: it resumes after kills and power losses, and counts only when all of it is right."""
+"""A snapshot that arrives in pieces: it resumes after kills and power losses, and counts only when it is complete and
+right.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ def disk() -> MemoryDisk:
 
 
 def give(incoming: IncomingSnapshot, data: bytes = DATA, size: int = PIECE) -> None:
-    """The next piece."""
+    """Append the next piece."""
     piece = data[incoming.received : incoming.received + size]
     incoming.append(incoming.received, piece, google_crc32c.value(piece))
 

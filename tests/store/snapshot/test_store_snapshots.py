@@ -1,4 +1,4 @@
-"""The bases of a shard: candidates for its log start, the start itself, and one that comes from another node."""
+"""The snapshots of a shard: candidates for its log start, the log start itself, and a snapshot from another node."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_start_that_moves_killed_at_every_byte_is_the_old_one_or_the_new_one(d
 
 
 def test_the_start_moves_on_a_full_disk(disk: MemoryDisk) -> None:
-    """What is old can go only then."""
+    """Old entries can be removed only after the start has moved."""
     snapshots = kept(disk, 10, 20)
     for operation in ("create", "write"):
         disk.fail(operation, DiskFullError(SHARD))
