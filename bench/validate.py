@@ -49,7 +49,7 @@ def make(directory: Path, size: int, count: int, segment_bytes: int) -> list[str
     queues = ConsumeQueues(disk, owner.queues_directory(0))
     _fill(log, queues, size, count, segment_bytes)
     log.sync()
-    owner.write_clean_mark(0, log.clean_mark())
+    owner.marks(0).write_clean_mark(log.clean_mark())
     log.close()
     queues.close()
     owner.close()

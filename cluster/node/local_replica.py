@@ -330,7 +330,7 @@ class LocalReplica:
 
     def doubt(self) -> Suspect | None:
         """What this node may have lost."""
-        return self._directory.suspect(self.number)
+        return self._directory.marks(self.number).suspect()
 
     async def accept_loss(self) -> None:
         """Forgets durably that this node may have lost something; then it votes and counts again."""
@@ -451,7 +451,7 @@ class LocalReplica:
                 settings.write_out_interval_ms,
             ),
             stages=settings.write == "staged",
-            forget_suspicion=lambda: self._directory.clear_suspect(self.number),
+            forget_suspicion=lambda: self._directory.marks(self.number).clear_suspect(),
             on_failure=self._vital.event(lambda failure: replica.driver.fail(failure)),
             on_flush=self._meters.flush_seconds.observe,
         )
@@ -519,7 +519,7 @@ class LocalReplica:
             jitter=lambda: chance.randrange(settings.election_ticks),
             reach=self._reach,
             max_uncommitted_bytes=uncommitted_bytes(settings),
-            suspicion=chance.getrandbits(63) | 1 if self._directory.suspect(self.number) else 0,
+            suspicion=chance.getrandbits(63) | 1 if self._directory.marks(self.number).suspect() else 0,
             prefer=preferred(self.number, settings),
         )
 

@@ -86,7 +86,7 @@ class ShardLog:
         """Orderly: flushed, with a clean mark."""
         try:
             self.log.sync()
-            self._directory.write_clean_mark(self._number, self.log.clean_mark())
+            self._directory.marks(self._number).write_clean_mark(self.log.clean_mark())
         except StoreError as error:
             log.error("shard %d: no clean mark, the log could not be flushed: %s", self._number, error)
         finally:
@@ -100,8 +100,8 @@ class ShardLog:
             self.snapshots.snapshot,
             self._checkpoints.found,
         )
-        repair = directory.repair(number)
-        clean = directory.clean_mark(number) if repair is None or not repair.ends else None
+        repair = directory.marks(number).repair()
+        clean = directory.marks(number).clean_mark() if repair is None or not repair.ends else None
         if found is not None:
             self.configurations.append((found.configuration_index, decode_configuration(found.snapshot.configuration)))
         elif snapshot is not None:
@@ -117,10 +117,10 @@ class ShardLog:
                 reads_again=reads_again,
                 is_resetting=self.snapshots.is_resetting,
                 clean=clean,
-                has_crashed=directory.crashed(number, boot_id),
+                has_crashed=directory.marks(number).crashed(boot_id),
             ),
             LogCallbacks(
-                on_loss=lambda: directory.distrust_page_cache(number),
+                on_loss=lambda: directory.marks(number).distrust_page_cache(),
                 before_cut=self._remember_loss,
                 on_entry=self._remember_configuration,
                 on_progress=tell_progress(),
@@ -130,8 +130,8 @@ class ShardLog:
         if repair is not None:
             self._end_repair(repair, is_as_stopped=clean is not None)
         self.snapshots.finish_reset()
-        directory.record_boot(number, boot_id if self._settings.write != "staged" else "")
-        directory.remove_clean_mark(number)  # until then it vouches for what is here
+        directory.marks(number).record_boot(boot_id if self._settings.write != "staged" else "")
+        directory.marks(number).remove_clean_mark()  # until then it vouches for what is here
         seconds = time.perf_counter() - started
         log.info(
             "shard %d: a log of %d entries, %d bytes, read in %.2f s", number, opened.last_index, opened.end, seconds
@@ -151,7 +151,7 @@ class ShardLog:
             return
         reason = end.reason or "the machine went down (or a node that stages its writes) before the log was flushed"
         found = Suspect(reason=reason, since_ms=self._runtime.now_ms(), last_index=end.last_index)
-        mark = self._directory.mark_suspect(self._number, found)
+        mark = self._directory.marks(self._number).mark_suspect(found)
         log.warning(
             "shard %d: entries behind index %d may be lost here (%s): this node neither votes nor counts until it has "
             "caught up with a leader",
@@ -163,13 +163,13 @@ class ShardLog:
     def _end_repair(self, repair: RepairMark, *, is_as_stopped: bool) -> None:
         """The log was repaired, and its own bytes were not found again behind that: they may have been more."""
         if not is_as_stopped:
-            mark = self._directory.mark_suspect(self._number, repair.doubt)
+            mark = self._directory.marks(self._number).mark_suspect(repair.doubt)
             log.warning(
                 "shard %d: %s: this node neither votes nor counts until it has caught up with a leader",
                 self._number,
                 mark.reason,
             )
-        self._directory.clear_repair(self._number)
+        self._directory.marks(self._number).clear_repair()
 
     # -- what is fixed for ever
 

@@ -25,8 +25,8 @@ directory.
 `NodeDirectory.open` locks the directory and checks its owner before it reads any other file.
 
 The small files are replaced whole: written under another name, synced, renamed, and the directory synced. So a kill or
-a power loss leaves the old file or the new file, and an unreadable file is damage. On a full disk the marks use the
-room of the reserve, so a start does not fail for lack of space. A start goes in this order:
+a power loss leaves the old file or the new file, and an unreadable file is damage. On a full disk the marks
+(`ShardMarks`) use the room of the reserve, so a start does not fail for lack of space. A start goes in this order:
 
     crashed -> open the vote file, the snapshots and the log (mark_suspect before its cut) -> sync the log
             -> finish_reset -> record_boot -> remove_clean_mark -> only now may the node write new data
@@ -35,22 +35,17 @@ room of the reserve, so a start does not fail for lack of space. A start goes in
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
-from store.directory.boot import decode_boot_record, encode_boot_record
-from store.directory.clean_mark import CleanMark
 from store.directory.format_upgrade import FORMAT, UPGRADABLE, old_shards, upgrade
-from store.directory.suspect import Suspect
+from store.directory.shard_marks import ShardMarks
 from store.disk.disk import Disk, Lock, read_file, replace_file
 from store.disk.reserve import Reserve
 from store.errors import DamagedError, DirectoryUpgradeError, StoreError, WrongDirectoryError
-from store.repair.repair_mark import RepairMark
 from store.snapshot.snapshots import Snapshots
 
 _DATA, _INDEXES = "identity.json", "indexes.json"
-_Mark = TypeVar("_Mark")
 _SHARD = "shard-"
 
 
@@ -112,77 +107,9 @@ class NodeDirectory:
         """Return the snapshots of the shard. Raise `DamagedError` if the snapshot at the log start cannot be read."""
         return Snapshots(self._disk, self.shard_directory(shard))
 
-    def write_clean_mark(self, shard: int, mark: CleanMark) -> None:
-        """Write the clean mark. This is the last step of an orderly stop, after the log was flushed."""
-        self._reserve.replace_file(self._clean_path(shard), mark.encode())
-
-    def clean_mark(self, shard: int) -> CleanMark | None:
-        """Return the mark of the last stop, or None if the stop was not orderly. The mark stays until
-        `remove_clean_mark`, because a log that disagrees with it must be refused at every start."""
-        return self._read_mark(self._clean_path(shard), CleanMark.decode, "clean mark")
-
-    def remove_clean_mark(self, shard: int) -> None:
-        """Remove the mark durably. Call this after the log is open and before the first write, because the mark does
-        not vouch for later writes."""
-        self._remove_mark(self._clean_path(shard))
-
-    def crashed(self, shard: int, boot_id: str) -> bool:
-        """Return whether the machine went down, or may have gone down, without an orderly stop since this shard was
-        last written. Then unflushed bytes may be missing. Ask before any file of the shard is opened. The answer stays
-        the same until `record_boot`."""
-        if self._disk.exists(self._clean_path(shard)):
-            return False
-        recorded = self._read_mark(self._boot_path(shard), decode_boot_record, "boot record")
-        if recorded is None:
-            log_directory = self.log_directory(shard)
-            return self._disk.exists(log_directory) and bool(self._disk.list(log_directory))
-        return boot_id == "" or boot_id != recorded
-
-    def record_boot(self, shard: int, boot_id: str) -> None:
-        """Record the boot id durably, after the log was flushed and before the first write. From then on the end of the
-        process counts as a kill. With an empty id it counts as a crash: staged writes are lost with the process."""
-        path = self._boot_path(shard)
-        if self._read_mark(path, decode_boot_record, "boot record") != boot_id:
-            self._reserve.replace_file(path, encode_boot_record(boot_id))
-
-    def distrust_page_cache(self, shard: int) -> None:
-        """Remove the boot record durably, after a failed sync. The page cache may then show bytes as clean that never
-        reached the disk, so the next start must treat the stop as a crash. This works on a full disk, because no file
-        is written."""
-        self._remove_mark(self._boot_path(shard))
-
-    def mark_suspect(self, shard: int, suspect: Suspect) -> Suspect:
-        """Write the suspect mark durably. Return the mark as it is now, joined with an earlier mark."""
-        before = self.suspect(shard)
-        mark = suspect if before is None else before.joined(suspect)
-        if mark != before:
-            self._reserve.replace_file(self._suspect_path(shard), mark.encode())
-        return mark
-
-    def suspect(self, shard: int) -> Suspect | None:
-        """Return the suspect mark of the shard, or None if the node is not a suspect."""
-        return self._read_mark(self._suspect_path(shard), Suspect.decode, "suspect mark")
-
-    def clear_suspect(self, shard: int) -> None:
-        """Remove the suspect mark durably. The node must have caught up, and flushed its log, before."""
-        self._remove_mark(self._suspect_path(shard))
-
-    def mark_repair(self, shard: int, mark: RepairMark) -> None:
-        """Write the repair mark durably, before entries of another replica are written into a damaged log. An earlier
-        mark is joined with this mark: its time stays, and so does the note that the end of the log was given up."""
-        before = self.repair(shard)
-        if before is not None:
-            mark = RepairMark(before.doubt.joined(mark.doubt), before.ends or mark.ends)
-        if mark != before:
-            replace_file(self._disk, self._repair_path(shard), mark.encode())
-
-    def repair(self, shard: int) -> RepairMark | None:
-        """Return the mark of the startup repair in progress, or None if no repair was begun."""
-        return self._read_mark(self._repair_path(shard), RepairMark.decode, "repair mark")
-
-    def clear_repair(self, shard: int) -> None:
-        """Durably: the log is as it was, or what it may lack is remembered otherwise."""
-        self._remove_mark(self._repair_path(shard))
+    def marks(self, shard: int) -> ShardMarks:
+        """Return the marks of the shard: how it was stopped, and what it may lack."""
+        return ShardMarks(self._disk, self.shard_directory(shard), self._reserve)
 
     def close(self) -> None:
         """Release the locks."""
@@ -195,31 +122,6 @@ class NodeDirectory:
             self._disk.make_directory(path)
             self._disk.sync_directory(root)
         return path
-
-    def _clean_path(self, shard: int) -> Path:
-        return self.shard_directory(shard) / "clean"
-
-    def _boot_path(self, shard: int) -> Path:
-        return self.shard_directory(shard) / "boot"
-
-    def _suspect_path(self, shard: int) -> Path:
-        return self.shard_directory(shard) / "suspect"
-
-    def _repair_path(self, shard: int) -> Path:
-        return self.shard_directory(shard) / "repair"
-
-    def _read_mark(self, path: Path, decode: Callable[[bytes], _Mark], what: str) -> _Mark | None:
-        if not self._disk.exists(path):
-            return None
-        try:
-            return decode(read_file(self._disk, path))
-        except ValueError as error:
-            raise DamagedError(path, 0, f"this is no {what} ({error})") from error
-
-    def _remove_mark(self, path: Path) -> None:
-        if self._disk.exists(path):
-            self._disk.unlink(path)
-            self._disk.sync_directory(path.parent)
 
 
 def _locked(disk: Disk, path: Path, name: str, cluster: str, node: int) -> Lock:

@@ -40,7 +40,7 @@ class StoppedNode:
         directory = NodeDirectory.open(disk, path, cluster="test", node=1)
         VoteFile.open(disk, directory.vote_path(0), new_incarnation=bytes(range(16))).close()
         directory.snapshots(0)
-        directory.record_boot(0, "a-boot")
+        directory.marks(0).record_boot("a-boot")
         node = StoppedNode(path)
         log = CommitLog.open(disk, node.log, LogSettings(segment_bytes=SEGMENT))
         log.append([EntryDraft(EntryKind.NO_OP, b"")], term=1, commit=0, now_ms=1_700_000_000_000)
@@ -51,7 +51,7 @@ class StoppedNode:
         log.sync()
         save_checkpoint(disk, directory, log, log.last_index // 2)
         if orderly:
-            directory.write_clean_mark(0, log.clean_mark())
+            directory.marks(0).write_clean_mark(log.clean_mark())
         log.close()
         queues.close()
         keys.close()

@@ -139,7 +139,7 @@ class Repair:
                 directory=self._directory.log_directory(number),
                 segment_bytes=damaged.segment_bytes,
                 start_tail=snapshot.tail if snapshot is not None else EMPTY,
-                clean=self._directory.clean_mark(number),
+                clean=self._directory.marks(number).clean_mark(),
                 known_index=self._known_index(),
             ),
             RepairCallbacks(
@@ -179,13 +179,13 @@ class Repair:
     def _remember(self, last_index: int, *, ends: bool) -> None:
         reason = f"the log was damaged behind entry {last_index}"
         doubt = Suspect(reason=reason, since_ms=self._runtime.now_ms(), last_index=last_index)
-        self._directory.mark_repair(self._damaged.number, RepairMark(doubt, ends))
+        self._directory.marks(self._damaged.number).mark_repair(RepairMark(doubt, ends))
 
     def _forget(self) -> None:
         """Unless its end was given up before: then some of it may be gone that this did not bring back."""
-        mark = self._directory.repair(self._damaged.number)
+        mark = self._directory.marks(self._damaged.number).repair()
         if mark is not None and not mark.ends:
-            self._directory.clear_repair(self._damaged.number)
+            self._directory.marks(self._damaged.number).clear_repair()
 
     # -- who is asked
 
@@ -234,7 +234,7 @@ class Repair:
         except DiskFullError:
             raise
         except StoreError:  # the page cache may show what never reached the disk
-            self._directory.distrust_page_cache(self._damaged.number)
+            self._directory.marks(self._damaged.number).distrust_page_cache()
             raise
 
     async def take(self, worker: Worker, repair: LogRepair, answer: raft_pb2.ReadEntriesResponse) -> Taken:

@@ -87,7 +87,7 @@ class Writer:
         self.directory = NodeDirectory.open(disk, self.path, cluster=self.cluster, node=self.node)
         VoteFile.open(disk, self.directory.vote_path(self.shard), new_incarnation=bytes(range(16))).close()
         self.snapshots = self.directory.snapshots(self.shard)
-        self.directory.record_boot(self.shard, "a-boot")
+        self.directory.marks(self.shard).record_boot("a-boot")
         shard = self.directory.shard_directory(self.shard)
         self.log = CommitLog.open(disk, shard / "log", LogSettings(segment_bytes=self.segment_bytes))
         self.queues = ConsumeQueues(disk, shard / "queues")
@@ -174,7 +174,7 @@ class Writer:
 
     def stop(self) -> None:
         self.log.sync()
-        self.directory.write_clean_mark(self.shard, self.log.clean_mark())
+        self.directory.marks(self.shard).write_clean_mark(self.log.clean_mark())
         self.log.close()
         self.queues.close()
         self.keys.close()
