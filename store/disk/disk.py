@@ -187,7 +187,7 @@ class PosixFile:
         count = sum(map(len, pieces))
         end = offset + count
         assert self._view is None or end <= self._size, "a file that is mapped does not grow"
-        try:  # and not `_translating`, which costs as much as a small write
+        try:  # `_translating` would cost as much as a small write
             written = os.pwritev(self._descriptor, pieces[:_MOST_PIECES], offset)
             if written < count:
                 self._write_rest(b"".join(pieces), offset, written)
@@ -214,7 +214,7 @@ class PosixFile:
         found = []
         with _translating(self._path):
             while (start := self._next_data(first)) < end:
-                first = os.lseek(self._descriptor, start, os.SEEK_HOLE)  # the end of the file is one
+                first = os.lseek(self._descriptor, start, os.SEEK_HOLE)  # the end of the file counts as a hole
                 found.append(range(start, min(first, end)))
         return found
 

@@ -16,6 +16,8 @@ from store.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
+    """The segment length of a log, and how it is written."""
+
     # Length of each segment file, a multiple of 8. A log keeps the segment length with which it began.
     segment_bytes: int
     # How appended bytes reach the files.
@@ -54,6 +56,8 @@ class PreviousRun:
 
 @dataclass(frozen=True, slots=True)
 class LogCallbacks:
+    """Functions that the log calls while it is opened and when a sync fails."""
+
     # Called, in any thread, after a sync has failed. The next start must then treat the stop as a crash.
     on_loss: Callable[[], None] = lambda: None
     # Called with the end of the log after a crash, before any byte is changed.

@@ -207,7 +207,7 @@ class Segments:
     def ensure(self, base: int) -> None:
         """Make the missing segments up to the segment at `base`."""
         if self.has(base):
-            return  # without the lock: an append must not wait while the segment after its own is being made
+            return  # without the lock: an append must not wait while a later segment is being made
         with self._making:
             self._make_up_to(base)
 
@@ -363,7 +363,7 @@ class Segments:
             self._disk.sync_directory(self._directory)
 
     def _mark_dirty(self, base: int, file: File, count: int) -> None:
-        # After the write, never before it: a sync that took the mark in between would leave the write uncovered.
+        # Call this after the write: a sync that took the mark before the write would not cover the write.
         with self._lock:
             self._dirty[base] = file
             self._dirty_bytes += count

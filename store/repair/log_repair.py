@@ -99,7 +99,8 @@ class LogRepair:
         self._on_found_again = callbacks.on_found_again
         self.prefix = WholePrefix(disk, log.directory, log.segment_bytes, log.start_tail, callbacks.on_entry)
         self._behind: Header | None = None
-        # After a search without a result it is not repeated: the repair writes only before the searched bytes.
+        # Whether `first_behind` has searched. A search without a result is not repeated: the repair writes only entries
+        # of the prefix.
         self._is_searched = False
 
     @property

@@ -27,7 +27,7 @@ class ScrubRepair:
     segments: Segments
     positions: Positions
     grid: Grid
-    # The last entry before the first one of the log.
+    # The last entry before the first entry of the log.
     start_tail: LogTail
     # The last entry; start_tail.index <= tail.index.
     tail: LogTail

@@ -76,7 +76,7 @@ class WholePrefix:
         self.tail = tail
         self.known_commit = min(self.known_commit, tail.index)
 
-    # The same interface as `CommitLog`.
+    # The same methods as those of `LogReading`.
 
     @property
     def first_index(self) -> int:
