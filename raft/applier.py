@@ -6,7 +6,7 @@ from raft.core import Raft, Role
 from raft.interfaces import DriverDisk, Log, Machine
 from raft.log_start import LogStart
 from raft.proposals import WaitingProposals
-from store import Kind, Snapshot
+from store import EntryKind, Snapshot
 
 # Limits for one turn of the event loop. A longer turn would delay heartbeats.
 APPLY_ENTRIES_PER_TURN = 128
@@ -50,7 +50,7 @@ class Applier:
                 self._log_start.passes(header, body)
             self._machine.apply(header, body)
             self.applied = header.index
-            if header.kind is Kind.LOG_START:
+            if header.kind is EntryKind.LOG_START:
                 self._move_log_start(body)
             budget -= header.size
             self._proposals.applied(header.index)

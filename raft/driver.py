@@ -49,7 +49,7 @@ from raft.reads import WaitingReads
 from raft.received_range import ReceivedRange
 from raft.snapshot_installation import SnapshotInstallation
 from raft.snapshot_piece import SnapshotPiece
-from store import Draft, ForkedError, Kind, Readable, StoreError
+from store import EntryDraft, EntryKind, ForkedError, Readable, StoreError
 
 # The largest number of proposals that are not committed, whatever their size.
 MAX_PROPOSALS = 65_536
@@ -316,7 +316,7 @@ class Driver:
         if ready.write is not None:
             self._writer.write(ready.write, self._received)
         if ready.no_op is not None:
-            self._writer.append([Draft(Kind.NO_OP, b"")])
+            self._writer.append([EntryDraft(EntryKind.NO_OP, b"")])
         if ready.configuration:
             self._announce_members()
         if ready.chunk is not None:

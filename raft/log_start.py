@@ -19,7 +19,7 @@ import google_crc32c
 
 from raft.interfaces import Log, Machine
 from raft.snapshot_piece import SnapshotPiece
-from store import Draft, Header, Kind, Offer, Snapshot, Snapshots
+from store import EntryDraft, EntryKind, Header, Snapshot, SnapshotOffer, Snapshots
 
 log = logging.getLogger("ledgermq.raft.log_start")
 
@@ -27,9 +27,9 @@ PIECE_BYTES = 256 << 10
 _INDEX = struct.Struct("<Q")
 
 
-def log_start_draft(index: int) -> Draft:
+def log_start_draft(index: int) -> EntryDraft:
     """Return the entry that moves the log start: the log begins after entry `index`."""
-    return Draft(Kind.LOG_START, _INDEX.pack(index))
+    return EntryDraft(EntryKind.LOG_START, _INDEX.pack(index))
 
 
 class LogStart:
@@ -68,7 +68,7 @@ class LogStart:
         At the first entry of a segment, keep a snapshot of the state before it."""
         if header.index > self._log.first_index and self._log.begins_segment(header.index):
             self._keep(header.index - 1)
-        if header.kind is Kind.CONFIGURATION:
+        if header.kind is EntryKind.CONFIGURATION:
             self.configuration = bytes(body)
 
     def _keep(self, index: int) -> None:
@@ -108,7 +108,7 @@ class LogStart:
             self._encoded = (snapshot, snapshot.encode())
         data = self._encoded[1]
         piece = data[offset : offset + PIECE_BYTES]
-        return SnapshotPiece(Offer.of(snapshot, data), piece, google_crc32c.value(piece))
+        return SnapshotPiece(SnapshotOffer.of(snapshot, data), piece, google_crc32c.value(piece))
 
     # -- from the leader
 

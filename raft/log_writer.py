@@ -10,7 +10,7 @@ from raft.core import Raft, Write
 from raft.errors import CutFailedError
 from raft.interfaces import DriverDisk, Log
 from raft.received_range import ReceivedRange
-from store import Draft, Header, Kind, StoreError
+from store import EntryDraft, EntryKind, Header, StoreError
 
 
 class LogWriter:
@@ -34,7 +34,7 @@ class LogWriter:
         # (token, term, index) of writes that are held, in order. The core does not know of them yet.
         self._persisted: deque[tuple[int, int, int]] = deque()
 
-    def append(self, drafts: Sequence[Draft]) -> list[Header]:
+    def append(self, drafts: Sequence[EntryDraft]) -> list[Header]:
         """Append this leader's entries in one group write."""
         headers = self._log.append(drafts, term=self._raft.term, commit=self._raft.commit, now_ms=self._now_ms())
         last = headers[-1]
@@ -66,7 +66,7 @@ class LogWriter:
         """Have the disk hold these entries. A configuration is flushed in every flush mode before it counts.
 
         A node that lost a configuration in a crash could otherwise believe that it is the only voter."""
-        is_flushed = any(header.kind is Kind.CONFIGURATION for header in headers)
+        is_flushed = any(header.kind is EntryKind.CONFIGURATION for header in headers)
         hold = self._disk.flush if is_flushed else self._disk.persist
         hold(lambda: self._note(token, term, index))
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from raft.configuration_entry import decode_configuration
 from raft.core import Configuration, TermRun
-from store import Header, Kind, Readable
+from store import EntryKind, Header, Readable
 
 
 def term_runs(headers: Sequence[Header]) -> tuple[TermRun, ...]:
@@ -30,7 +30,7 @@ def configurations(headers: Sequence[Header], data: Readable) -> tuple[tuple[int
     start = headers[0].position
     found = []
     for header in headers:
-        if header.kind == Kind.CONFIGURATION:
+        if header.kind == EntryKind.CONFIGURATION:
             at = header.position - start + header.size - header.body_bytes
             found.append((header.index, decode_configuration(bytes(data[at : at + header.body_bytes])).core))
     return tuple(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from store import Offer
+from store import SnapshotOffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +12,7 @@ class SnapshotPiece:
     """Some bytes of an encoded snapshot, with the description of the whole snapshot."""
 
     # Describes the snapshot that the piece belongs to.
-    offer: Offer
+    offer: SnapshotOffer
     data: bytes
     # CRC32C of `data`.
     crc: int

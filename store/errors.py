@@ -28,7 +28,8 @@ class DiskFullError(StoreError):
 
 
 class OutOfFilesError(StoreError):
-    """A file could not be opened because too many files are open. Nothing was written; the caller may try again."""
+    """A file could not be opened because too many files are open. Nothing was written; the caller may repeat the
+    operation."""
 
     retriable = True
 
@@ -110,7 +111,7 @@ class WrongDirectoryError(StoreError):
 
     def __init__(self, path: Path, found: str, expected: str) -> None:
         super().__init__(
-            f"{path} belongs to {found}, not to {expected}. Correct the settings, or use another data directory."
+            f"{path} belongs to {found}, not to {expected}. Correct the settings, or use another directory."
         )
         self.path = path
         self.found = found
@@ -118,7 +119,7 @@ class WrongDirectoryError(StoreError):
 
 
 class DirectoryUpgradeError(StoreError):
-    """The directory has the names of an older format, and they cannot be changed to today's."""
+    """The directory has names of format 1 that cannot be changed to the names of format 2."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(
@@ -130,30 +131,32 @@ class DirectoryUpgradeError(StoreError):
 
 
 class CorruptRangeError(StoreError):
-    """A received range of entries is damaged. Nothing of it was written; it may be requested again."""
+    """A received range of entries is damaged. No byte of the range was written; the caller may request the range
+    again."""
 
     retriable = True
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(
-            f"A received range is bad at position {position}: {reason}. It was not written; request it again."
+            f"A received range of entries is damaged at position {position}: {reason}. Nothing was written; request "
+            "the range again."
         )
         self.position = position
         self.reason = reason
 
 
 class CorruptSnapshotError(StoreError):
-    """A received snapshot, or one piece of it, is damaged. The rejected bytes may be requested again."""
+    """A received snapshot, or one piece of it, is damaged. The caller may request the rejected bytes again."""
 
     retriable = True
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"A received snapshot is damaged: {reason}. It was not taken; request it again.")
+        super().__init__(f"A received snapshot is damaged: {reason}. It was not used; request the snapshot again.")
         self.reason = reason
 
 
 class OffsetDroppedError(StoreError):
-    """The requested offset is before the first offset that the queue still has."""
+    """The requested offset is before the first offset that the queue still holds."""
 
     def __init__(self, offset: int, first_offset: int) -> None:
         super().__init__(f"Offset {offset} was removed: the queue begins at {first_offset}. Continue from there.")
@@ -162,7 +165,8 @@ class OffsetDroppedError(StoreError):
 
 
 class ForkedError(StoreError):
-    """A received range is whole, but its chain does not continue this log's: index and term agree, the bytes differ."""
+    """A received range is sound, but its chain does not continue the chain of this log. An entry with the same index
+    and term has different bytes on the two replicas."""
 
     def __init__(self, index: int, expected_chain: int, found_chain: int) -> None:
         super().__init__(
@@ -173,7 +177,7 @@ class ForkedError(StoreError):
 
 
 def translated(error: OSError, path: Path) -> StoreError:
-    """The typed error for what the operating system said; raise it `from` the original."""
+    """Return the typed error for an `OSError`. Raise it `from` the original error."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFullError(path)
     if error.errno in (errno.EMFILE, errno.ENFILE):

@@ -32,7 +32,7 @@ from ledger.validation.sources.replica import SPAN_BYTES
 from ledger.validation.sources.sources import open_sources
 from ledger.validation.validate import plan_of, validate
 from raft.configuration_entry import ConfiguredMember, ShardConfiguration, encode_configuration
-from store import CommitLog, ConsumeQueues, Draft, Kind, NodeDirectory, PosixDisk, VoteFile
+from store import CommitLog, ConsumeQueues, EntryDraft, EntryKind, LogSettings, NodeDirectory, PosixDisk, VoteFile
 from store.log.entry import HEADER_SIZE
 
 NODES = (1, 2, 3)
@@ -46,11 +46,11 @@ def make(directory: Path, size: int, count: int, segment_bytes: int) -> list[str
     disk, first = PosixDisk(), directory / "node-1"
     owner = NodeDirectory.open(disk, first, cluster="bench", node=1)
     VoteFile.open(disk, owner.vote_path(0), new_incarnation=bytes(range(16))).close()
-    log = CommitLog.open(disk, owner.log_directory(0), segment_bytes=segment_bytes)
+    log = CommitLog.open(disk, owner.log_directory(0), LogSettings(segment_bytes=segment_bytes))
     queues = ConsumeQueues(disk, owner.queues_directory(0))
     _fill(log, queues, size, count, segment_bytes)
     log.sync()
-    owner.write_clean_mark(0, log.clean_mark())
+    owner.marks(0).write_clean_mark(log.clean_mark())
     log.close()
     queues.close()
     owner.close()
@@ -70,8 +70,8 @@ def _fill(log: CommitLog, queues: ConsumeQueues, size: int, count: int, segment_
     configuration = ShardConfiguration("bench", members, segment_bytes, 8 << 20)
     create = command_pb2.Command(create_topic=command_pb2.CreateTopic(name="t", queues=4))
     begin = [
-        Draft(Kind.CONFIGURATION, encode_configuration(configuration)),
-        Draft(Kind.COMMAND, create.SerializeToString()),
+        EntryDraft(EntryKind.CONFIGURATION, encode_configuration(configuration)),
+        EntryDraft(EntryKind.COMMAND, create.SerializeToString()),
     ]
     log.append(begin, term=1, commit=0, now_ms=1)
     for drafts in _drafts(count):
@@ -85,7 +85,7 @@ def _fill(log: CommitLog, queues: ConsumeQueues, size: int, count: int, segment_
             return
 
 
-def _drafts(count: int) -> Iterator[list[Draft]]:
+def _drafts(count: int) -> Iterator[list[EntryDraft]]:
     rng, ends = random.Random(7), [0, 0, 0, 0]
     while True:
         drafts = []
@@ -96,7 +96,7 @@ def _drafts(count: int) -> Iterator[list[Draft]]:
                     values, topic_id=1, queue=queue, producer_id=7, epoch=0, first_sequence=ends[queue],
                     base_timestamp_ms=1, tags=["tag"] * count if count > 1 else None,
                 )  # fmt: skip
-                drafts.append(Draft(Kind.BATCH, body, 1, queue, ends[queue], count))
+                drafts.append(EntryDraft(EntryKind.BATCH, body, 1, queue, ends[queue], count))
                 ends[queue] += count
         yield drafts
 

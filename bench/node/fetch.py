@@ -37,7 +37,7 @@ from ledger.broker.fetch.fetch_result import QueueFetch
 from ledger.broker.rpc.fetch_wire import serialize
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 from ledgermq import Admin
-from store import CommitLog, ConsumeQueue, Draft, Kind, PosixDisk
+from store import CommitLog, ConsumeQueue, EntryDraft, EntryKind, LogSettings, PosixDisk
 from store.log.entry import HEADER_SIZE
 
 MIB = 1 << 20
@@ -93,11 +93,11 @@ class OneQueue:
 
 
 def measure_reads(directory: Path) -> list[FetchFigures]:
-    log = CommitLog.open(PosixDisk(), directory / "log", segment_bytes=LOG_BYTES)
+    log = CommitLog.open(PosixDisk(), directory / "log", LogSettings(segment_bytes=LOG_BYTES))
     queue = OneQueue(log, ConsumeQueue(PosixDisk(), directory / "queue"))
     body = os.urandom(ENTRY_BYTES - HEADER_SIZE)
     for index in range(LOG_BYTES // ENTRY_BYTES):
-        draft = Draft(Kind.BATCH, body, base_offset=index * PER_BATCH, count=PER_BATCH)
+        draft = EntryDraft(EntryKind.BATCH, body, base_offset=index * PER_BATCH, count=PER_BATCH)
         (header,) = log.append([draft], term=1, commit=index, now_ms=0)
         queue.units.put(header.base_offset, header.position, header.size, None, PER_BATCH)
     log.sync()

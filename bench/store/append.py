@@ -31,7 +31,7 @@ from bench.tables import options, show
 from cluster.node.replica.disk_threads import DiskThreads, Flushing
 from cluster.node.replica.flush_schedule import FlushSchedule
 from cluster.node.runtime import Runtime
-from store import CommitLog, Draft, Kind, PosixDisk, StoreError, VoteFile, WriteMode, Writing
+from store import CommitLog, EntryDraft, EntryKind, LogSettings, PosixDisk, StoreError, VoteFile, WriteMode, Writing
 from store.directory.vote_file import INCARNATION_BYTES
 from store.log.entry import HEADER_SIZE
 
@@ -47,7 +47,7 @@ WAITING = (1, 16, 256)
 TAIL_S = 1.5
 TAIL_PAUSE_S = 0.0005
 BODY = os.urandom(BATCH_BYTES - HEADER_SIZE)
-DRAFT = Draft(Kind.BATCH, BODY, topic_id=1, count=100)
+DRAFT = EntryDraft(EntryKind.BATCH, BODY, topic_id=1, count=100)
 ENTRY = bytes(HEADER_SIZE) + BODY
 MODES: tuple[WriteMode, ...] = get_args(WriteMode)
 
@@ -80,7 +80,7 @@ class FlushFigures:
 
 
 def open_log(directory: Path, writing: Writing, segment_bytes: int = SEGMENT_BYTES) -> CommitLog:
-    return CommitLog.open(PosixDisk(), directory, segment_bytes=segment_bytes, writing=writing)
+    return CommitLog.open(PosixDisk(), directory, LogSettings(segment_bytes=segment_bytes, writing=writing))
 
 
 def append(log: CommitLog, batches: int = 1) -> None:

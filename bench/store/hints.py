@@ -20,7 +20,7 @@ from typing import get_args
 
 from bench.local_cluster import forget
 from bench.tables import options, show
-from store import CommitLog, Draft, Kind, PosixDisk, ReadAhead
+from store import CommitLog, EntryDraft, EntryKind, LogSettings, PosixDisk, ReadAhead
 from store.disk import paging
 from store.log.entry import HEADER_SIZE
 
@@ -46,10 +46,10 @@ class SegmentFigures:
 
 
 def fill(directory: Path) -> None:
-    log = CommitLog.open(PosixDisk(), directory, segment_bytes=SEGMENT_BYTES)
+    log = CommitLog.open(PosixDisk(), directory, LogSettings(segment_bytes=SEGMENT_BYTES))
     body = os.urandom(ENTRY_BYTES - HEADER_SIZE)
     for index in range(SEGMENT_BYTES // ENTRY_BYTES):
-        log.append([Draft(Kind.BATCH, body)], term=1, commit=index, now_ms=0)
+        log.append([EntryDraft(EntryKind.BATCH, body)], term=1, commit=index, now_ms=0)
     log.sync()
     log.close()
 

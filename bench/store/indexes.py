@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ledger.batch import encode, key_hashes, tag_hashes
-from store import CommitLog, ConsumeQueue, ConsumeQueues, Draft, KeyIndex, Kind, PosixDisk
+from store import CommitLog, ConsumeQueue, ConsumeQueues, EntryDraft, EntryKind, KeyIndex, LogSettings, PosixDisk
 from store.index.time_index import offset_at, position_at
 
 BATCH_MESSAGES = 500
@@ -115,11 +115,11 @@ def time_index(directory: Path) -> Figures:
     """Look up times in a log of many small entries. This is the worst case, because the bisection has the most
     steps.
     """
-    log = CommitLog.open(PosixDisk(), directory / "log", segment_bytes=64 << 20)
+    log = CommitLog.open(PosixDisk(), directory / "log", LogSettings(segment_bytes=64 << 20))
     queue = ConsumeQueue(PosixDisk(), directory / "timed")
     table = []
     for n in range(LOG_ENTRIES):
-        (header,) = log.append([Draft(Kind.BATCH, bytes(1_000), count=200)], term=1, commit=0, now_ms=n * 10)
+        (header,) = log.append([EntryDraft(EntryKind.BATCH, bytes(1_000), count=200)], term=1, commit=0, now_ms=n * 10)
         queue.put(queue.end_offset, header.position, header.size, None, 200)
         table.append((n * 10, n * 200))
 

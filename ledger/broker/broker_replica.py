@@ -48,7 +48,18 @@ from ledger.state.commands import Command
 from raft.configuration_entry import ShardConfiguration, decode_configuration
 from raft.core import Busy, ChangeInProgress, Crowded, Refusal, RoleChange, Stalled, Transferring
 from raft.driver import Driver
-from store import Checkpoint, CommitLog, ConsumeQueues, Draft, Header, KeyIndex, Kind, Snapshot, StoreError, Suspect
+from store import (
+    Checkpoint,
+    CommitLog,
+    ConsumeQueues,
+    EntryDraft,
+    EntryKind,
+    Header,
+    KeyIndex,
+    Snapshot,
+    StoreError,
+    Suspect,
+)
 from store import DiskFullError as StoreFullError
 
 log = logging.getLogger("ledgermq.broker.replica")
@@ -121,14 +132,14 @@ class BrokerReplica:
             log.info("shard %d: this node accepts writes again", self.shard)
             self._logged_failure = ""
         match header.kind:
-            case Kind.BATCH:
+            case EntryKind.BATCH:
                 self._applied.apply_batch(header, body)
-            case Kind.COMMAND:
+            case EntryKind.COMMAND:
                 result = self._applied.apply_command(header, body)
                 if self._projected is not None:
                     self._command_results[header.index] = result
                 self.on_change()
-            case Kind.CONFIGURATION:
+            case EntryKind.CONFIGURATION:
                 self.membership.applied(header.index, decode_configuration(bytes(body)))
                 return
             case _:
@@ -227,8 +238,8 @@ class BrokerReplica:
             first_sequence=header.first_sequence,
             count=header.count,
         )
-        draft = Draft(
-            Kind.BATCH,
+        draft = EntryDraft(
+            EntryKind.BATCH,
             batch,
             topic_id=header.topic_id,
             queue=header.queue,
@@ -278,7 +289,7 @@ class BrokerReplica:
         return self._propose_body(encode_command(command))
 
     def _propose_body(self, body: bytes) -> asyncio.Future[Any]:
-        proposal = CommandProposal(Draft(Kind.COMMAND, body), self._command_settled)
+        proposal = CommandProposal(EntryDraft(EntryKind.COMMAND, body), self._command_settled)
         self.driver.propose(proposal)
         return proposal.future
 

@@ -178,7 +178,7 @@ class NodeView:
             commit=raft.commit,
             applied=replica.driver.applied,
             end_position=log.end,
-            chain=log.chain,
+            chain=log.tail.chain,
             suspect=raft.is_suspect,
         )
 

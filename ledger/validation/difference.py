@@ -21,7 +21,7 @@ import xxhash
 from ledger.validation.judging.windows import WINDOW, Divergence, differ, divergences, said_in, window_sums
 from ledger.validation.sources.place import LogPlace
 from ledger.validation.spans.entries import Entries
-from store import Flaw, FlawKind, Found, Header
+from store import Flaw, FlawKind, FoundEntry, Header
 from store.log.entry import MAGIC, ROW, VERSION
 
 # Called with the number of a log and the number of its bytes that are read.
@@ -161,7 +161,7 @@ def _found(number: int, log: ComparedLog, on_progress: OnProgress) -> Iterator[t
     last = 0
     log.flaws += [flaw for flaw in log.place.flaws if flaw.kind is not FlawKind.TORN]
     for each in reader:
-        if not isinstance(each, Found):
+        if not isinstance(each, FoundEntry):
             if each.kind is not FlawKind.TORN and len(log.flaws) < MAX_FLAWS:
                 log.flaws.append(each)
             continue

@@ -23,7 +23,7 @@ from raft.core import (
 from raft.snapshot_piece import SnapshotPiece
 from raft.transport.bulk import Bulk, serialize
 from raft.v1 import raft_pb2
-from store import Offer, Readable
+from store import Readable, SnapshotOffer
 
 
 def control_to_wire(message: RaftMessage) -> raft_pb2.ControlMessage:
@@ -166,7 +166,7 @@ def snapshot_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int)
     chunk = SnapshotChunk(
         sender=sender, receiver=receiver, term=wire.term, index=wire_piece.index, offset=wire_piece.offset
     )
-    offer = Offer(index=wire_piece.index, term=wire_piece.index_term, size=wire_piece.size, crc=wire_piece.crc)
+    offer = SnapshotOffer(index=wire_piece.index, term=wire_piece.index_term, size=wire_piece.size, crc=wire_piece.crc)
     return chunk, SnapshotPiece(offer, wire_piece.piece, wire_piece.piece_crc)
 
 

@@ -1,11 +1,14 @@
-"""The boot record: in which run of the machine a node last wrote, so that a killed process is told from a lost machine.
+"""The boot record: a file that says in which run of the machine a node last wrote. It distinguishes the kill of a
+process from a crash of the machine.
 
-The kernel draws a random boot id at each start of the machine. What was written under the same id is still in
-the page cache; under another one, only what was flushed is there for certain. A container restarted on the same machine
-has the same id (it was a kill); a directory copied to another machine without an orderly stop has another one, and is
-mistrusted with reason. A virtual machine put back to a snapshot of itself is not noticed. After a failed sync the page
-cache is no evidence either, nor is it of what a process that stages its writes was about to give it: an empty id is
-recorded then.
+The kernel chooses a random boot id at each start of the machine. If the boot id is still the same, all writes of the
+node are in the page cache. If the boot id has changed, only flushed bytes are certainly on the disk. Some cases:
+
+- A container that is restarted on the same machine has the same boot id, so the stop counts as a kill.
+- A directory that was copied to another machine without an orderly stop has another boot id, so it counts as a crash.
+- A virtual machine that is set back to a snapshot of itself is not noticed.
+- After a failed sync the page cache is no evidence. A process that stages its writes may lose them when it is killed.
+  In both cases the node records an empty id, which counts as a crash.
 
 A record is a line of JSON: {"boot_id": "6c2d9b6e-..."}
 """
@@ -19,7 +22,8 @@ KERNEL_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def read_boot_id(path: Path = KERNEL_BOOT_ID) -> str:
-    """This run of the machine; empty where the system does not say. An empty id is never taken for the same run."""
+    """Return the boot id of this run of the machine, or "" if the system does not provide one. An empty id never counts
+    as the same run."""
     try:
         return path.read_text("ascii").strip()
     except (OSError, ValueError):
@@ -31,11 +35,11 @@ def encode_boot_record(boot_id: str) -> bytes:
 
 
 def decode_boot_record(data: bytes) -> str:
-    """Raises `ValueError` when the bytes are no record."""
+    """Return the boot id of a record. Raise `ValueError` if the bytes are no record."""
     try:
         boot_id = json.loads(data)["boot_id"]
     except (TypeError, KeyError) as error:
         raise ValueError(repr(error)) from error
     if not isinstance(boot_id, str):
-        raise ValueError("the boot id is no text")
+        raise ValueError("the boot id is not a string")
     return boot_id

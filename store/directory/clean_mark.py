@@ -1,8 +1,8 @@
-"""The clean mark: what a node writes when it stops in order, so that its next start knows what it must find.
+"""The clean mark: a file that a node writes at an orderly stop. It tells the next start where the log must end.
 
-After a kill a log may end anywhere behind what was flushed; after an orderly stop it must end exactly where
-it did. The mark is taken away (durably) once the log is found to agree and before it is written again, so it
-never vouches for a later state, and a log that does not agree is refused every time.
+After a kill, a log may end at any place after the flushed bytes. After an orderly stop, the log must end exactly where
+it ended then. A start first compares the log with the mark, then durably removes the mark, and only then writes to the
+log. So a mark never vouches for a later state of the log. A log that disagrees with its mark is refused at every start.
 
 A mark is a line of JSON: {"last_index": 7, "end": 4096, "chain": 123}
 """
@@ -24,12 +24,12 @@ class CleanMark:
 
     @staticmethod
     def decode(data: bytes) -> CleanMark:
-        """Raises `ValueError` when the bytes are no mark."""
+        """Return the mark. Raise `ValueError` if the bytes are no mark."""
         fields = json.loads(data)
         try:
             mark = CleanMark(**fields)
         except TypeError as error:
             raise ValueError(str(error)) from error
         if not all(isinstance(number, int) for number in (mark.last_index, mark.end, mark.chain)):
-            raise ValueError("a number is not a number")
+            raise ValueError("a field is not an integer")
         return mark

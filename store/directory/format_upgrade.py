@@ -1,17 +1,17 @@
-"""The upgrade of a directory of format 1 to format 2: names change, bytes stay.
+"""The upgrade of a directory from format 1 to format 2: names change, bytes stay.
 
     format 1                       format 2
     group-0/                       shard-0/
     group-0/base, base.next        shard-0/snapshot, snapshot.next
     group-0/bases/                 shard-0/snapshots/
 
-The caller holds the directory's lock. It writes the new format number only after this upgrade has returned, so a
-process that dies in between repeats the upgrade at its next start: each step that is already done is passed over. A
-shard's own files are renamed before the shard's directory, and every directory is synced, so a power loss leaves names
-that the next start can complete.
+The caller holds the directory's lock. It writes the new format number only after this upgrade has returned. If the
+process dies before that, the next start repeats the upgrade and skips the steps that are done. A shard's own files are
+renamed before the shard's directory, and every directory is synced. So a power loss leaves names from which the next
+start can complete the upgrade.
 
-No shard may start before the upgrade is complete. A node that looked for `shard-0` beside a `group-0` would find
-nothing, call itself empty, and take part in forming a new cluster over the old data.
+No shard may start before the upgrade is complete. A node that looked for `shard-0` beside a `group-0` would find no
+data, treat itself as an empty node, and help to form a new cluster over the old data.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _OLD_NAMES = {"base": "snapshot", "base.next": "snapshot.next", "bases": "snapsh
 
 
 def old_shards(disk: Disk, root: Path) -> list[int]:
-    """The numbers of the shards that still have their directory of format 1 below `root`, ascending."""
+    """Return the numbers of the shards that still have a directory of format 1 below `root`, ascending."""
     found = (_OLD_SHARD.fullmatch(name) for name in disk.list(root))
     return sorted(int(match[1]) for match in found if match is not None)
 
 
 def upgrade(disk: Disk, root: Path) -> None:
-    """Renames everything below `root` that format 2 calls otherwise, durably.
+    """Rename all files and directories below `root` to their names in format 2, durably.
 
-    Raises `DirectoryUpgradeError`, before anything is renamed, where a shard has a directory of each format."""
+    Raise `DirectoryUpgradeError` before any rename if a shard has directories of both formats."""
     shards = [(root / f"group-{shard}", root / f"shard-{shard}") for shard in old_shards(disk, root)]
     for old, new in shards:
         _refuse_both(disk, root, old, new)

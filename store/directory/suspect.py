@@ -1,7 +1,7 @@
-"""The suspect mark: this node may have lost what it acknowledged, and nobody has found yet that it has caught up.
+"""The suspect mark: a file that says that this node may have lost entries it acknowledged in one shard.
 
-A power loss takes what was not flushed, and leaves no trace of it; so the doubt itself is made durable,
-before recovery cuts anything, and stays, through any number of kills, until it is cleared.
+A power loss removes unflushed entries and leaves no trace of them. So the node writes the suspect mark durably before
+recovery cuts the log. The mark survives kills and stays until `ShardMarks.clear_suspect`.
 
 A mark is a line of JSON: {"reason": "power loss", "since_ms": 1700000000000, "last_index": 7}
 """
@@ -16,11 +16,11 @@ from dataclasses import asdict, dataclass
 class Suspect:
     reason: str
     since_ms: int
+    # Index of the last entry that was found. Missing entries have higher indexes.
     last_index: int
-    """Of the last entry that was found; what is missing came after it."""
 
     def joined(self, later: Suspect) -> Suspect:
-        """The mark after another loss: the doubt dates from the first one, and from the shorter log."""
+        """Return the mark after another loss. It keeps the reason and time of this mark, and the smaller last index."""
         return Suspect(self.reason, self.since_ms, min(self.last_index, later.last_index))
 
     def encode(self) -> bytes:
@@ -28,12 +28,12 @@ class Suspect:
 
     @staticmethod
     def decode(data: bytes) -> Suspect:
-        """Raises `ValueError` when the bytes are no mark."""
+        """Return the mark. Raise `ValueError` if the bytes are no mark."""
         fields = json.loads(data)
         try:
             mark = Suspect(**fields)
         except TypeError as error:
             raise ValueError(str(error)) from error
         if not (isinstance(mark.since_ms, int) and isinstance(mark.last_index, int) and isinstance(mark.reason, str)):
-            raise ValueError("a field is of another kind")
+            raise ValueError("a field has a wrong type")
         return mark

@@ -1,4 +1,5 @@
-"""The vote file: term, vote and incarnation of a node in one shard, on the disk before any answer depends on them.
+"""The vote file: a node's term, vote and incarnation in one shard. A vote is on the disk before the node answers with
+it.
 
     slot 0 at byte 0, slot 1 at byte 4096, little-endian:
 
@@ -10,19 +11,20 @@
 
     crc = CRC32C of bytes 0..47
 
-Slots are written in turn, so the last vote stays whole while the next is written; the one with the higher
-sequence counts. A slot's first word is erased before it is written and set after it: a slot that a kill has torn is
-blank, and a slot that is not blank yet wrong is damage. Falling back to an older vote then would let the node vote
-twice in a term, so it is an error.
+The two slots are written in turn, so the last vote stays whole while the next vote is written. The slot with the higher
+sequence counts. A slot's first word is erased before the slot is written, and is set after it. So a kill leaves the
+slot blank or whole. A slot that is neither blank nor right is damage, and opening the file fails. Falling back to the
+older vote would let the node vote twice in a term.
 
-The same holds after a power loss. A slot lies in one sector, and the disk gets a sector whole, as the page stood at one
-moment between those writes: each time the slot is blank unless it is whole. A blank slot was never acknowledged, since
-its save had not returned. That a wrong slot is the one to be written next would prove nothing: of two slots one always
-is, and a newest vote that has rotted looks the same. Refusing costs a node, falling back could cost a vote.
+The same is true after a power loss. A slot lies in one sector, and the disk stores a sector as the page was at one
+moment. At each moment between the writes, the slot is blank unless it is whole. A blank slot was never acknowledged,
+because its save had not returned. A damaged slot cannot be excused because it is the slot to be written next: one of
+the two slots always is, and a newest vote whose bytes decayed looks the same. A refused start costs one node; falling
+back to an older vote could cost a second vote in a term.
 
-A forgotten vote is as bad, so the file is born whole: written under another name, synced, renamed. And what a start
-finds may lie in the page cache only, left there by a save that a kill or a failed sync has ended: it is written again,
-in its own place, and synced, before anybody relies on it.
+A missing file would also be a forgotten vote. So the file is created whole: it is written under another name, synced,
+and renamed. A vote that a start finds may be only in the page cache, after a save that was killed or whose sync failed.
+So each start writes the vote again in its place, and syncs it, before the vote is used.
 """
 
 from __future__ import annotations
@@ -50,10 +52,10 @@ _FILE_SIZE = 8192
 @dataclass(frozen=True, slots=True)
 class Vote:
     term: int
+    # Id of the node that has this node's vote in this term; 0 if no vote was given yet.
     voted_for: int
-    """0: no one yet in this term."""
+    # Random bytes, made once for each data directory. A node whose disk was wiped has a new incarnation.
     incarnation: bytes
-    """Random, made once for each data directory: a wiped disk comes back with another one."""
 
 
 class VoteFile:
@@ -61,15 +63,15 @@ class VoteFile:
         """Use `open`."""
         self._path = path
         self._file = file
-        # Of the newest valid slot, which is slot number `_sequence % 2`.
+        # Sequence of the newest valid slot. Its slot number is `_sequence % 2`.
         self._sequence = sequence
         self._vote = vote
         self._failure: StoreError | None = None
 
     @staticmethod
     def open(disk: Disk, path: Path, *, new_incarnation: bytes) -> VoteFile:
-        """The file at `path`; if there is none, a new one with term 0, no vote and `new_incarnation`. Raises
-        `DamagedError`."""
+        """Return the vote file at `path`. If it does not exist, make it with term 0, no vote and `new_incarnation`.
+        Raise `DamagedError` if a slot is damaged or no slot holds a vote."""
         if not disk.exists(path):
             first = _encode(1, Vote(term=0, voted_for=0, incarnation=new_incarnation))
             replace_file(disk, path, bytes(_SLOT_OFFSETS[1]) + first.ljust(_FILE_SIZE - _SLOT_OFFSETS[1], b"\0"))
@@ -78,7 +80,7 @@ class VoteFile:
             slots = [_decode(path, offset, file.read(offset, _SLOT_SIZE)) for offset in _SLOT_OFFSETS]
             valid = [slot for slot in slots if slot is not None]
             if not valid:
-                raise DamagedError(path, 0, "it holds no vote at all")
+                raise DamagedError(path, 0, "both slots are blank")
             sequence, vote = max(valid, key=lambda slot: slot[0])
             file.write(_SLOT_OFFSETS[sequence % 2], _encode(sequence, vote))
             file.sync()
@@ -92,8 +94,9 @@ class VoteFile:
         return self._vote
 
     def save(self, vote: Vote) -> None:
-        """On the disk when this returns. Callable from a helper thread, one at a time. After a failed save the file
-        takes no more: what a second fsync says of the first one's pages cannot be believed."""
+        """Write the vote. It is on the disk when this returns. A helper thread may call this, one call at a time. After
+        a failed save the file refuses all further saves, because a second fsync could report success for pages that
+        were lost."""
         assert vote.term >= self._vote.term, "terms never fall"
         assert vote.incarnation == self._vote.incarnation, "an incarnation never changes"
         if self._failure is not None:
@@ -117,7 +120,8 @@ class VoteFile:
 
 
 def examined(disk: ReadOnlyDisk, path: Path) -> tuple[Vote | None, list[DamagedError]]:
-    """For whoever only looks: the vote that counts, None where no slot holds one, and what is wrong with each slot."""
+    """Read the vote file without changing it. Return the vote that counts (None if no slot holds a vote), and the error
+    of each damaged slot."""
     file = disk.open(path)
     slots, flaws = [], []
     try:
@@ -130,7 +134,7 @@ def examined(disk: ReadOnlyDisk, path: Path) -> tuple[Vote | None, list[DamagedE
         file.close()
     valid = [slot for slot in slots if slot is not None]
     if not valid and not flaws:
-        flaws.append(DamagedError(path, 0, "it holds no vote at all"))
+        flaws.append(DamagedError(path, 0, "both slots are blank"))
     return (max(valid, key=lambda slot: slot[0])[1] if valid else None), flaws
 
 
@@ -141,7 +145,7 @@ def _encode(sequence: int, vote: Vote) -> bytes:
 
 
 def _decode(path: Path, offset: int, slot: bytes) -> tuple[int, Vote] | None:
-    """Sequence and vote of a slot; None if it is blank."""
+    """Return sequence and vote of a slot, or None if the slot is blank. Raise `DamagedError` if it is damaged."""
     if len(slot) < _SLOT_SIZE:
         raise DamagedError(path, offset, "the file is too short")
     if not any(slot[:WORD]):

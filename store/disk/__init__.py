@@ -1,7 +1,7 @@
 """The disk interface, through which the store reaches all bytes that outlive the process.
 
-disk.py          the interface, and the disk of the operating system
-memory_disk.py   a disk in memory that can be killed at any byte
+disk.py          the interface, and its implementation with the operating system's files
+memory_disk.py   an in-memory disk whose process can be killed at any byte
 paging.py        hints to the kernel about mapped memory
 reserve.py       disk space kept for the small files of a start or stop on a full disk
 numbered.py      file names that are 20-digit numbers

@@ -1,13 +1,14 @@
-"""The disk: the only door through which the store reaches bytes that outlive the process.
+"""The disk: the interface through which the store reaches all bytes that outlive the process.
 
-Some dozen operations are all that a log needs, and each has an in-memory twin (`memory_disk.MemoryDisk`) that
-passes the same tests and can be killed at any byte. What is promised here is what recovery may rely on:
+Each operation also exists in memory (`memory_disk.MemoryDisk`), passes the same tests there, and can be killed at any
+byte. Recovery relies on these promises:
 
-- after a process kill, everything written before it is there, and a write in progress is there up to some byte;
-- a write of 8 bytes at a multiple of 8 is there whole or not at all (it lies in one page);
-- after a power loss, only what `sync` and `sync_directory` covered is there for certain. Of the rest each sector (512
-  bytes or more) is there as it was at some moment since, and so is each name;
-- after a failed `sync`, that holds for what it should have covered, whatever later ones say and reading shows.
+- After the kill of a process, all earlier writes are on the disk. A write in progress is there up to some byte.
+- A write of 8 bytes at a multiple of 8 is there whole or not at all, because it lies in one page.
+- After a power loss, only the bytes and names that `sync` and `sync_directory` covered are there for certain. Every
+  other sector (512 bytes or more), and every other name, is in any state that it had since it was last synced.
+- After a failed `sync`, the same is true for the bytes that it should have covered. A later successful sync, or
+  reading the bytes back, proves nothing.
 """
 
 from __future__ import annotations
@@ -27,48 +28,49 @@ from store.errors import DirectoryInUseError, translated
 Writable = bytes | memoryview
 
 _LOCKS = Path("/proc/locks")
+# Maximum number of pieces that one system call accepts.
 _MOST_PIECES = os.sysconf("SC_IOV_MAX")
-"""That one system call takes."""
 
 
 class File(Protocol):
-    """An open file. Written and read at explicit offsets; has no cursor."""
+    """An open file. It is read and written at explicit offsets and has no cursor."""
 
     @property
     def size(self) -> int: ...
 
     def write(self, offset: int, *pieces: Writable) -> None:
-        """Write all pieces, one behind the other, from `offset` on, growing the file where needed. On an error any
-        part of them may be there."""
+        """Write all pieces, one after the other, from `offset`. The file grows if needed. After an error, any part of
+        the pieces may have been written."""
 
     def read(self, offset: int, count: int) -> bytes:
-        """Up to `count` bytes from `offset`; fewer only at the end of the file."""
+        """Return up to `count` bytes from `offset`; fewer only at the end of the file."""
 
     def written(self, first: int, end: int) -> Sequence[range]:
-        """The places in first..end - 1, in order, that may have been written. All else there is zeros, and need not be
-        read. To be asked before anything there is read: what was read ahead counts as written."""
+        """Return the ranges in first..end - 1, ascending, that may have been written. All other bytes there are
+        zeros and need not be read. Ask before any of these bytes are read: bytes that the kernel read ahead count as
+        written."""
 
     def view(self) -> memoryview:
-        """The whole file, read-only, showing later writes too. Valid while anyone holds it. The file must not grow
-        any more."""
+        """Return the whole file as a read-only view, which also shows later writes. The view stays valid as long as a
+        reference to it exists. The file must not grow after this call."""
 
     def sync(self) -> None:
-        """Everything written before is on the disk when this returns. May be called from another thread."""
+        """Flush. When the call returns, all earlier writes are on the disk. Another thread may call this."""
 
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """Of the disk that holds a path: `total` bytes that this process could have on it if it were empty, `free` of them
-    to be had now."""
+class DiskUsage:
+    """How full the disk is that holds a path. `total` is the number of bytes that this process could use if the disk
+    were empty; `free` is the number of bytes that it can use now."""
 
     total: int
     free: int
 
     @property
     def ratio(self) -> float:
-        """How much of it is used: 0 to 1."""
+        """The used part of the disk: 0 to 1."""
         return 1 - self.free / self.total if self.total else 1.0
 
 
@@ -77,54 +79,57 @@ class Lock(Protocol):
 
 
 class Disk(Protocol):
-    """Files, their names and directories. All failures are `StoreError`s."""
+    """Files, their names and directories. Every operation raises a `StoreError` if it fails."""
 
     def create(self, path: Path, size: int) -> File:
-        """A new file of `size` zero bytes whose space is allocated. A failure leaves no file; a kill may leave a
-        shorter one."""
+        """Return a new file of `size` zero bytes whose space is allocated. If the call fails, no file exists. After a
+        kill the file may be shorter."""
 
     def open(self, path: Path) -> File: ...
 
     def open_mapped(self, path: Path) -> File:
-        """As `open`, but what is written is copied into a shared mapping of the file, which does not grow. A file that
-        has holes gets its space first: a page that the disk has no room for would end the process."""
+        """Like `open`, but writes are copied into a shared mapping of the file, which does not grow. A file with holes
+        gets its space first: otherwise a write to a full disk would end the process with a signal."""
 
     def exists(self, path: Path) -> bool: ...
 
     def list(self, directory: Path) -> Sequence[str]:
-        """Names in a directory, files and directories alike, sorted."""
+        """Return the names in a directory, files and directories alike, sorted."""
 
     def make_directory(self, path: Path) -> None:
-        """With its parents; no error when it exists."""
+        """Make a directory and its parents. It is no error if the directory exists."""
 
     def rename(self, old: Path, new: Path) -> None:
-        """Atomic. A file that was at `new` is replaced. A directory is renamed with everything in it, to a new name."""
+        """Rename atomically. A file at `new` is replaced. A directory is renamed with everything in it, to a name that
+        does not exist."""
 
     def unlink(self, path: Path) -> None: ...
 
     def sync_directory(self, path: Path) -> None:
-        """Names created, renamed and removed in it before are on the disk when this returns."""
+        """Flush the directory. When the call returns, all names created, renamed and removed in it before are on the
+        disk."""
 
-    def usage(self, path: Path) -> Usage:
-        """How full the disk is that holds `path`, which exists, whoever fills it."""
+    def usage(self, path: Path) -> DiskUsage:
+        """Return how full the disk is that holds `path`, which must exist. Files of other programs count too."""
 
     def lock(self, path: Path) -> Lock:
-        """Held until released or the process ends. Raises `DirectoryInUseError` when held by anyone else."""
+        """Lock the file at `path`. The lock is held until it is released or the process ends. Raise
+        `DirectoryInUseError` if another holder has it."""
 
 
 class ReadOnlyDisk(Protocol):
-    """What is left of a `Disk` for those who only look: nothing here changes a byte or a name, or takes a lock."""
+    """The read-only part of a `Disk`: no operation changes a byte or a name, or takes a lock."""
 
     def open(self, path: Path) -> File: ...
 
     def exists(self, path: Path) -> bool: ...
 
     def list(self, directory: Path) -> Sequence[str]:
-        """Names in a directory, files and directories alike, sorted."""
+        """Return the names in a directory, files and directories alike, sorted."""
 
 
 def replace_file(disk: Disk, path: Path, content: bytes) -> None:
-    """Put a whole small file in the place of what was there: a kill or power loss leaves the old or the new one."""
+    """Replace a small file as a whole. A kill or a power loss leaves the old content or the new content."""
     fresh = path.with_name(path.name + ".new")
     if disk.exists(fresh):
         disk.unlink(fresh)
@@ -139,7 +144,7 @@ def replace_file(disk: Disk, path: Path, content: bytes) -> None:
 
 
 def read_file(disk: ReadOnlyDisk, path: Path) -> bytes:
-    """All of a small file."""
+    """Return all bytes of a small file."""
     file = disk.open(path)
     try:
         return file.read(0, file.size)
@@ -148,7 +153,8 @@ def read_file(disk: ReadOnlyDisk, path: Path) -> bytes:
 
 
 def view_file(disk: ReadOnlyDisk, path: Path) -> memoryview:
-    """All of a file that does not grow any more, read-only and not copied; valid while anyone holds it."""
+    """Return all bytes of a file as a read-only view, without a copy. The file must not grow afterwards. The view stays
+    valid as long as a reference to it exists."""
     file = disk.open(path)
     try:
         return file.view()
@@ -181,7 +187,7 @@ class PosixFile:
         count = sum(map(len, pieces))
         end = offset + count
         assert self._view is None or end <= self._size, "a file that is mapped does not grow"
-        try:  # and not `_translating`, which costs as much as a small write
+        try:  # `_translating` would cost as much as a small write
             written = os.pwritev(self._descriptor, pieces[:_MOST_PIECES], offset)
             if written < count:
                 self._write_rest(b"".join(pieces), offset, written)
@@ -190,7 +196,7 @@ class PosixFile:
         self._size = max(self._size, end)
 
     def _write_rest(self, data: bytes, offset: int, written: int) -> None:
-        """All of `data` is to stand at `offset`; the first bytes do already."""
+        """Write the rest of `data`, whose first `written` bytes are at `offset` already."""
         rest = memoryview(data)
         while written < len(data):
             written += os.pwrite(self._descriptor, rest[written:], offset + written)
@@ -208,12 +214,12 @@ class PosixFile:
         found = []
         with _translating(self._path):
             while (start := self._next_data(first)) < end:
-                first = os.lseek(self._descriptor, start, os.SEEK_HOLE)  # the end of the file is one
+                first = os.lseek(self._descriptor, start, os.SEEK_HOLE)  # the end of the file counts as a hole
                 found.append(range(start, min(first, end)))
         return found
 
     def _next_data(self, offset: int) -> int:
-        """The size where there is none."""
+        """Return the offset of the next data at or after `offset`, or the file's size if only a hole follows."""
         try:
             return os.lseek(self._descriptor, offset, os.SEEK_DATA)
         except OSError as error:
@@ -234,7 +240,7 @@ class PosixFile:
             os.fdatasync(self._descriptor)
 
     def close(self) -> None:
-        # The mapping is only let go: it is undone with the last view that a reader still holds.
+        # The mapping is not unmapped here: it ends with the last view that a reader still holds.
         self._view = None
         if self._descriptor >= 0:
             os.close(self._descriptor)
@@ -242,8 +248,8 @@ class PosixFile:
 
 
 class MappedFile(PosixFile):
-    """A file that is written by copying into a shared mapping of it. Its pages are the page cache's, so what was
-    written is there after a kill, and fdatasync covers it."""
+    """A file that is written by copying into a shared mapping of it. Its pages belong to the page cache, so writes
+    survive a kill of the process, and fdatasync covers them."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         super().__init__(path, descriptor)
@@ -266,7 +272,8 @@ class MappedFile(PosixFile):
 
 
 class PosixLock:
-    """An flock on a file that carries the holder's process id, for the message to whoever comes second."""
+    """An flock on a file that contains the holder's process id. The id is named in the error that the next process
+    gets."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -332,12 +339,12 @@ class PosixDisk:
             finally:
                 os.close(descriptor)
 
-    def usage(self, path: Path) -> Usage:
+    def usage(self, path: Path) -> DiskUsage:
         with _translating(path):
             found = os.statvfs(path)
-        # As `df` has it: what is kept back for root is neither used nor free.
+        # As `df` counts: blocks that are reserved for root are neither used nor free.
         used = found.f_blocks - found.f_bfree
-        return Usage((used + found.f_bavail) * found.f_frsize, found.f_bavail * found.f_frsize)
+        return DiskUsage((used + found.f_bavail) * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def lock(self, path: Path) -> PosixLock:
         with _translating(path):
@@ -350,7 +357,7 @@ class PosixDisk:
             raise DirectoryInUseError(path.parent, f"process {holder}" if holder else "another process") from error
         try:
             with _translating(path):
-                # First written, then cut: a full disk would not give back the block that an empty file lets go.
+                # Write first, truncate afterwards: an empty file frees its block, and a full disk might not give one.
                 os.ftruncate(descriptor, os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0))
         except BaseException:
             os.close(descriptor)
@@ -359,7 +366,7 @@ class PosixDisk:
 
 
 class PosixReadOnlyDisk:
-    """The operating system's files, opened so that not even a fault of ours could write to them."""
+    """The operating system's files, opened read-only, so that even a bug in this program cannot write to them."""
 
     def open(self, path: Path) -> PosixFile:
         with _translating(path):
@@ -375,8 +382,8 @@ class PosixReadOnlyDisk:
             return sorted(os.listdir(directory))
 
     def lock_holder(self, path: Path) -> int | None:
-        """The process that holds the lock file at `path`, as the kernel lists it; None where none does. The lock is
-        not touched: to try it, even for a moment, could refuse a node that starts just then."""
+        """Return the id of the process that holds the lock file at `path`, as the kernel lists it; None if the file is
+        not locked. The lock itself is not tried, because even a short attempt could make a starting node fail."""
         try:
             found = path.stat()
             held = _LOCKS.read_text("ascii").splitlines()

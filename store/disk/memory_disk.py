@@ -1,11 +1,11 @@
-"""The in-memory twin of the disk, which can be killed at any byte and told to fail.
+"""An in-memory implementation of the disk. Tests can kill its process at any byte and make its operations fail.
 
-What a process kill leaves behind is exactly what was written before it, so "die after n bytes" for every n
-tries every state that recovery can meet. `kill_after(n)` counts the bytes written from now on; making, renaming or
-removing a name counts as one. From the moment of death every operation raises `Killed`; `after_kill()` is the disk that
-the next process finds.
+The kill of a process leaves exactly the bytes that were written before it. So a test that kills after n bytes, for
+every n, tries every state that recovery can meet. `kill_after(n)` counts the bytes written from now on; creating,
+renaming or removing a name counts as one byte. After the kill every operation raises `Killed`. `after_kill()` returns
+the disk that the next process finds.
 
-It keeps the promises drawn in `disk`: a write of one aligned word is whole or absent.
+The memory disk keeps the promises of `disk`: a write of one aligned word is whole or absent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 from pathlib import Path
 
-from store.disk.disk import Usage, Writable
+from store.disk.disk import DiskUsage, Writable
 from store.errors import DirectoryInUseError, StoreError, translated
 from store.log.entry import WORD
 
@@ -24,7 +24,7 @@ CAPACITY = 1 << 40
 
 
 class Killed(BaseException):
-    """The process died here. Not an `Exception`: nobody handles their own death."""
+    """The process was killed here. This is not an `Exception`, because a process cannot handle its own kill."""
 
 
 class MemoryFile:
@@ -92,18 +92,18 @@ class MemoryDisk:
         self._files: dict[Path, bytearray] = {}
         self._directories: set[Path] = {Path("/")}
         self._locks: set[Path] = set()
-        # Bytes that may still be written before the process dies; None: it lives.
+        # Bytes that may still be written before the process is killed; None if no kill is planned.
         self._budget: int | None = None
         self._dead = False
-        # How full it says that it is; nothing is refused for that.
+        # The size that `usage` reports. Writes beyond it are not refused.
         self.capacity = CAPACITY
-        # What the coming calls of an operation do, in order: succeed (None) or raise.
+        # For each operation, the results of its next calls in order: None (success) or an error to raise.
         self._faults: dict[str, Iterator[StoreError | None]] = {}
 
-    # What tests do to it.
+    # Called by tests.
 
     def kill_after(self, count: int) -> None:
-        """Die while writing byte number `count` + 1 from now: `count` of them are on the disk then."""
+        """Kill the process after `count` more bytes: `count` bytes are on the disk, and byte `count` + 1 is not."""
         self._budget = count
 
     @property
@@ -111,28 +111,28 @@ class MemoryDisk:
         return self._dead
 
     def after_kill(self) -> MemoryDisk:
-        """What the next process finds: the same bytes and names, no locks, no faults."""
+        """Return the disk of the next process: the same bytes and names, no locks, no faults."""
         disk = MemoryDisk()
         disk._files = {path: bytearray(content) for path, content in self._files.items()}
         disk._directories = set(self._directories)
         return disk
 
     def fail(self, operation: str, error: StoreError, *, after: int = 0, times: int | None = None) -> None:
-        """Let calls of `operation` (write, sync, create, ...) raise `error` once `after` more have succeeded, and from
-        then on, or only `times` times."""
+        """Make calls of `operation` (write, sync, create, ...) raise `error`, after `after` more calls have succeeded.
+        With `times`, only that many calls fail."""
         self._faults[operation] = chain(repeat(None, after), repeat(error) if times is None else repeat(error, times))
 
     def heal(self) -> None:
         self._faults.clear()
 
     def flip(self, path: Path, offset: int, bit: int = 0) -> None:
-        """Change one bit of a file behind everybody's back."""
+        """Change one bit of a file, without any operation of the disk."""
         self._files[path][offset] ^= 1 << bit
 
     def content(self, path: Path) -> bytes:
         return bytes(self._files[path])
 
-    # What its files ask.
+    # Called by its files.
 
     def before(self, operation: str, path: Path) -> None:
         if self._dead:
@@ -141,7 +141,7 @@ class MemoryDisk:
             raise error
 
     def spend(self, count: int, *, atomic: bool) -> int:
-        """How many of `count` bytes are written before the process dies."""
+        """Return how many of `count` bytes are written before the process is killed."""
         if self._budget is None:
             return count
         allowed = min(count, self._budget)
@@ -162,7 +162,7 @@ class MemoryDisk:
         if path.parent not in self._directories:
             raise self._refused(errno.ENOENT, path)
         self._change_name()
-        # Its name comes first, its length after: a kill between the two leaves a short file.
+        # The name is created before the length is set: a kill between the two leaves a short file.
         content = self._files[path] = bytearray()
         self._change_name()
         content.extend(bytes(size))
@@ -206,7 +206,7 @@ class MemoryDisk:
         self._files[new] = self._files.pop(old)
 
     def _rename_directory(self, old: Path, new: Path) -> None:
-        """With everything below it, at once."""
+        """Rename a directory with everything below it."""
         for path in [path for path in self._files if path.is_relative_to(old)]:
             self._files[new / path.relative_to(old)] = self._files.pop(path)
         moved = {path for path in self._directories if path.is_relative_to(old)}
@@ -224,10 +224,10 @@ class MemoryDisk:
         if path not in self._directories:
             raise self._refused(errno.ENOENT, path)
 
-    def usage(self, path: Path) -> Usage:
+    def usage(self, path: Path) -> DiskUsage:
         self.before("usage", path)
         used = sum(map(len, self._files.values()))
-        return Usage(self.capacity, max(0, self.capacity - used))
+        return DiskUsage(self.capacity, max(0, self.capacity - used))
 
     def lock(self, path: Path) -> MemoryLock:
         self.before("lock", path)

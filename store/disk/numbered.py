@@ -1,4 +1,4 @@
-"""Names of files that are numbers: 20 digits, so that they sort as the numbers do."""
+"""File names that are numbers: 20 digits, so that the names sort like the numbers."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def is_number(name: str) -> bool:
 
 
 def numbers_of(names: Iterable[str]) -> list[int]:
-    """Those of the names that are numbers, in the order of the names; files of other names are none of ours."""
+    """Return the names that are numbers, as numbers and in the same order. Other names are left out."""
     return [int(name) for name in names if is_number(name)]

@@ -1,12 +1,12 @@
-"""The reserve: room that is kept back on the disk for the small files without which a node could not start, or stop.
+"""The reserve: disk space that is kept for the small files without which a node could not start or stop.
 
-    <path>/0 ... 7      blocks that hold nothing, one file of 4 KiB each
+    <path>/0 ... 7      blocks without content, one file of 4 KiB each
 
-A mark is replaced whole, so for a moment there are two of it, and on a disk without a free byte that
-second one takes the place of a file of the reserve. Which is made again as soon as there is room; nothing is lost where
-it is missing, but that a full disk refuses.
+A small file is replaced whole, so for a moment the disk holds two versions of it. On a full disk the second version
+uses the space of a file of the reserve. The reserve is filled again as soon as there is space. A missing reserve file
+is no loss, except that a full disk may then refuse a replacement.
 
-The vote needs none of it: its file has its blocks from the beginning, and is written in place (vote_file.py).
+The vote file does not use the reserve: it is allocated when it is created, and is written in place (vote_file.py).
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ FILE_BYTES = 4096
 
 class Reserve:
     def __init__(self, disk: Disk, path: Path) -> None:
-        """Raises `StoreError`, but not for lack of room."""
+        """Fill the reserve. Raise `StoreError` if the disk fails, but not if it is full."""
         self._disk = disk
         self._path = path
         self._fill()
 
     def replace_file(self, path: Path, content: bytes) -> None:
-        """As `store.disk.disk.replace_file`. Raises `DiskFullError` only where the reserve is used up too."""
+        """Replace a small file as `store.disk.disk.replace_file` does. Raise `DiskFullError` only if the reserve is
+        used up too."""
         while True:
             try:
                 replace_file(self._disk, path, content)
@@ -39,14 +40,14 @@ class Reserve:
         self._fill()
 
     def _give_up_one(self) -> bool:
-        """Whether there was one left."""
+        """Remove one file of the reserve. Return False if none was left."""
         names = self._names()
         if names:
             self._disk.unlink(self._path / names[-1])
         return bool(names)
 
     def _fill(self) -> None:
-        """As far as there is room."""
+        """Make the missing files of the reserve, as far as there is space."""
         try:
             self._disk.make_directory(self._path)
             there = self._names()
@@ -54,7 +55,7 @@ class Reserve:
                 if name not in there:
                     self._disk.create(self._path / name, FILE_BYTES).close()
         except DiskFullError:
-            pass  # the next time
+            pass  # the next replacement tries again
 
     def _names(self) -> list[str]:
         if not self._disk.exists(self._path):

@@ -1,4 +1,4 @@
-"""The indexes of the CommitLog. Each can be built anew from the log.
+"""The indexes of the CommitLog. Each index can be built again from the log.
 
 unit_files.py      records of one length, over several files
 consume_queue.py   the ConsumeQueue: from the offset of a message to its entry and tag

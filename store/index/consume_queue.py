@@ -1,4 +1,4 @@
-"""The ConsumeQueue: for each message of one queue, where its entry lies in the CommitLog.
+"""The ConsumeQueue: for each message of one queue, the place of its entry in the CommitLog.
 
     unit, 20 bytes, little-endian; offset N is unit N, so there is nothing to search
 
@@ -7,11 +7,11 @@
     | position       | size       | tag hash       |      position and size of the entry that holds the message;
     +----------------+------------+----------------+      tag hash 0: no tag
 
-An index that can be lost. It holds committed messages only, is written by numpy a batch at a time (see
-unit_files.py for its files), and is never flushed for safety's sake: where its files are not as a checkpoint has them,
-it is rebuilt from the CommitLog (`ConsumeQueues.wipe`, then `put` again). Where the CommitLog begins later, so does the
-queue: at its first offset. The files of a queue that is no more stay until a checkpoint has come that does not vouch
-for them; else a start before that would find them missing.
+A ConsumeQueue holds only committed messages. It is written with numpy, a batch at a time, to files (unit_files.py) that
+are not flushed for safety. If its files differ from the marks in the checkpoint, the queue is built again from the
+CommitLog (`ConsumeQueues.wipe`, then `put`). If the CommitLog begins later, so does the queue: at its first offset. The
+files of a deleted queue stay until a new checkpoint no longer refers to them. Otherwise a start with the old checkpoint
+would find them missing.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _ONE_UNIT = struct.Struct("<qIq")
 UNITS_PER_FILE = 300_000
 assert UNIT.itemsize == UNIT_BYTES
 
+# A structured array of `UNIT`, with the fields position, size and tag_hash.
 Units = npt.NDArray[np.void]
-"""A structured array of `UNIT`: fields position, size, tag_hash."""
 
 
 class ConsumeQueue:
-    """Empty at first: `adopt`, or `put` again what the CommitLog has."""
+    """The index of one queue. It is empty at first: call `adopt`, or `put` the messages of the CommitLog again."""
 
     __slots__ = ("_rows",)
 
@@ -53,30 +53,30 @@ class ConsumeQueue:
 
     @property
     def first_offset(self) -> int:
-        """Offset of the first message, present or to come. Not on the disk: at each start it is said again."""
+        """Offset of the first message, present or to be added. It is not stored on disk; each start sets it again."""
         return self._rows.first
 
     @property
     def end_offset(self) -> int:
-        """Offset of the next message: all below it can be read."""
+        """Offset of the next message to be added. All offsets below it can be read, from `first_offset` on."""
         return self._rows.end
 
     def begin_at(self, offset: int) -> None:
-        """The messages before `offset` are not kept: an empty queue goes on there, in one that reaches beyond it files
-        of theirs are removed. Where the queue begins later already, nothing changes."""
+        """Do not keep the messages before `offset`. Files that hold only such messages are removed. An empty queue
+        continues at `offset`. If the queue begins at or after `offset` already, nothing changes."""
         self._rows.begin_at(offset)
 
     def put(
         self, base_offset: int, position: int, size: int, tag_hashes: npt.NDArray[np.int64] | None, count: int
     ) -> None:
-        """Add the messages base_offset .. base_offset + count - 1, all of the entry of `size` bytes at `position`.
-        Without `tag_hashes` none of them has a tag."""
+        """Add the messages base_offset .. base_offset + count - 1. All of them are in the entry of `size` bytes at
+        `position`. `tag_hashes` None means that no message has a tag."""
         assert base_offset == self._rows.end, "offsets are dense"
         assert tag_hashes is None or len(tag_hashes) == count
         self._rows.append(unit_bytes(position, size, tag_hashes, count))
 
     def read(self, offset: int, max_units: int) -> Units:
-        """The units from `offset` on, up to `max_units` of them; none at or beyond the end. Raises `OffsetDroppedError`
+        """Return the units from `offset` on, up to `max_units`; none at or after the end. Raise `OffsetDroppedError`
         below the first offset."""
         assert offset >= 0
         if offset < self._rows.first:
@@ -87,21 +87,21 @@ class ConsumeQueue:
         return np.concatenate(pieces) if pieces else np.empty(0, UNIT)
 
     def marks(self) -> list[FileMark]:
-        """Of its files, as they are now."""
+        """Return the marks of its files, as they are now."""
         return self._rows.marks()
 
     def adopt(self, first_offset: int, end_offset: int, marks: Mapping[str, FileMark]) -> bool:
-        """Hold the messages first_offset .. end_offset - 1 again, as the files did when these marks were made. Returns
-        False where they do not any more. `marks`: by name."""
+        """Continue with the messages first_offset .. end_offset - 1 that the files held when these marks were made.
+        Return False if the files have changed. `marks` maps names to marks."""
         return self._rows.adopt(first_offset, end_offset, marks)
 
     def close(self) -> None:
-        """Let go of the files. They are opened again when needed."""
+        """Close the files. They are opened again when they are needed."""
         self._rows.close()
 
 
 def unit_bytes(position: int, size: int, tag_hashes: npt.NDArray[np.int64] | None, count: int) -> bytes:
-    """The units of one entry's messages; without numpy's overhead where there is one."""
+    """Return the units of one entry's messages. A single message is packed without numpy, which is faster."""
     if count == 1:
         return _ONE_UNIT.pack(position, size, 0 if tag_hashes is None else int(tag_hashes[0]))
     units = np.empty(count, UNIT)
@@ -121,8 +121,8 @@ class QueueSpan(NamedTuple):
 
 
 class ConsumeQueues:
-    """All ConsumeQueues of a shard, at `<directory>/<topic id>-<queue>/`; `max_open` of them have files open. Empty at
-    first: `adopt`, or `wipe` and put again what the CommitLog has."""
+    """All ConsumeQueues of a shard, at `<directory>/<topic id>-<queue>/`. At most `max_open` queues have open files.
+    The set is empty at first: call `adopt`, or `wipe` and `put` the messages of the CommitLog again."""
 
     def __init__(
         self, disk: Disk, directory: Path, max_open: int = 256, *, units_per_file: int = UNITS_PER_FILE
@@ -134,12 +134,13 @@ class ConsumeQueues:
         self._queues: dict[tuple[int, int], ConsumeQueue] = {}
         # Keys of the queues that may have files open, least recently used first.
         self._used: OrderedDict[tuple[int, int], None] = OrderedDict()
+        # Directory names of deleted queues whose files still exist.
         self._dropped: list[str] = []
-        """Names of queues that are no more, and have files."""
         disk.make_directory(directory)
 
     def get(self, topic_id: int, queue: int) -> ConsumeQueue:
-        """The queue, made if it is new. To be asked for again at each use, so that it counts as used."""
+        """Return the queue, which is made if it is new. Call this for each use, so that the queue counts as recently
+        used."""
         key = (topic_id, queue)
         if key not in self._used and len(self._used) >= self._max_open:
             self._queues[self._used.popitem(last=False)[0]].close()
@@ -152,32 +153,32 @@ class ConsumeQueues:
         return found
 
     def drop(self, topic_id: int) -> None:
-        """The queues of that topic are no more. Their files stay until `remove`. Queues handed out before are not to be
-        used."""
+        """Delete the queues of the topic. Their files stay until `remove`. Do not use the queue objects that `get`
+        returned before."""
         for key in [key for key in self._queues if key[0] == topic_id]:
             self._queues.pop(key).close()
             self._used.pop(key, None)
             self._dropped.append(_name(*key))
 
     def take_dropped(self) -> list[str]:
-        """The names of queues that were dropped since this was asked last: to be removed when no checkpoint vouches
-        for their files any more."""
+        """Return the names of the queues that were deleted since the last call. Remove them when no checkpoint refers
+        to their files."""
         dropped, self._dropped = self._dropped, []
         return dropped
 
     def remove(self, names: Iterable[str]) -> None:
-        """The files of these, which were dropped. May be called from another thread."""
+        """Remove the files of these deleted queues. Another thread may call this."""
         for name in names:
             for number in numbers_of(self._disk.list(self._directory / name)):
                 self._disk.unlink(self._directory / name / name_of(number))
 
     def marks(self) -> list[FileMark]:
-        """Of all files, as they are now."""
+        """Return the marks of all files, as they are now."""
         return [mark.inside(_name(*key)) for key, queue in self._queues.items() for mark in queue.marks()]
 
     def adopt(self, spans: Iterable[QueueSpan], marks: Iterable[FileMark]) -> bool:
-        """Hold these messages again, as the files did when the marks were made, and remove what is left of other
-        queues. Returns False, and all is to be wiped, where they do not any more."""
+        """Continue with the messages in `spans` that the files held when the marks were made, and remove the files of
+        other queues. Return False if the files have changed; then call `wipe`."""
         by_queue: dict[str, dict[str, FileMark]] = {}
         for mark in marks:
             name, _, file = mark.name.partition("/")
@@ -192,14 +193,15 @@ class ConsumeQueues:
         return True
 
     def wipe(self) -> None:
-        """Remove all units of all queues, those of earlier runs too. Queues handed out before are not to be used."""
+        """Remove all units of all queues, also those of earlier runs. Do not use the queue objects that `get` returned
+        before."""
         self.close()
         self._queues.clear()
         self._dropped.clear()
         self.remove(self._names_there())
 
     def _names_there(self) -> list[str]:
-        """Of the queues that have a directory, used or not; others that lie there are nobody's business."""
+        """Return the names of the directories of queues, used or not. Other names are left out."""
         return list(filter(_NAME.fullmatch, self._disk.list(self._directory)))
 
     def close(self) -> None:

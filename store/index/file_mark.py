@@ -1,7 +1,7 @@
-"""The mark of an index's file: how much of it counts, and a checksum of that.
+"""The file mark: how many bytes of an index file are valid, and a checksum of these bytes.
 
-An index is never believed against the log. A checkpoint keeps a mark for each of its files; at the next start
-a file that does not agree with its mark is worth nothing, and what lies behind the marked length is not looked at.
+If an index and the log disagree, the log is right. A checkpoint keeps a mark for each index file. At the next start, a
+file that differs from its mark is not used, and bytes after the marked length are ignored.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class FileMark:
+    # Path of the file below the directory of its index.
     name: str
-    """Its path below the directory of its index."""
+    # Number of valid bytes, from the beginning of the file.
     length: int
-    """Bytes that count, from the file's beginning."""
+    # CRC32C of the valid bytes.
     crc: int
-    """CRC32C of these."""
 
     def inside(self, directory: str) -> FileMark:
-        """As seen from above: its path begins with that directory."""
+        """Return the mark with `directory` put before its path."""
         return replace(self, name=f"{directory}/{self.name}")
 
 
 def marks_in(directory: str, marks: Iterable[FileMark]) -> list[FileMark]:
-    """Those of the files in that directory, as seen from there."""
+    """Return the marks of the files in `directory`, with paths relative to `directory`."""
     above = directory + "/"
     return [replace(mark, name=mark.name.removeprefix(above)) for mark in marks if mark.name.startswith(above)]

@@ -18,9 +18,9 @@
 
     <directory>/<20 digits>.slots      u32[slots], the newest entry of each slot, or 0; written once, when it is full
 
-Only the slots change, and they follow from the entries; so while a file grows they are kept in memory, and
-what is on the disk is only ever appended to, and can be vouched for by a length and a CRC. A slot holds hashes that are
-neighbours, so sorted hashes are sorted slots, and a whole batch is linked by comparing each with the one before.
+Only the slots change, and they can be computed from the entries. So while a file grows, its slots are kept in memory,
+and the file on disk is only appended to: a length and a CRC describe it fully. Hashes that are close to each other
+share a slot, so sorted hashes give sorted slots. A whole batch is linked by comparing each slot with the slot before.
 """
 
 from __future__ import annotations
@@ -56,30 +56,31 @@ SLOTS_SUFFIX = ".slots"
 
 
 class KeyFile:
-    """Made by `begun` or `adopted`. The file itself is opened at need and may be closed at any time."""
+    """A file of the key index, made by `begun` or `adopted`. The file is opened when it is needed and may be closed at
+    any time."""
 
     def __init__(self, disk: Disk, path: Path, slots: int, capacity: int, begin_ms: int) -> None:
         self.path = path
         self.first_position = int(path.name)
         self.capacity = capacity
+        # Append times of the first and the last batch.
         self.begin_ms = self.end_ms = begin_ms
-        """Append times of the first and of the last batch."""
+        # Position of the last batch; -1 before the first batch.
         self.last_position = -1
-        """Of the last batch; -1 before there is one."""
         self.count = 0
+        # Mark of the file with the slots, after this file was sealed.
         self.slots_mark: FileMark | None = None
-        """Of the file with the slots, once this one is sealed."""
         self._disk = disk
         self._slots = slots
         self._crc = 0
+        # The newest entry of each slot; None after the slots were written to the disk.
         self._heads: npt.NDArray[np.uint32] | None = np.zeros(slots, np.uint32)
-        """The newest entry of each slot; None once they are on the disk."""
         self._file: File | None = None
         self._slots_file: File | None = None
 
     @classmethod
     def begun(cls, disk: Disk, directory: Path, *, first_position: int, capacity: int, begin_ms: int) -> KeyFile:
-        """A new file, over one that an earlier attempt may have left."""
+        """Return a new file. A file that an earlier attempt left at the same path is overwritten."""
         slots = max(1, capacity // ENTRIES_PER_SLOT)
         made = cls(disk, directory / name_of(first_position), slots, capacity, begin_ms)
         header = HEADER.pack(MAGIC, VERSION, slots, capacity, begin_ms)
@@ -93,7 +94,7 @@ class KeyFile:
 
     @classmethod
     def adopted(cls, disk: Disk, directory: Path, mark: FileMark, slots_mark: FileMark | None) -> KeyFile | None:
-        """The file as the marks have it; None where it is not that any more."""
+        """Return the file that the marks describe; None if the file on disk differs from its mark."""
         path = directory / mark.name
         head = _head(disk, path, mark)
         if head is None or (slots_mark is not None and not _agrees(disk, directory, slots_mark)):
@@ -117,8 +118,8 @@ class KeyFile:
         return self.count + count <= self.capacity and append_time_ms - self.begin_ms <= _MAX_TIME
 
     def put(self, hashes: Hashes, position: int, size: int, append_time_ms: int) -> None:
-        """Add an entry for each of `hashes`, which rise and are distinct: those of the batch at `position`. On an error
-        none is added."""
+        """Add an entry for each of `hashes`, which are distinct and ascending: the hashes of the batch at `position`.
+        After an error no entry was added."""
         assert self._heads is not None
         assert position > self.last_position
         time = append_time_ms - self.begin_ms
@@ -135,7 +136,7 @@ class KeyFile:
         self.last_position, self.end_ms = position, append_time_ms
 
     def seal(self) -> None:
-        """Nothing more will be put: the slots go to the disk."""
+        """Write the slots to the disk. No entry can be added afterwards."""
         if self._heads is None:
             return
         data = self._heads.tobytes()
@@ -144,7 +145,7 @@ class KeyFile:
         self._heads = None
 
     def newest(self, hash_: int) -> int:
-        """Number of the newest entry in the slot of this hash; 0: there is none."""
+        """Return the number of the newest entry in the slot of this hash; 0 if the slot is empty."""
         slot = self._slot(hash_)
         if self._heads is not None:
             return int(self._heads[slot])
@@ -154,7 +155,8 @@ class KeyFile:
         return self._judged(_SLOT.unpack(data)[0], self.count + 1)
 
     def entry(self, number: int) -> tuple[int, int, int, int, int]:
-        """(hash, position, size, append time in ms, previous). Raises `IndexDamagedError` unless that leads back."""
+        """Return (hash, position, size, append time in ms, previous) of an entry. Raise `IndexDamagedError` unless
+        `previous` is an older entry."""
         data = self._entries().read(HEADER.size + (number - 1) * ENTRY_BYTES, ENTRY_BYTES)
         if len(data) < ENTRY_BYTES:
             raise self._damaged(number, "the file ends before it")
@@ -162,7 +164,7 @@ class KeyFile:
         return hash_, position, size, self.begin_ms + time, self._judged(previous, number)
 
     def close(self) -> None:
-        """Let go of the files. They are opened again when needed."""
+        """Close the files. They are opened again when they are needed."""
         for file in (self._file, self._slots_file):
             if file is not None:
                 file.close()
@@ -180,7 +182,8 @@ class KeyFile:
         return (hash_ >> 32) * self._slots >> 32
 
     def _linked(self, hashes: Hashes, slots: npt.NDArray[np.uint64], position: int, size: int, time: int) -> bytes:
-        """Each goes before what is in its slot: the one before it in this batch, or else what was there."""
+        """Return the encoded entries of a batch. Each entry points to the entry before it in its slot: an earlier entry
+        of this batch, or the newest entry of the slot so far."""
         assert self._heads is not None
         previous = self._numbers(len(hashes)) - np.uint32(1)
         first = np.ones(len(slots), np.bool_)
@@ -200,12 +203,13 @@ class KeyFile:
     # -- the disk
 
     def _write(self, entries: bytes) -> None:
-        """Behind those that there are."""
+        """Write these entries after the last entry."""
         self._entries().write(HEADER.size + self.count * ENTRY_BYTES, entries)
         self._crc = google_crc32c.extend(self._crc, entries)
 
     def _take_up(self, mark: FileMark) -> bool:
-        """Read the entries that the mark vouches for, and make the slots anew unless they are on the disk."""
+        """Read the entries that the mark covers, and compute the slots unless they are on the disk. Return False if the
+        file differs from the mark."""
         file = self._entries()
         length, rest = divmod(mark.length - HEADER.size, ENTRY_BYTES)
         if rest or not 0 < length <= self.capacity:
@@ -242,7 +246,7 @@ class KeyFile:
         return self.path.with_name(self.path.name + SLOTS_SUFFIX)
 
     def _judged(self, number: int, after: int) -> int:
-        """A number that leads to an older entry than `after`."""
+        """Return `number` if it is an older entry than `after`. Raise `IndexDamagedError` if it is not."""
         if number >= after:
             raise self._damaged(number, "its chain does not lead back")
         return number
@@ -252,7 +256,7 @@ class KeyFile:
 
 
 def slots_of(hashes: Hashes, slots: int) -> npt.NDArray[np.uint64]:
-    """The slot of each hash, of so many."""
+    """Return the slot of each hash, in a file with `slots` slots."""
     return (hashes >> np.uint64(32)) * np.uint64(slots) >> np.uint64(32)
 
 
@@ -261,7 +265,8 @@ def _opened(disk: Disk, path: Path) -> File:
 
 
 def _head(disk: Disk, path: Path, mark: FileMark) -> tuple[int, int, int] | None:
-    """(slots, capacity, begin time) of a file that is there and long enough."""
+    """Return (slots, capacity, begin time) of the file; None if the file is missing, shorter than its mark, or has a
+    wrong header."""
     if not is_number(path.name) or not disk.exists(path):
         return None
     file = disk.open(path)
@@ -276,7 +281,7 @@ def _head(disk: Disk, path: Path, mark: FileMark) -> tuple[int, int, int] | None
 
 
 def _agrees(disk: Disk, directory: Path, mark: FileMark) -> bool:
-    """Whether the file's first bytes are those that the mark vouches for."""
+    """Return whether the first bytes of the file agree with the mark."""
     path = directory / mark.name
     if not disk.exists(path):
         return False

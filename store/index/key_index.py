@@ -1,15 +1,17 @@
-"""The key index: which batches of the CommitLog have a key of a topic, newest first.
+"""The key index: the batches of the CommitLog that contain a key of a topic, newest first.
 
     topic and key ──> hash ──> newest file: slot ──> entry ──> entry ──> ...      older files, one by one
                                                        └── position and size of a batch
 
-It finds batches, not messages. A batch has one entry for each key in it, however many of its messages have
-that key, because whoever wants a message must read its batch anyway; so a producer that gives a thousand messages one
-key costs one entry, and a batch is linked by a few numpy calls. Hashes may collide: who reads the batch compares.
+The key index finds batches, not messages. A batch has one entry for each distinct key in it, however many of its
+messages have that key, because a reader of a message must read its whole batch anyway. So a producer that gives a
+thousand messages one key costs one entry, and a batch is linked by a few numpy calls. Hashes may collide: the reader of
+the batch must compare the keys.
 
-Files (key_file.py) begin small and become larger, up to RocketMQ's size; none is made before the first key comes. Each
-tells the append times of its first and last batch, so a search in a time window passes over whole files. Like the
-ConsumeQueues it holds committed messages only, is never flushed for safety's sake, and can be lost.
+The first file (key_file.py) is small, and later files are larger, up to the size of RocketMQ's files. The first file is
+made when the first key is added. Each file knows the append times of its first and last batch, so a search in a time
+range skips whole files. Like the ConsumeQueues, the key index holds only committed messages and is not flushed for
+safety. If its files differ from their marks, it is built again from the log.
 """
 
 from __future__ import annotations
@@ -27,15 +29,16 @@ from store.index.key_file import MAX_CAPACITY, SLOTS_SUFFIX, Hashes, KeyFile
 
 FIRST_CAPACITY = 1 << 14
 GROWTH = 4
-_OPEN_FILES = 16  # the one that grows, and older ones that are searched
-_SPREAD = 0x9E37_79B9_7F4A_7C15  # 2**64 / the golden ratio: topic ids are small, slots go by the upper bits
+_OPEN_FILES = 16  # the file that grows, and older files that are searched
+# 2**64 / the golden ratio: topic ids are small numbers, and the upper bits of a hash choose its slot.
+_SPREAD = 0x9E37_79B9_7F4A_7C15
 _MASK = (1 << 64) - 1
 FOR_EVER = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
 class KeyHit:
-    """A batch in which some message has, as far as hashes can tell, the key."""
+    """A batch that, as far as hashes can tell, contains a message with the key."""
 
     position: int
     size: int
@@ -51,24 +54,26 @@ class KeyIndex:
         first_capacity: int = FIRST_CAPACITY,
         max_capacity: int = MAX_CAPACITY,
     ) -> None:
-        """Empty; what an earlier run has left is to be wiped or adopted. Capacities are in entries."""
+        """The index is empty at first: call `adopt` or `wipe` for the files of an earlier run. Capacities are in
+        entries."""
         self._disk = disk
         self.directory = directory
         self._first_capacity = first_capacity
         self._max_capacity = max_capacity
         self._files: list[KeyFile] = []
+        # Files that may be open, least recently used first.
         self._used: list[KeyFile] = []
-        """Those that may be open, least recently used first."""
+        # Batches before this position are not found any more.
         self.start = 0
-        """What lies before this position is not found any more."""
+        # Number of wipes. A search that was begun before the last wipe is void.
         self.wipes = 0
-        """A search that was begun before the last one is void."""
         disk.make_directory(directory)
 
     def put(self, topic_id: int, position: int, size: int, append_time_ms: int, key_hashes: Hashes) -> None:
-        """Add the batch of that topic in the CommitLog's entry of `size` bytes at `position`. `key_hashes`: of each of
-        its messages, 0 where it has no key. Batches come in the log's order. One that was put already is passed over,
-        so that whoever failed behind this can repeat it all; on an error nothing was added."""
+        """Add the batch of that topic in the CommitLog's entry of `size` bytes at `position`. `key_hashes` has one hash
+        for each message, 0 if the message has no key. Batches are added in the order of the log. A batch that was added
+        before is skipped, so a caller whose later step failed may repeat the call. After an error the batch was not
+        added."""
         if self._files and position <= self._files[-1].last_position:
             return
         hashes = hashes_of_topic(topic_id, key_hashes)
@@ -78,12 +83,13 @@ class KeyIndex:
     def search(
         self, topic_id: int, key_hash: int, *, begin_ms: int = 0, end_ms: int = FOR_EVER, before: int = FOR_EVER
     ) -> KeySearch:
-        """Batches that were appended in [begin_ms, end_ms) and lie before position `before`, the newest first."""
+        """Search batches that were appended in [begin_ms, end_ms) and lie before position `before`, the newest
+        first."""
         return KeySearch(self, key_hash ^ _of_topic(topic_id), begin_ms, end_ms, before)
 
     def drop_before(self, position: int) -> None:
-        """The log begins at that position: nothing before it is found any more, and files without anything else are
-        removed."""
+        """The log now begins at `position`: batches before it are not found any more, and files that hold only such
+        batches are removed."""
         self.start = max(self.start, position)
         while self._files and self._files[0].last_position < self.start:
             dropped = self._files.pop(0)
@@ -92,11 +98,11 @@ class KeyIndex:
             dropped.remove()
 
     def newest_before(self, position: int) -> KeyFile | None:
-        """The newest file that begins with a batch before that position."""
+        """Return the newest file whose first batch lies before `position`."""
         return next((file for file in reversed(self._files) if file.first_position < position), None)
 
     def touch(self, file: KeyFile) -> None:
-        """It is about to be used; others may have to close for it."""
+        """Mark the file as most recently used. Another file is closed if too many files are open."""
         if self._used and self._used[-1] is file:
             return
         if file in self._used:
@@ -108,13 +114,14 @@ class KeyIndex:
     # -- across starts
 
     def marks(self) -> list[FileMark]:
-        """Its files as they are now."""
+        """Return the marks of all files, as they are now."""
         marks = [mark for file in self._files for mark in (file.mark, file.slots_mark) if mark is not None]
         return sorted(marks, key=lambda mark: mark.name)
 
     def adopt(self, marks: Iterable[FileMark]) -> bool:
-        """Continue at these marks; what files have behind them is overwritten, files without one are removed. False
-        where any of them is not as its mark says: then it must be wiped, and filled again. To be asked of a new one."""
+        """Continue with the files that these marks describe. Bytes after the marked length are overwritten, and files
+        without a mark are removed. Return False if a file differs from its mark; then `wipe` the index and fill it
+        again. Call this only on a new index."""
         assert not self._files
         by_name = {mark.name: mark for mark in marks}
         kept = {*by_name}
@@ -135,7 +142,7 @@ class KeyIndex:
         return True
 
     def wipe(self) -> None:
-        """Remove all of it, and what an earlier run has left."""
+        """Remove all files, also those of earlier runs."""
         self.close()
         self._files.clear()
         self.start = 0
@@ -144,18 +151,18 @@ class KeyIndex:
             self._disk.unlink(self.directory / name)
 
     def close(self) -> None:
-        """Let go of the files. They are opened again when needed."""
+        """Close the files. They are opened again when they are needed."""
         while self._used:
             self._used.pop().close()
 
     # -- files
 
     def _names_there(self) -> list[str]:
-        """Of its files, used or not; others that lie there are nobody's business."""
+        """Return the names of the index's files in the directory, used or not. Other names are left out."""
         return [name for name in self._disk.list(self.directory) if is_number(name.removesuffix(SLOTS_SUFFIX))]
 
     def _growing(self, count: int, position: int, append_time_ms: int) -> KeyFile:
-        """The file that takes so many entries: a batch is never in two."""
+        """Return the file that takes `count` more entries. The entries of one batch are always in one file."""
         last = self._files[-1] if self._files else None
         if last is not None and not last.is_sealed:
             self.touch(last)
@@ -176,8 +183,8 @@ class KeyIndex:
 
 
 class KeySearch:
-    """A walk from the newest entry of a slot to older ones, in as small steps as the caller likes: the index may grow,
-    and lose its oldest files, between them."""
+    """A search from the newest batch to older batches. The caller chooses the number of steps; between steps the index
+    may grow and lose its oldest files."""
 
     def __init__(self, index: KeyIndex, hash_: int, begin_ms: int, end_ms: int, before: int) -> None:
         self._index = index
@@ -187,21 +194,22 @@ class KeySearch:
         self._before = before
         self._wipes = index.wipes
         self._file: KeyFile | None = None
+        # Number of the entry to look at next; 0 if the next file is to be entered.
         self._number = 0
-        """Of the entry that is looked at next; 0: the next file's turn."""
+        # Files that begin at or after this position are finished.
         self._passed = before
-        """All files from this position on are done with."""
+        # A new search before this position finds the batches that this search has not found yet.
         self.reached = before
-        """A search before this position finds what this one has not found yet."""
         self.done = False
 
     @property
     def is_void(self) -> bool:
-        """Whether the index was wiped meanwhile: what was not found may be there."""
+        """Whether the index was wiped since the search began. Then this search may miss batches."""
         return self._wipes != self._index.wipes
 
     def take(self, max_steps: int) -> list[KeyHit]:
-        """What the next steps find, each of which looks at one entry or one file. Raises `IndexDamagedError`."""
+        """Return the hits of the next `max_steps` steps. A step looks at one entry or one file. Raise
+        `IndexDamagedError` if a chain of entries does not lead to older entries."""
         hits: list[KeyHit] = []
         while max_steps > 0 and not self.done and not self.is_void:
             max_steps -= 1
@@ -223,12 +231,12 @@ class KeySearch:
             self.done = True  # and so are all older ones
             return None
         wanted = hash_ == self._hash and position < self._before and append_time_ms < self._end_ms
-        # A batch that is no hit by this entry may be one by the next.
+        # If this entry is no hit for its batch, the next entry may be one for the same batch.
         self.reached = min(self.reached, position if wanted else position + 1)
         return KeyHit(position, size, append_time_ms) if wanted else None
 
     def _enter_next_file(self) -> None:
-        """The newest that lies before what was passed, and may have something."""
+        """Enter the newest file before the finished files that may contain a hit."""
         file = self._file = self._index.newest_before(self._passed)
         if file is None or file.end_ms < self._begin_ms:
             self.done = True
@@ -240,18 +248,19 @@ class KeySearch:
 
 
 def hashes_of_topic(topic_id: int, key_hashes: Hashes) -> Hashes:
-    """Those that a batch of the topic has in the index, each once, ascending. `key_hashes` as `KeyIndex.put` has it."""
+    """Return the hashes that a batch of the topic has in the index, distinct and ascending. `key_hashes` is as for
+    `KeyIndex.put`."""
     if len(key_hashes) == 1 and key_hashes[0]:  # one at a time, numpy's bookkeeping costs more than the work
         return key_hashes ^ np.uint64(_of_topic(topic_id))
     return np.unique(key_hashes[key_hashes != 0] ^ np.uint64(_of_topic(topic_id)))
 
 
 def _of_topic(topic_id: int) -> int:
-    """What sets the hashes of one topic's keys apart from those of another's."""
+    """Return the value that is mixed into the key hashes of a topic, so that equal keys of different topics differ."""
     return topic_id * _SPREAD & _MASK
 
 
 def topic_spread(topic_ids: Hashes) -> Hashes:
-    """The same for many topics at once."""
+    """Return the values of `_of_topic` for many topics at once."""
     spread: Hashes = topic_ids.astype(np.uint64) * np.uint64(_SPREAD)
     return spread

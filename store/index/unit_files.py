@@ -1,11 +1,11 @@
-"""A row of units of one length, numbered densely, over files that each hold as many: unit N lies at N × length.
+"""Unit files: densely numbered units of one length, in files that hold an equal number of units.
 
     <directory>/00000000000000000000    units 0 ... units_per_file - 1
-    <directory>/00000000000000300000    and so on; files grow as units come
+    <directory>/00000000000000300000    and so on; files grow as units are added
 
-Nothing is searched for, and nothing is flushed for safety's sake: whoever keeps such a row can make it again.
-Where the row begins later, it is blank before that in the same file. `marks` say what the files hold at a moment;
-`adopt` goes on at such a moment, or finds that the files are not as they were then.
+Unit N lies at N × length, so no search is needed. The files are not flushed for safety, because their owner can build
+them again. If the first unit is in the middle of a file, the file is blank before that unit. `marks` describes the
+files at a moment. `adopt` continues with the files of that moment, or finds that they have changed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from store.disk.disk import Disk, File
 from store.disk.numbered import name_of, numbers_of
 from store.index.file_mark import FileMark
 
-_OPEN_FILES = 2  # the one that grows, and an older one that is read
+_OPEN_FILES = 2  # the file that grows, and an older file that is read
 
 
 class UnitFiles:
-    """Empty at first, whatever lies in the directory."""
+    """A row of units. It is empty at first, even if the directory holds files."""
 
     __slots__ = ("_crc", "_directory", "_disk", "_end", "_files", "_first", "_full", "_unit_bytes", "_units_per_file")
 
@@ -36,25 +36,25 @@ class UnitFiles:
         self._first = 0
         self._end = 0
         self._files: OrderedDict[int, File] = OrderedDict()
+        # CRC of each full file, by the number of its first unit.
         self._full: dict[int, int] = {}
-        """CRC of each full file, by its first unit."""
+        # CRC of the bytes in the growing file, including the blank before the first unit.
         self._crc = 0
-        """Of what the file that grows holds, the blank before the first unit included."""
         disk.make_directory(directory)
 
     @property
     def first(self) -> int:
-        """Of the first unit, present or to come."""
+        """Number of the first unit, present or to be added."""
         return self._first
 
     @property
     def end(self) -> int:
-        """Of the next unit."""
+        """Number of the next unit to be added."""
         return self._end
 
     def begin_at(self, number: int) -> None:
-        """The units before `number` are not kept: an empty row goes on there; of one that reaches beyond it, files that
-        hold none but those are removed. Where the row begins later already, nothing changes."""
+        """Do not keep the units before `number`. Files that hold only such units are removed. An empty row continues at
+        `number`. If the row begins at or after `number` already, nothing changes."""
         if number <= self._first:
             return
         assert number <= self._end or self._first == self._end
@@ -70,6 +70,8 @@ class UnitFiles:
         self._first = number
 
     def append(self, units: bytes) -> None:
+        """Add these units at the end. After a failed write no unit counts as added, and the caller appends the same
+        units again."""
         done, size = 0, self._unit_bytes
         total = len(units) // size
         end, crc, full = self._end, self._crc, {}
@@ -86,7 +88,7 @@ class UnitFiles:
         self._full.update(full)
 
     def read(self, number: int, most: int) -> list[bytes]:
-        """The units from `number` on, up to `most` of them, a piece for each file."""
+        """Return the units from `number` on, up to `most` units, as one piece for each file."""
         assert number >= self._first
         last, pieces = min(number + most, self._end), []
         while number < last:
@@ -96,10 +98,10 @@ class UnitFiles:
             number += count
         return pieces
 
-    # -- what the files hold
+    # -- marks of the files
 
     def marks(self) -> list[FileMark]:
-        """Of all files that hold a unit, as they are now."""
+        """Return the marks of all files that hold a unit, as they are now."""
         marks = [
             FileMark(name_of(base), self._units_per_file * self._unit_bytes, crc) for base, crc in self._full.items()
         ]
@@ -109,8 +111,8 @@ class UnitFiles:
         return marks
 
     def adopt(self, first: int, end: int, marks: Mapping[str, FileMark]) -> bool:
-        """Hold the units first .. end - 1, as the files did when these marks were made of them. Returns False, and
-        holds nothing, where that is not so any more. `marks`: by name; more of them may be there."""
+        """Continue with the units first .. end - 1 that the files held when these marks were made. Return False, and
+        hold no units, if the files have changed. `marks` maps names to marks; it may contain more names."""
         assert self._first == self._end == 0
         if first == end:
             self.begin_at(first)
@@ -139,19 +141,20 @@ class UnitFiles:
     # -- its files
 
     def close(self) -> None:
-        """Let go of the files. They are opened again when needed."""
+        """Close the files. They are opened again when they are needed."""
         while self._files:
             self._files.popitem()[1].close()
 
     def wipe(self) -> None:
-        """Remove all files, those of earlier runs too, and be empty."""
+        """Remove all units and all files, also those of earlier runs."""
         for base in self._bases_there():
             self._remove(base)
         self._first = self._end = self._crc = 0
         self._full.clear()
 
     def _place(self, number: int) -> tuple[int, int, int]:
-        """Of a unit: the first one in its file, its place there, and how many fit from there on."""
+        """Return the first unit of the file of unit `number`, the unit's place in that file, and how many units fit
+        from there on."""
         at = number % self._units_per_file
         return number - at, at, self._units_per_file - at
 
@@ -165,7 +168,7 @@ class UnitFiles:
         return self._files[base]
 
     def _bases_there(self) -> list[int]:
-        """Of the files that lie there, used or not."""
+        """Return the first unit of each file in the directory, used or not."""
         return numbers_of(self._disk.list(self._directory))
 
     def _remove(self, base: int) -> None:

@@ -1,7 +1,8 @@
-"""The end of a log after a power loss: what recovery found there, told before it changes anything.
+"""The end of a log after a power loss, as recovery found it before it changed anything.
 
-What is about to be cut may have been acknowledged, so whoever must remember that (as the suspect mark) hears
-of it while the bytes are still there; a kill in between finds them again and tells it again.
+Recovery is about to cut the bytes after this end, and this node may have acknowledged entries among them. Therefore
+recovery reports the end to its caller before it cuts. The caller makes the node a suspect. If the process is killed
+before the cut, the next recovery finds the same bytes and reports the same end again.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CrashEnd:
+    # Index of the last whole entry; 0 if no entry is whole.
     last_index: int
-    """Of the last entry that is whole; 0: none is."""
     end: int
+    # Why the log ends there. Empty if only blank space follows. Entries may be missing in both cases.
     reason: str
-    """What ends the log there; empty where nothing but blank lies behind it. Entries may be missing in both cases."""
 
 
 BeforeCut = Callable[[CrashEnd], None]

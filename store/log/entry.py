@@ -19,8 +19,9 @@
     crc     CRC32C of bytes 0..71 and the body
     chain   CRC32C of (previous entry's chain, this crc) as two u32; before the first entry it is 0
 
-An entry says itself where it stands (index, term, position) and, by its chain, what came before it; so it can
-be judged from its bytes alone. The first 8 bytes are never all zero: blank space is told from an entry by one word.
+An entry states its own index, term and position, and its chain covers all entries before it. So a wrong or misplaced
+entry shows in its own bytes and in the chain. The first 8 bytes of an entry are never all zero; a zero word is blank
+space.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ MAGIC = int.from_bytes(b"LMQE", "little")
 VERSION = 1
 HEADER_SIZE = 80
 ALIGNMENT = 8
+# Size in bytes of an entry's first word. The first word is written last, and only then the entry exists.
 WORD = 8
-"""Bytes at an entry's start that are written last: what makes it an entry."""
 
 _HEADER = struct.Struct("<IBBHIIQQQQqqIIII")
 _CHECKED = struct.Struct("<IBBHIIQQQQqqII")
@@ -46,6 +47,7 @@ _CRC_OFFSET = _CHECKED.size
 _CHAIN = struct.Struct("<II")
 _FIRST_WORD = struct.Struct("<Q")
 assert _HEADER.size == HEADER_SIZE
+# A header as a numpy record, to read many headers at once.
 ROW = np.dtype(
     [
         ("magic", "<u4"), ("version", "u1"), ("kind", "u1"), ("flags", "<u2"), ("size", "<u4"), ("count", "<u4"),
@@ -53,14 +55,13 @@ ROW = np.dtype(
         ("base_offset", "<i8"), ("topic_id", "<u4"), ("queue", "<u4"), ("crc", "<u4"), ("chain", "<u4"),
     ]
 )  # fmt: skip
-"""A header, for those who read many at once."""
 assert ROW.itemsize == HEADER_SIZE
 
 Readable = bytes | memoryview
 Cells = npt.NDArray[np.uint8]
 
 
-class Kind(IntEnum):
+class EntryKind(IntEnum):
     BATCH = 1
     COMMAND = 2
     CONFIGURATION = 3
@@ -68,23 +69,24 @@ class Kind(IntEnum):
     LOG_START = 5
 
 
-_KINDS = {int(kind): kind for kind in Kind}
+_KINDS = {int(kind): kind for kind in EntryKind}
 
 
 class EntryFlawError(Exception):
-    """What is wrong with the bytes of an entry. Caught in this package by whoever knows where those bytes lie."""
+    """The bytes of an entry are wrong. The code that knows the file and position catches this error and reports
+    them."""
 
 
 class UnknownEntryError(EntryFlawError):
-    """An entry begins here, and it is of a form that this program does not know. No torn write looks like that: the
-    word that says so is whole or absent."""
+    """An entry begins here, but this program does not know its version, kind or flags. A torn write cannot look like
+    this: the word with version, kind and flags is written whole or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
-    """What a leader wants appended: an entry before it has its place."""
+class EntryDraft:
+    """An entry that a leader is about to append. A draft has no index, position or chain yet."""
 
-    kind: Kind
+    kind: EntryKind
     body: bytes
     topic_id: int = 0
     queue: int = 0
@@ -98,10 +100,10 @@ class Draft:
 
 @dataclass(slots=True)
 class Header:
-    """Never changed, and not `frozen` all the same: a frozen one takes 1.9 us to make instead of 0.3, for each entry
-    that is appended, received or read at start."""
+    """The header of an entry. Do not change its fields. The class is not `frozen` because a frozen header takes 1.9 us
+    to make instead of 0.3 us, and a header is made for each entry that is appended, received or read at a start."""
 
-    kind: Kind
+    kind: EntryKind
     flags: int
     size: int
     count: int
@@ -122,24 +124,26 @@ class Header:
 
     @property
     def end(self) -> int:
-        """Position behind the entry and its padding."""
+        """The position after the entry and its padding."""
         return self.position + padded(self.size)
 
 
 def padded(size: int) -> int:
+    """Return the number of bytes that an entry of `size` bytes occupies, including its padding."""
     return (size + ALIGNMENT - 1) & -ALIGNMENT
 
 
 def chained(chain: int, crc: int) -> int:
-    """The chain of an entry with this crc that follows an entry with that chain."""
+    """Return the chain of an entry whose crc is `crc` and that follows an entry with chain `chain`."""
     value: int = google_crc32c.value(_CHAIN.pack(chain, crc))
     return value
 
 
 def encode(
-    draft: Draft, *, index: int, term: int, position: int, commit: int, append_time_ms: int, previous_chain: int
+    draft: EntryDraft, *, index: int, term: int, position: int, commit: int, append_time_ms: int, previous_chain: int
 ) -> tuple[Header, list[bytes]]:
-    """The header, and the entry's bytes in pieces to be joined with those of its neighbours."""
+    """Return the entry's header, and the entry's bytes as pieces. The caller joins the pieces with those of other
+    entries."""
     kind, size = draft.kind, draft.size
     checked = _CHECKED.pack(
         MAGIC, VERSION, kind, 0, size, draft.count, index, term, position, commit, append_time_ms,
@@ -156,14 +160,14 @@ def encode(
 
 
 def is_blank(data: Readable, at: int) -> bool:
-    """Whether no entry begins here: its first word was never written, or was erased."""
+    """Return whether the first word at `at` is zero: no entry was written here, or the entry was erased."""
     return _FIRST_WORD.unpack_from(data, at) == (0,)
 
 
 def parse(data: Readable, at: int) -> Header:
-    """The header that lies at `at`. Raises `EntryFlawError` when there is none that this version can read."""
+    """Return the header at `at`. Raise `EntryFlawError` if this version cannot read a header there."""
     if at + HEADER_SIZE > len(data):
-        raise EntryFlawError(f"only {len(data) - at} bytes are left, fewer than a header has")
+        raise EntryFlawError(f"only {len(data) - at} bytes are left, but a header has {HEADER_SIZE} bytes")
     (magic, version, kind, flags, *fields) = _HEADER.unpack_from(data, at)
     if magic != MAGIC:
         raise EntryFlawError(f"no entry begins here: magic number {magic:#010x} instead of {MAGIC:#010x}")
@@ -177,10 +181,10 @@ def parse(data: Readable, at: int) -> Header:
 
 
 def verified(data: Readable, cells: Cells, at: int) -> Header:
-    """The header at `at` of an entry that lies in `data` whole, with a right crc and clean padding. What it says of
-    its place, and its chain, are for the caller to compare with the entry before. Raises `EntryFlawError`.
+    """Return the header of the whole entry at `at`: its size, crc and padding are right. The caller compares its place
+    and its chain with the entry before. Raise `EntryFlawError` if the entry is not whole.
 
-    `cells` are the same bytes as numpy sees them: the CRC library takes those, so that nothing is copied."""
+    `cells` are the same bytes as a numpy array. The CRC library reads the array without a copy."""
     header = parse(data, at)
     size = header.size
     end = at + padded(size)
@@ -197,8 +201,8 @@ def verified(data: Readable, cells: Cells, at: int) -> Header:
 
 
 def is_sealed(data: Readable, cells: Cells, at: int) -> bool:
-    """Whether the bytes at `at` carry the CRC that an entry of this layout has, be its kind and flags known or not:
-    then somebody wrote them so."""
+    """Return whether the bytes at `at` carry a right CRC for an entry of this layout, even if its kind or flags are
+    unknown. Such an entry was written by a program, not by damage."""
     if at + HEADER_SIZE > len(data):
         return False
     fields = _HEADER.unpack_from(data, at)
@@ -209,6 +213,7 @@ def is_sealed(data: Readable, cells: Cells, at: int) -> bool:
 
 
 def _crc_of(cells: Cells, at: int, size: int) -> int:
+    """Return the CRC32C of the header's checked bytes and the body of the entry at `at`."""
     crc = google_crc32c.value(cells[at : at + _CRC_OFFSET])
     value: int = google_crc32c.extend(crc, cells[at + HEADER_SIZE : at + size])
     return value

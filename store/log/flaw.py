@@ -1,9 +1,9 @@
-"""A flaw: what a reader of a log found wrong with it, where, and how far that goes.
+"""A flaw: one damaged place that a reader of a log found, with its extent.
 
-    ... entry 6 | ######## what is wrong ######## | entry 9 | ...
-                ^ position, index 7               ^ end
+    ... entry 6 | #### damaged bytes #### | entry 9 | ...
+                ^ position, index 7       ^ end
 
-A flaw is told and not raised, so that reading goes on behind it and finds the next one.
+The reader returns a flaw instead of raising an error, so it continues after the flaw and finds the next flaw.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from store.errors import DamagedError
 
 
 class FlawKind(Enum):
+    # Bytes that were whole once are wrong now, or lie where they do not belong.
     DAMAGE = "damage"
-    """Bytes that were once whole are not any more, or stand where they do not belong."""
+    # Bytes after the last entry, as a killed write leaves them. The next start erases them.
     TORN = "torn"
-    """Behind the log's last entry, and such as a killed write leaves there: the next start erases it."""
+    # The entry was written by a version that this program does not know. The entry may be whole.
     UNKNOWN = "unknown"
-    """Written by a version that this program does not know; perhaps whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
     kind: FlawKind
     path: Path
+    # For a segment, the position in the log. For all other files, the offset in the file.
     position: int
-    """In the log, for segments; in the file, for all others."""
+    # Index of the entry that belongs there; None if the index is unknown or the file has no entries.
     index: int | None
-    """Of the entry that belongs there; None where that is not known, or the file has no entries."""
     reason: str
+    # Where the next whole entry (or the next right unit of an index) begins; None if none was found after the flaw.
     end: int | None = None
-    """Where whole entries (or right units of an index) are found again; None: nowhere behind it."""
+    # Index of the last entry that is missing or damaged because of this flaw; None if unknown.
     last_index: int | None = None
-    """Of the last entry that is missing or not whole because of it, where that is known."""
 
     @staticmethod
     def of(error: DamagedError) -> Flaw:
-        """What is wrong with a file that has no entries."""
+        """Return the flaw of a damaged file that has no entries."""
         return Flaw(FlawKind.DAMAGE, error.path, error.position, None, error.reason)

@@ -1,13 +1,13 @@
 """The grid: where entries may stand in a CommitLog that is cut into segments of equal length.
 
-An entry's position follows from the end of the one before and from its own size, and from nothing else; so
-every replica lays the same bytes at the same place. Entries never span segments: what does not fit in the rest of one
-goes to the start of the next.
+The position of an entry follows only from its size and from the end of the entry before it. So every replica writes the
+same bytes at the same position. An entry never spans two segments: if it does not fit into the rest of a segment, it
+goes to the start of the next segment.
 
     0              segment_bytes      2 * segment_bytes
     | entry | entry | blank |  entry       | entry | ...
 
-Pure arithmetic.
+The grid is pure arithmetic.
 """
 
 from __future__ import annotations
@@ -26,17 +26,23 @@ class Grid:
         assert self.segment_bytes % ALIGNMENT == 0
 
     def base(self, position: int) -> int:
-        """Position of the first byte of the segment that holds the byte at `position`."""
+        """Return the position of the first byte of the segment that contains `position`."""
         return position - position % self.segment_bytes
 
     def tail_base(self, end: int) -> int:
-        """First byte of the segment of the last entry, given the position behind it; the first one's, before any."""
+        """Return the first position of the segment that contains the last entry, where `end` is the position after that
+        entry. For an empty log (`end` = 0) return 0."""
         return self.base(end - 1) if end else 0
 
+    def next_base(self, end: int) -> int:
+        """Return the first position of the segment after the segment of the last entry, which ends at `end`."""
+        return self.tail_base(end) + self.segment_bytes
+
     def fits(self, size: int) -> bool:
+        """Return whether an entry of `size` bytes fits into a segment."""
         return padded(size) <= self.segment_bytes
 
     def place(self, end: int, size: int) -> int:
-        """Position of an entry of `size` bytes that follows an entry which ends at `end`."""
+        """Return the position of an entry of `size` bytes that follows an entry which ends at `end`."""
         room = -end % self.segment_bytes or self.segment_bytes
         return end if padded(size) <= room else end + room

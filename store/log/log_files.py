@@ -1,7 +1,7 @@
-"""The segment files of a log, as their directory lists them, for those who only read them.
+"""The segment files of a log as its directory lists them, for readers that do not open the log.
 
-Names and lengths tell the grid without the log being opened: 20 digits say where a segment begins, and the
-length that most of them have is the length of all.
+The file names and lengths alone give the segment length. A name of 20 digits is the position of the first byte of the
+file. The most frequent file length is the length of a segment.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from store.disk.numbered import name_of, numbers_of
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
     path: Path
+    # Position in the log of the first byte of the file.
     base: int
-    """Position of its first byte."""
 
     def view(self, disk: ReadOnlyDisk) -> memoryview:
-        """The whole file, read-only; valid while anyone holds it."""
+        """Return the whole file as a read-only view. The view stays valid as long as a reference to it exists."""
         return view_file(disk, self.path)
 
 
 def segment_files(disk: ReadOnlyDisk, directory: Path) -> list[SegmentFile]:
-    """Those of one log, by position; files of other names are none."""
+    """Return the segment files of one log, ordered by position. Files with other names are left out."""
     return [SegmentFile(directory / name_of(base), base) for base in numbers_of(disk.list(directory))]
 
 
 def usual_length(disk: ReadOnlyDisk, segments: Sequence[SegmentFile]) -> int:
-    """The length that most of them have; of several such, the largest. 0 where there are no files."""
+    """Return the most frequent length of these files in bytes. If several lengths are equally frequent, return the
+    largest. Return 0 if there are no files."""
     lengths = Counter(_length(disk.open(segment.path)) for segment in segments)
     return max(lengths, key=lambda length: (lengths[length], length), default=0)
 

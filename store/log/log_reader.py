@@ -1,15 +1,14 @@
-"""The log reader: a log as it lies there, whole or damaged, for those who look at it and write nothing.
+"""The log reader: reads a log that is not open, whole or damaged, and writes nothing.
 
     | entry | entry | #### | entry |  blank   | entry | blank
       found   found   flaw   found              found   (the log ends)
 
-Recovery refuses a log at its first flaw; this tells each one and goes on. What it skips, it skips to the next
-place where a whole entry stands that says so itself (`segment_view`). Whether it follows the last one found is judged
-by the same comparisons as at recovery.
+Recovery refuses a log at its first flaw. The log reader instead reports each flaw and continues at the next whole entry
+(`segment_view` finds it). It checks that an entry follows the entry before it with the same comparisons as recovery.
 
-A blank word ends a log, unless something shows that there was more: a later segment that begins with an entry, an
-orderly stop, or an entry behind the blank that calls the missing one committed. Other bytes behind a blank word are
-torn: a killed write leaves them, and so does one that is just under way.
+A blank word ends the log, unless something shows that more entries were there: a later segment begins with an entry,
+the stop was orderly, or an entry after the blank word says that the missing entry was committed. Other bytes after a
+blank word are torn. A killed write leaves such bytes, and so does a write that is in progress.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from store.log.flaw import Flaw, FlawKind
 from store.log.grid import Grid
 from store.log.log_files import SegmentFile
 from store.log.segment_view import SegmentView
-from store.log.tail import Tail
+from store.log.tail import LogTail
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A whole entry. `body` stays valid as long as anyone holds it."""
+class FoundEntry:
+    """A whole entry. `body` stays valid as long as a reference to it exists."""
 
     path: Path
     header: Header
@@ -39,7 +38,8 @@ class Found:
 
 
 class LogReader:
-    """One pass over segments, which lie in the order of their positions. Reads what is there when it comes by."""
+    """One pass over the segments of a log, in the order of their positions. The segments may still grow during the
+    pass."""
 
     def __init__(
         self,
@@ -47,34 +47,36 @@ class LogReader:
         segments: Sequence[SegmentFile],
         *,
         segment_bytes: int,
-        start: Tail | None,
+        start: LogTail | None,
         orderly: bool = False,
     ) -> None:
-        """`start`: what the first entry follows (`EMPTY`: nothing; a base's tail), or None where that is not known, as
-        for a segment alone. Entries before its end are passed over. `orderly`: the node was stopped in order, so that
-        nothing may lie behind the last entry."""
+        """`start` is the tail that the first entry follows: `EMPTY` for the first entry of all, or the tail of a
+        snapshot. None means that this tail is unknown, for example for a single segment. Entries before the end of
+        `start` are skipped. `orderly` means that the node was stopped in an orderly way, so no bytes may follow the
+        last entry."""
         self._disk = disk
         self._segments = segments
         self._grid = Grid(segment_bytes)
         self._start = start
         self._orderly = orderly
-        # What the next entry must follow; None where nothing is known of that (at first, perhaps).
+        # The tail that the next entry must follow; None if it is unknown, which is possible only before the first
+        # entry.
         self._tail = start
-        # Behind a flaw: entries are missing between the tail and the next one found.
+        # True after a flaw: entries are missing between the tail and the next whole entry.
         self._lost = False
-        # The chain that the tail ought to have, where it says another one.
+        # The chain that the tail should have, if the tail states a different chain.
         self._due_chain: int | None = None
+        # Position up to which the reader has read, for a progress bar.
         self.position = segments[0].base if segments else 0
-        """How far it has come: for a progress bar."""
+        # The largest commit index that any entry found so far mentions.
         self.known_commit = start.index if start is not None else 0
-        """The largest commit that any entry found so far has mentioned."""
 
     @property
-    def tail(self) -> Tail | None:
-        """The last entry found so far; before one is, `start`."""
+    def tail(self) -> LogTail | None:
+        """The last entry found so far; before the first entry, `start`."""
         return self._tail
 
-    def __iter__(self) -> Iterator[Found | Flaw]:
+    def __iter__(self) -> Iterator[FoundEntry | Flaw]:
         expected = self._segments[0].base if self._segments else 0
         if self._start is not None and self._segments and expected > (due := self._grid.base(self._start.end)):
             yield self._missing(self._segments[0], due)
@@ -88,7 +90,7 @@ class LogReader:
             self.position = expected
 
     def _missing(self, following: SegmentFile, due: int) -> Flaw:
-        """The segments from position `due` to the one that follows."""
+        """Return the flaw for the missing segments from position `due` up to the segment `following`."""
         index, self._lost = self._due_index, True
         path = following.path.with_name(name_of(due))
         step = self._grid.segment_bytes
@@ -100,12 +102,12 @@ class LogReader:
 
     @property
     def _due_index(self) -> int | None:
-        """Of the entry that comes next, where that is known."""
+        """Index of the next expected entry; None if unknown."""
         return None if self._tail is None or self._lost else self._tail.index + 1
 
     # -- one segment
 
-    def _read_segment(self, number: int, data: SegmentView) -> Iterator[Found | Flaw]:
+    def _read_segment(self, number: int, data: SegmentView) -> Iterator[FoundEntry | Flaw]:
         segment, view = data.segment, data.view
         yield from self._check_length(number, data)
         at = 0 if self._start is None else max(0, self._start.end - segment.base)
@@ -116,7 +118,7 @@ class LogReader:
                 flaw = self._take(segment, there)
                 if flaw is not None:
                     yield flaw
-                yield Found(segment.path, there, view[at + HEADER_SIZE : at + there.size])
+                yield FoundEntry(segment.path, there, view[at + HEADER_SIZE : at + there.size])
             elif there is not None:
                 yield there
             if there is None or there.end is None or (isinstance(there, Flaw) and there.kind is FlawKind.TORN):
@@ -124,7 +126,8 @@ class LogReader:
             at = there.end - segment.base
 
     def _look(self, number: int, data: SegmentView, at: int) -> Header | Flaw | None:
-        """What lies at `at`; None: the entries of this segment have ended, and all is blank."""
+        """Return the header, or the flaw, at offset `at` of the segment. Return None if the entries of this segment
+        have ended and only blank space follows."""
         if entry.is_blank(data.view, at):
             return self._judge_blank(number, data, at)
         try:
@@ -141,7 +144,7 @@ class LogReader:
             yield Flaw(kind, data.segment.path, data.segment.base + min(length, due), None, reason)
 
     def _broken(self, data: SegmentView, at: int, error: EntryFlawError) -> Flaw:
-        """No whole entry lies where one begins."""
+        """Return the flaw at a place where an entry begins that is not whole."""
         following = data.next_whole(at + ALIGNMENT)
         kind = FlawKind.DAMAGE
         if isinstance(error, UnknownEntryError) and (following is None or entry.is_sealed(data.view, data.cells, at)):
@@ -151,7 +154,7 @@ class LogReader:
         return flaw
 
     def _gap(self, kind: FlawKind, data: SegmentView, at: int, reason: str, following: Header | None) -> Flaw:
-        """A flaw that reaches from `at` to the entry that follows."""
+        """Return a flaw that extends from offset `at` to the entry `following`."""
         index = self._due_index
         place = (kind, data.segment.path, data.segment.base + at, index, reason)
         if following is None:
@@ -162,7 +165,8 @@ class LogReader:
     # -- blank space
 
     def _judge_blank(self, number: int, data: SegmentView, at: int) -> Flaw | None:
-        """A blank word lies where an entry might begin. None where all is as it should be from there on."""
+        """Judge a blank word at a place where an entry might begin. Return None if all bytes after it are as they
+        should be."""
         if (first := data.first_byte(at)) is None:
             return None
         there_was_more = self._orderly or self._goes_on_behind(number)
@@ -183,7 +187,8 @@ class LogReader:
         return flaw
 
     def _read_behind(self, data: SegmentView, header: Header) -> tuple[int, int]:
-        """Of the entries from `header` on to the next blank or flaw: the last one's index, the largest commit."""
+        """Read the entries from `header` to the next blank word or flaw. Return the last index, and the largest commit
+        index that they mention."""
         last, commit = header.index, header.commit
         while (at := header.end - data.segment.base) + HEADER_SIZE <= len(data.view):
             try:
@@ -194,7 +199,7 @@ class LogReader:
         return last, commit
 
     def _goes_on_behind(self, number: int) -> bool:
-        """Whether a later segment begins with an entry."""
+        """Return whether a later segment begins with an entry."""
         for segment in self._segments[number + 1 :]:
             try:
                 SegmentView.of(segment, self._disk).whole(0)
@@ -206,16 +211,17 @@ class LogReader:
     # -- an entry that is whole in itself
 
     def _take(self, segment: SegmentFile, header: Header) -> Flaw | None:
-        """Judge it by the one before, and go on from it."""
+        """Compare a whole entry with the tail, and make it the new tail. Return the flaw if it does not follow the
+        tail."""
         tail, flaw = self._tail, None
         if tail is not None:
             flaw = self._after_loss(segment, header, tail) if self._lost else self._follow(segment, header, tail)
-        self._tail = Tail.of(header)
+        self._tail = LogTail.of(header)
         self._lost = False
         self.known_commit = max(self.known_commit, header.commit)
         return flaw
 
-    def _follow(self, segment: SegmentFile, header: Header, tail: Tail) -> Flaw | None:
+    def _follow(self, segment: SegmentFile, header: Header, tail: LogTail) -> Flaw | None:
         due_chain, self._due_chain = self._due_chain, None
         if header.index > tail.index + 1:
             return self._hole(segment, header, tail)
@@ -229,8 +235,9 @@ class LogReader:
             return self._misplaced(segment, header, str(error))
         return None
 
-    def _after_loss(self, segment: SegmentFile, header: Header, tail: Tail) -> Flaw | None:
-        """Of what came between nothing is known, but indexes rise and terms do not fall."""
+    def _after_loss(self, segment: SegmentFile, header: Header, tail: LogTail) -> Flaw | None:
+        """Check an entry that follows a flaw. The entries in between are unknown, but indexes must rise and terms must
+        not fall."""
         self._due_chain = None
         if header.index <= tail.index:
             return self._misplaced(segment, header, f"index {header.index} follows index {tail.index}")
@@ -238,8 +245,9 @@ class LogReader:
             return self._misplaced(segment, header, f"term {header.term} follows the higher term {tail.term}")
         return None
 
-    def _hole(self, segment: SegmentFile, header: Header, tail: Tail) -> Flaw:
-        """Between the tail and this entry there is nothing, and indexes are missing."""
+    def _hole(self, segment: SegmentFile, header: Header, tail: LogTail) -> Flaw:
+        """Return the flaw for entries that are missing between the tail and this entry, although no bytes lie between
+        the two."""
         first, last = tail.index + 1, header.index - 1
         path = segment.path if tail.end >= segment.base else self._path_of(tail.end)
         reason = f"entries {first} to {last} are missing: entry {header.index} comes next"

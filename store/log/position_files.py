@@ -1,4 +1,4 @@
-"""The positions of entries, kept beside the log: so that a start need not read the whole log to know where they are.
+"""The positions of the entries, kept beside the log so that a start need not read the whole log to find its entries.
 
     unit, 20 bytes, little-endian; entry N is unit N
 
@@ -7,8 +7,8 @@
     | position       | size       | term           |
     +----------------+------------+----------------+
 
-Written at each checkpoint, for the entries since the last one, which are committed and never cut; never
-believed without the checkpoint's mark.
+Each checkpoint adds the units of the entries since the checkpoint before. These entries are committed and never cut. A
+start trusts the files only as far as the marks of the checkpoint agree with them.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from store.disk.disk import Disk
 from store.index.file_mark import FileMark
 from store.index.unit_files import UnitFiles
 from store.log.positions import UNIT, Positions
-from store.log.tail import EMPTY, Tail
+from store.log.tail import EMPTY, LogTail
 
 UNITS_PER_FILE = 1 << 20
 
 
 class PositionFiles:
-    """Empty at first. After `load` or `wipe`, one thread at a time may call it."""
+    """The files are empty at first. After `load` or `wipe`, only one thread at a time may call this object."""
 
     def __init__(self, disk: Disk, directory: Path, units_per_file: int = UNITS_PER_FILE) -> None:
         self._rows = UnitFiles(disk, directory, UNIT.itemsize, units_per_file)
 
-    def load(self, start_tail: Tail | None, last: int, marks: Iterable[FileMark]) -> Positions | None:
-        """The entries behind `base` (None: all) up to `last`; None where the files are not as they were when the marks
-        were made."""
+    def load(self, start_tail: LogTail | None, last: int, marks: Iterable[FileMark]) -> Positions | None:
+        """Return the positions of the entries after `start_tail` (None: from entry 1) up to `last`. Return None if the
+        files no longer agree with their marks."""
         start_tail = start_tail or EMPTY
         if not self._rows.adopt(start_tail.index + 1, last + 1, {mark.name: mark for mark in marks}):
             return None
@@ -45,21 +45,22 @@ class PositionFiles:
         return positions
 
     def begin_at(self, index: int) -> None:
-        """The entries before that one, which is one of those here or the next, are not kept: whole files of them go."""
+        """Do not keep the entries before `index`, which is one of the entries here or the next entry. Files that hold
+        only such entries are removed."""
         self._rows.begin_at(index)
 
     @property
     def next_index(self) -> int:
-        """Of the next entry that is to be added."""
+        """Index of the next entry that is to be added."""
         return self._rows.end
 
     def add(self, units: bytes) -> list[FileMark]:
-        """The next entries. Returns the marks of all files."""
+        """Add the units of the next entries. Return the marks of all files."""
         self._rows.append(units)
         return self._rows.marks()
 
     def wipe(self, first_index: int) -> None:
-        """Forget everything; the next entry to come is `first_index`."""
+        """Remove all units. The next entry to be added is `first_index`."""
         self._rows.wipe()
         self._rows.begin_at(first_index)
 

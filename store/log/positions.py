@@ -1,13 +1,14 @@
-"""Where each entry of the log stands: a dense table from index to position and size, and the runs of equal terms.
+"""The table of positions: the position, size and term of each entry of the log, in memory.
 
-12 bytes an entry in flat arrays, so that every look-up of the hot path is O(1) and cutting the end is too.
-`PositionFiles` keeps it beside the log, as far as a checkpoint goes; what follows is read from the log at each start.
+The table takes 12 bytes for each entry, in flat arrays. Every look-up of the hot path and cutting the end take constant
+time. `PositionFiles` keeps the table on disk up to the last checkpoint. Later entries are read from the log at each
+start.
 
     index     1      2      3      4            runs of terms: (1, term 1), (3, term 4)
     position  0      160    400    1024         index 0 stands for "before the first entry": term 0, end 0
     size      144    233    90     5000
 
-A log that begins later has its last entry before that, the base, in the place of index 0.
+In a log that begins after a snapshot, the snapshot's entry takes the place of index 0.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ import numpy as np
 import numpy.typing as npt
 
 from store.log.entry import Header, padded
-from store.log.tail import EMPTY, Tail
+from store.log.tail import EMPTY, LogTail
 
+# Position, size and term of one entry, as `position_files` stores them.
 UNIT = np.dtype([("position", "<u8"), ("size", "<u4"), ("term", "<u8")])
-"""Of an entry, as `position_files` keeps it."""
 
 
 class Positions:
-    def __init__(self, start_tail: Tail = EMPTY) -> None:
+    def __init__(self, start_tail: LogTail = EMPTY) -> None:
         self._start_tail = start_tail
-        # Entry i is element i - base.index - 1 of both.
+        # Entry i is element i - start_tail.index - 1 of both arrays.
         self._positions = array("Q")
         self._sizes = array("I")
-        # Runs of terms: the index where each begins, rising, and its term, rising too.
+        # Runs of equal terms: the index where each run begins, and its term. Both rise.
         self._run_starts = array("Q")
         self._run_terms = array("Q")
 
@@ -51,7 +52,7 @@ class Positions:
             self._sizes.append(header.size)
 
     def units(self, first: int, last: int) -> npt.NDArray[np.void]:
-        """The entries first..last as units of `position_files`."""
+        """Return the entries first..last as units of `position_files`."""
         units = np.empty(max(0, last + 1 - first), UNIT)
         if len(units):
             at = slice(self._place(first), self._place(last) + 1)
@@ -62,7 +63,7 @@ class Positions:
         return units
 
     def load(self, units: npt.NDArray[np.void]) -> None:
-        """Add the entries of these units behind those that are here."""
+        """Add the entries of these units after the entries of this table."""
         index, before = self.last_index + 1, self._run_terms[-1] if self._run_terms else 0
         self._positions.frombytes(np.ascontiguousarray(units["position"]).tobytes())
         self._sizes.frombytes(np.ascontiguousarray(units["size"]).tobytes())
@@ -80,8 +81,8 @@ class Positions:
         del self._run_starts[runs:]
         del self._run_terms[runs:]
 
-    def drop_before(self, start_tail: Tail) -> None:
-        """Keep the entries behind `base`, which is one of them or the base that is."""
+    def drop_before(self, start_tail: LogTail) -> None:
+        """Keep the entries after `start_tail`, which is an entry of this table or its present start."""
         dropped = start_tail.index - self._start_tail.index
         assert 0 <= dropped <= len(self._positions)
         del self._positions[:dropped]
@@ -98,20 +99,20 @@ class Positions:
         return self._sizes[self._place(index)]
 
     def end(self, index: int) -> int:
-        """Position behind entry `index`, which may be the base, and its padding."""
+        """Return the position after entry `index` and its padding. `index` may be the index of the start tail."""
         return (
             self._start_tail.end if index == self._start_tail.index else self.position(index) + padded(self.size(index))
         )
 
     def term(self, index: int) -> int:
-        """Term of entry `index`, which may be the base."""
+        """Return the term of entry `index`, which may be the index of the start tail."""
         if index == self._start_tail.index:
             return self._start_tail.term
         self._place(index)
         return self._run_terms[bisect_right(self._run_starts, index) - 1]
 
     def runs(self, first: int, last: int) -> list[tuple[int, int]]:
-        """(first index, term) of each run of equal terms in first..last."""
+        """Return (first index, term) of each run of equal terms in first..last."""
         found = []
         while first <= last:
             run = bisect_right(self._run_starts, first)
@@ -120,7 +121,8 @@ class Positions:
         return found
 
     def last_ending_by(self, limit: int) -> int:
-        """Largest index whose entry ends at or before position `limit`; the base's if none does."""
+        """Return the largest index whose entry ends at or before position `limit`. If no entry does, return the index
+        of the start tail."""
         index = self._start_tail.index + bisect_right(self._positions, limit)
         return index - 1 if index > self._start_tail.index and self.end(index) > limit else index
 

@@ -1,8 +1,8 @@
-"""A received range: entries of another log, judged before a byte of them is written.
+"""A received range: entries of another replica's log, checked before a byte of them is written.
 
-The same comparisons as at recovery, against the tail that the range is said to follow, but nothing here is
-damage: the bytes are the sender's, and can be asked for again. Only a range that is sound in itself and does not
-continue our chain is more than that: the two logs have parted.
+The comparisons are the same as at recovery, against the tail that the range claims to follow. A flaw is not damage
+here: the bytes are the sender's, and can be requested again. The exception is a sound range that does not continue the
+chain of this log: then the two logs have diverged.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from store.errors import CorruptRangeError, ForkedError
 from store.log import entry
 from store.log.entry import EntryFlawError, Header, Readable
 from store.log.grid import Grid
-from store.log.tail import Tail
+from store.log.tail import LogTail
 
 
-def examined(data: Readable, tail: Tail, grid: Grid) -> list[Header]:
-    """The headers of a range that follows `tail`. Raises `CorruptRangeError` when it is bad in itself, `ForkedError`
-    when its chain does not continue the tail's."""
+def examined(data: Readable, tail: LogTail, grid: Grid) -> list[Header]:
+    """Return the headers of a range that follows `tail`. Raise `CorruptRangeError` if the range itself is damaged, and
+    `ForkedError` if its chain does not continue the chain of `tail`."""
     headers: list[Header] = []
     try:
         headers.extend(_followers(data, tail, grid))
@@ -31,8 +31,8 @@ def examined(data: Readable, tail: Tail, grid: Grid) -> list[Header]:
     return headers
 
 
-def whole_entries(data: Readable, tail: Tail, grid: Grid) -> list[Header]:
-    """The headers of those entries at the beginning of a range that are whole and follow `tail`."""
+def whole_entries(data: Readable, tail: LogTail, grid: Grid) -> list[Header]:
+    """Return the headers of the entries at the beginning of `data` that are whole and follow `tail`."""
     headers: list[Header] = []
     with suppress(EntryFlawError, ForkedError):
         for header in _followers(data, tail, grid):
@@ -40,9 +40,9 @@ def whole_entries(data: Readable, tail: Tail, grid: Grid) -> list[Header]:
     return headers
 
 
-def _followers(data: Readable, tail: Tail, grid: Grid) -> Iterator[Header]:
-    """Raises `EntryFlawError` at the first one that is bad in itself; `ForkedError` when the very first does not
-    continue the tail's chain."""
+def _followers(data: Readable, tail: LogTail, grid: Grid) -> Iterator[Header]:
+    """Yield the headers of entries that follow `tail`. Raise `EntryFlawError` at the first entry that is not whole or
+    not in its place. Raise `ForkedError` if the first entry does not continue the chain of `tail`."""
     cells = np.frombuffer(data, np.uint8)
     at, start = 0, None
     while at < len(data):
@@ -57,5 +57,5 @@ def _followers(data: Readable, tail: Tail, grid: Grid) -> Iterator[Header]:
                 raise ForkedError(header.index, entry.chained(tail.chain, header.crc), header.chain)
             raise EntryFlawError(f"the chain of entry {header.index} does not continue the one before it")
         yield header
-        tail = Tail.of(header)
+        tail = LogTail.of(header)
         at = header.end - start

@@ -1,35 +1,39 @@
-"""Recovery: reading a whole CommitLog at start, and telling a torn end from damage.
+"""Recovery: reads the CommitLog at a start, and distinguishes a torn end from damage.
 
-A group of entries becomes visible with its very first word, which is written last. So after a process kill
-the log ends at a zero word, whatever lies behind it. A word that is not zero begins an entry that was written whole:
-anything wrong with it is damage, also at the very end, and is reported, never cut.
+A group of entries becomes visible with its first word, which is written last. So after the kill of a process the log
+ends at a zero word, whatever bytes follow that word. A word that is not zero begins an entry that was written whole. So
+every flaw in such an entry is damage, even at the very end. Recovery reports damage and never cuts it.
 
     segment 0                               segment 1
     | entry | entry | entry | blank         | entry | 0 (torn write, or nothing) ...
                               ^ too small for what follows      ^ the log ends here
 
-A zero word ends the segment's entries. The log goes on in the next one if that begins with an entry that did not fit.
+A zero word ends the entries of its segment. The log continues in the next segment if that segment begins with an entry
+that did not fit into the rest of this segment.
 
-After a power loss (`after_crash`) any sector that was not flushed may be missing, or be there as it was at any moment
-since the last flush. So the first entry that is blank, torn, or does not follow ends the log; what lies behind it was
-never flushed, or is not to be told from that, and is cut. Refused as ever are flaws that no power loss makes:
+After a power loss (`after_crash`), each sector that was not flushed may be missing, or may hold any state since the
+last flush. So the first entry that is blank, torn, or does not follow ends the log. The bytes after this end were not
+flushed, or cannot be distinguished from unflushed bytes, and recovery cuts them. A power loss cannot cause the
+following flaws, and recovery refuses them:
 
-- before `Segments.flushed_below`, where everything had been flushed;
-- an entry of a version, kind or flags that this program does not know: another one wrote it, and may read it. Where its
-  CRC is right, it surely was so, and such a log is not for this program to repair (`log_repair`), as others are;
-- a missing name between two segments, or a wrong length but for a blank last one.
+- a flaw before `Segments.flushed_below`, where all bytes had been flushed;
+- an entry with an unknown version, kind or flags. Another version of this program may have written it. If the CRC of
+  the entry is right, that is certain, and this program does not repair the log (`log_repair`);
+- a missing segment between two segments, or a wrong file length, except for a blank last segment.
 
-What an entry says of commit is no evidence: a majority without this node may have held those entries. So the cut may
-take what this node has acknowledged in `async` mode, and `before_cut` tells its caller before anything is changed. The
-end of the log becomes blank durably before the rest is erased, and all of it before the log is used: a further power
-loss in the middle finds the same log. What is kept is written again in its place, since this is also how a log is
-opened after a failed sync: the page cache may show then, as clean, what never reached the disk.
+The commit index in an entry is no evidence that this node flushed the entry, because a majority without this node may
+have stored it. So the cut may remove entries that this node acknowledged in `async` mode. Recovery calls `before_cut`
+before it changes anything. The end of the log becomes blank durably before the rest is erased, and the rest is erased
+before the log is used. So a further power loss in between finds the same log. Recovery writes the kept bytes again in
+their place, because a log is also opened in this way after a failed sync: the page cache may then show bytes as clean
+that never reached the disk.
 
-A log with a base is read from there on. What lies before it in the same segment (older entries, or blank) is not looked
-at; where the log was cut off before its base, nothing follows the base, and the log is empty there.
+A log that begins after a snapshot is read from the end of the snapshot. Earlier bytes of the same segment (older
+entries, or blank space) are not checked. If the log was cut before the end of its snapshot, it is empty.
 
-What is *known* (a checkpoint vouches for it: read, committed and flushed once) is not read again but for its last part,
-so that damage at the end is found at once; and since it was flushed, whatever is wrong with it is damage.
+A checkpoint vouches for the *known* entries: they were read, committed and flushed once. Recovery reads again only the
+last part of them, so that damage near the end is found at once. Because known entries were flushed, every flaw in them
+is damage.
 """
 
 from __future__ import annotations
@@ -47,7 +51,7 @@ from store.log.entry import HEADER_SIZE, WORD, Cells, EntryFlawError, Header, Un
 from store.log.grid import Grid
 from store.log.positions import Positions
 from store.log.segments import Segments
-from store.log.tail import Tail
+from store.log.tail import LogTail
 
 OnEntry = Callable[[Header, memoryview], None]
 OnProgress = Callable[[int, int], None]
@@ -55,31 +59,32 @@ _PROGRESS_ENTRIES = 4096
 
 
 class _TornError(Exception):
-    """An entry is not whole, or not the one that follows, where a power loss may have done that."""
+    """An entry is not whole or does not follow, at a place where a power loss can be the cause."""
 
 
 READ_AGAIN_BYTES = 16 << 20
+# How much of the known entries is read again, in entries. Together with the limit in bytes it takes a fraction of a
+# second.
 READ_AGAIN_ENTRIES = 20_000
-"""Of what is known, so much is read again: a fraction of a second."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """Of a log: the entries up to `tail`, as they were read once."""
+class KnownEntries:
+    """The entries of a log up to `tail`, for which a checkpoint vouches."""
 
-    tail: Tail
+    tail: LogTail
     positions: Positions
 
 
 class Recovery:
-    """One pass over the log. Afterwards `tail`, `positions` and `known_commit` describe it."""
+    """One pass over the log. Afterwards `tail`, `positions` and `known_commit` describe the log."""
 
     def __init__(
         self,
         segments: Segments,
         grid: Grid,
-        start_tail: Tail,
-        known: Known | None = None,
+        start_tail: LogTail,
+        known: KnownEntries | None = None,
         reads_again: bool = True,
         on_entry: OnEntry | None = None,
         on_progress: OnProgress | None = None,
@@ -89,21 +94,22 @@ class Recovery:
         self._on_entry = on_entry
         self._on_progress = on_progress
         self._limit = segments.bases.stop
-        self.tail = start_tail
+        self.start_tail = self.tail = start_tail
         self.positions = Positions(start_tail)
-        self.known_commit = start_tail.index  # a base is made of what is committed
+        self.known_commit = start_tail.index  # a snapshot contains only committed entries
         self.cut_by_crash = False
+        # Index up to which entries are known and were not read.
         self.unread_up_to = start_tail.index
-        """Index up to which entries were not read, being known."""
         self._known_tail = start_tail if known is None else known.tail
-        # Where a flaw may come of a power loss: from here on.
+        # From this position on, a power loss may have caused a flaw.
         self._torn_from = self._limit
         if known is not None:
             self._go_on_from(known, reads_again=reads_again)
         self._start = self.tail.end
 
-    def _go_on_from(self, known: Known, *, reads_again: bool) -> None:
-        """Takes up what is known but for its last part, which is read again, unless it is known to be damaged."""
+    def _go_on_from(self, known: KnownEntries, *, reads_again: bool) -> None:
+        """Adopt the known entries. Their last part is left out, to be read again, unless `reads_again` is False because
+        the log is known to be damaged."""
         first, last = self.tail.index, known.tail.index
         if known.tail.end > self._limit:
             raise LogDamagedError(self._segments.path(known.tail.end - 1), self._limit, "the segment is missing")
@@ -114,7 +120,7 @@ class Recovery:
         again = max(known.positions.last_ending_by(known.tail.end - READ_AGAIN_BYTES), last - READ_AGAIN_ENTRIES, first)
         known.positions.truncate(again)
         if again > first:
-            self.tail = Tail.of(self._verified(known.positions.position(again)))
+            self.tail = LogTail.of(self._verified(known.positions.position(again)))
         self.positions = known.positions
         self.known_commit, self.unread_up_to = last, again
 
@@ -127,17 +133,19 @@ class Recovery:
             raise LogDamagedError(self._segments.path(base), position, str(flaw)) from flaw
 
     def after_stop(self, clean: CleanMark) -> None:
-        """Read everything, and compare it with the mark of the orderly stop."""
+        """Read the log, and compare its end with the mark of the orderly stop. Raise `LogDamagedError` if they
+        differ."""
         self._read()
         self._compare(clean)
 
     def after_kill(self) -> None:
-        """Read everything, and erase what a killed write left behind the end."""
+        """Read the log, and erase the bytes that a killed write left after its end."""
         self._read()
         self._erase_behind_tail()
 
     def after_crash(self, before_cut: BeforeCut | None) -> None:
-        """Read up to the first entry that is not whole, tell where that is, and cut what lies behind it, durably."""
+        """Read up to the first entry that is not whole, report this end to `before_cut`, and durably cut the bytes
+        after it."""
         self._torn_from = max(self._segments.flushed_below, self._known_tail.end)
         reason = ""
         try:
@@ -161,8 +169,8 @@ class Recovery:
             raise LogDamagedError(self._segments.path(self.tail.end), self.tail.end, reason)
 
     def _read_segment(self, base: int, at: int) -> None:
-        """Take up the entries of one segment, from offset `at` on. Behind the end of the log it only makes sure that
-        there are none: a later segment's entry would not follow the tail, and be reported."""
+        """Read the entries of one segment from offset `at`. A segment after the end of the log must have no entry: its
+        first entry would not follow the tail, and is reported."""
         view = self._segments.view(base)
         cells = np.frombuffer(view, np.uint8)
         while at + WORD <= len(view) and not entry.is_blank(view, at):
@@ -180,7 +188,8 @@ class Recovery:
                 self._report_progress(header.end)
 
     def _damage(self, flaw: EntryFlawError, base: int, view: memoryview, cells: Cells, at: int) -> DamagedError:
-        """What another version wrote is not ours to repair."""
+        """Return the error for a flaw. An entry that another version wrote must not be repaired by this program, so its
+        error is not a `LogDamagedError`."""
         is_foreign = isinstance(flaw, UnknownEntryError) and entry.is_sealed(view, cells, at)
         kind = DamagedError if is_foreign else LogDamagedError
         return kind(self._segments.path(base), base + at, str(flaw))
@@ -190,8 +199,8 @@ class Recovery:
         if not self.tail.leads_to(header):
             raise EntryFlawError(f"the chain of entry {header.index} does not continue the one before it")
         if header.index == self._known_tail.index and header.chain != self._known_tail.chain:
-            raise EntryFlawError(f"entry {header.index} is not the one that was here before")
-        self.tail = Tail.of(header)
+            raise EntryFlawError(f"entry {header.index} differs from the entry in the checkpoint")
+        self.tail = LogTail.of(header)
         self.positions.add([header])
         self.known_commit = max(self.known_commit, header.commit)
 
@@ -199,15 +208,16 @@ class Recovery:
         found = (self.tail.index, self.tail.end, self.tail.chain)
         if found != (clean.last_index, clean.end, clean.chain):
             reason = (
-                f"the log ends with entry {self.tail.index} at {self.tail.end}, but when the node was stopped in order "
-                f"it ended with entry {clean.last_index} at {clean.end}"
+                f"the log ends with entry {self.tail.index} at {self.tail.end}, but at the orderly stop of the node it "
+                f"ended with entry {clean.last_index} at {clean.end}"
             )
             if found[:2] == (clean.last_index, clean.end):
-                reason = f"entry {self.tail.index} is not the one that was last when the node was stopped in order"
+                reason = f"entry {self.tail.index} differs from the last entry at the orderly stop of the node"
             raise LogDamagedError(self._segments.path(self.tail.end), self.tail.end, reason)
 
     def _erase_behind_tail(self) -> None:
-        """Nothing that a torn write or a torn truncation left may come to light when the log grows over it again."""
+        """Erase all bytes after the tail. Otherwise the rest of a torn write or cut would become visible when the log
+        grows over it again."""
         base = self._grid.tail_base(self.tail.end)
         self._segments.remove_after(base)
         if self._segments.has(base):

@@ -1,8 +1,8 @@
-"""Segment files: how the files of a CommitLog's segments are opened, and what is made ready for the next one.
+"""Segment files: opens the files of a CommitLog's segments, and prepares the next file.
 
-The only place that knows the ways of writing (`writing.py`). A blank segment may be staged; one that is
-found, or comes when no buffer is free, is written directly: a buffer would first have to be filled from it.
-The log's thread calls `open`; `prepare` may run beside it.
+Only this module knows the ways of writing (`writing.py`). A blank segment may be staged. Two kinds of segment are
+written directly: a segment that holds entries already, because its buffer would first have to be filled from the file,
+and a blank segment for which no buffer is free. The log's thread calls `open`; `prepare` may run beside it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from store.log.writing import Writing
 
 log = logging.getLogger("ledgermq.store.segments")
 
+# Number of segments that are kept in memory: the segment in use and the next segment.
 _LOCKED = 2
-"""Segments that are kept in memory: the one in use and the next one."""
 
 
 class SegmentFiles:
@@ -27,14 +27,15 @@ class SegmentFiles:
         self._disk = disk
         self._writing = writing
         self._pool = BufferPool(segment_bytes, writing.staged_segments)
+        # The file that was staged last.
         self._staged: StagedFile | None = None
-        """The newest one."""
-        # Views of mappings of their own: what they lock is the page cache's, however else the file is used.
+        # Views of separate mappings. A lock holds the pages in the page cache, through whichever mapping they are used.
         self._locked: deque[memoryview] = deque(maxlen=_LOCKED)
         self._may_lock = True
 
     def prepare(self, path: Path, blank: int) -> None:
-        """A blank segment was made, the last one of so many: have ready what it needs. Takes its time."""
+        """Prepare the blank segment at `path` for its use. `blank` is the number of blank segments, this segment
+        included. May take long."""
         if self._writing.mode == "staged":
             self._pool.prepare(blank)
         if not (self._writing.warm or self._writing.lock_memory):
@@ -50,7 +51,8 @@ class SegmentFiles:
             file.close()
 
     def open(self, path: Path, *, is_blank: bool) -> File:
-        """`is_blank`: nothing was ever written to it, and it is the one that the log goes on in."""
+        """Open the segment at `path`. `is_blank` means that the segment was never written and is the next segment of
+        the log."""
         file = self._disk.open_mapped(path) if self._writing.mode == "mapped" else self._disk.open(path)
         if self._writing.read_ahead != "normal":
             paging.advise(file.view(), self._writing.read_ahead)

@@ -1,10 +1,10 @@
-"""A segment span: what one segment of an open log holds, for whoever wants its file.
+"""A segment span: the entries that one segment of an open log holds, for copying the segment's file.
 
     file    | before the log's start |  entries first_index .. last_index  |  blank  |
             0                        start                                 length
 
-Of a file that is made whole before it is used, only the bytes up to `length` are the log. Up to there they
-change only where a follower cuts entries that were never committed.
+A segment file is allocated in full before it is used, so only the bytes before `length` belong to the log. These bytes
+change only if a follower cuts entries that were never committed.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pathlib import Path
 @dataclass(frozen=True, slots=True)
 class SegmentSpan:
     path: Path
+    # Position in the log of the file's first byte.
     base: int
-    """Position of its first byte."""
+    # Offset in the file of the first entry. It is above 0 only in the segment where the log itself begins.
     start: int
-    """Where its first entry begins, in the file: behind 0 only where the log itself begins there."""
+    # Number of bytes of the file up to the end of its last entry.
     length: int
-    """Bytes of the file up to the end of its last entry."""
     first_index: int
     last_index: int
+    # Chain of the last entry. Two files with the same name, length and chain hold the same entries.
     chain: int
-    """Of its last entry: two files of that name, length and chain hold the same entries."""
+    # True if no later segment holds an entry.
     is_last: bool
-    """No entry lies in a later one."""

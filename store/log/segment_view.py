@@ -1,7 +1,7 @@
-"""The bytes of one segment file, as whoever searches them for entries looks at them: what is whole, and what is not.
+"""A segment view: the bytes of one segment file, for code that searches them for whole entries.
 
-An entry that is whole, has a right CRC and says of itself that it stands just there was written there; an
-entry's body, a stale copy or chance do not look like that. So entries are found again behind bytes that are none.
+An entry that is whole, has a right CRC and states the position where it lies was written there. The body of another
+entry, a stale copy or random bytes do not look like that. So whole entries are found again after damaged bytes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from store.log import entry
 from store.log.entry import ALIGNMENT, MAGIC, Cells, EntryFlawError, Header
 from store.log.log_files import SegmentFile
 
+# Number of 8-byte words (or of bytes, for `first_byte`) that are searched in one step.
 _SEARCH = 1 << 20
-"""Words of 8 bytes that are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,15 @@ class SegmentView:
         return SegmentView(segment, view, np.frombuffer(view, np.uint8))
 
     def whole(self, at: int) -> Header:
-        """The entry at `at`, if it is whole and says that it stands there. Raises `EntryFlawError`."""
+        """Return the header of the entry at offset `at`. Raise `EntryFlawError` unless the entry is whole and states
+        this position."""
         header = entry.verified(self.view, self.cells, at)
         if header.position != self.segment.base + at:
             raise EntryFlawError(f"the entry says that it stands at position {header.position}")
         return header
 
     def next_whole(self, at: int) -> Header | None:
-        """The first such entry from `at` on; None where there is none."""
+        """Return the first whole entry at or after offset `at`; None if there is no such entry."""
         words = np.frombuffer(self.view, "<u4", len(self.view) // ALIGNMENT * 2)[::2]
         for first in range(-(-at // ALIGNMENT), len(words), _SEARCH):
             for place in np.flatnonzero(words[first : first + _SEARCH] == MAGIC).tolist():
@@ -49,7 +50,7 @@ class SegmentView:
         return None
 
     def first_byte(self, at: int) -> int | None:
-        """Where the first byte from `at` on lies that is not zero; None where all are."""
+        """Return the offset of the first byte at or after `at` that is not zero; None if all bytes are zero."""
         for first in range(at, len(self.cells), _SEARCH):
             piece = self.cells[first : first + _SEARCH]
             if piece.any():

@@ -1,21 +1,20 @@
 """The segments: the files of a CommitLog as one row of bytes, addressed by position.
 
-Segment files are all of one length and named by the 20-digit position of their first byte, so a position
-alone says which file and where. They are made whole (allocated, zeros), the next one ahead of need by a helper thread,
-and read through one mapping each. A bounded number is open at a time.
+All segment files have the same length, and a file's name is the position of its first byte in 20 digits. So a position
+alone gives the file and the offset in it. A file is allocated in full, with zeros, before it is used; a helper thread
+prepares the next file in advance. Each file is read through one mapping. The number of open files is limited.
 
-A segment comes into being only when all that was written before is flushed, names too, and is used only when it has
-its length durably; they are removed one by one, the last first, each durably. So the mere names tell something after a
-power loss: where segment s is there, those before s - 1 were whole on the disk, and no name is missing between two.
+A new segment is made only after all earlier writes and names are flushed, and is used only after its length is durable.
+Segments are removed one by one, the last first, each durably. So after a power loss the file names are evidence: if
+segment s exists, all segments before s - 1 were whole on the disk, and no name is missing in between.
 
     0          1          2          3 (made when 2 was begun)
     | flushed  | flushed  | perhaps  | perhaps ...
                           ^ flushed_below
 
-A log that begins later has its first segment where its first byte lies, blank before it; older ones are let go at once
-(`drop_before`) and removed when there is time (`remove_dropped`), the oldest first.
-The log's thread calls everything but `prepare`, `remove_dropped` and `sync`, which
-may run in helper threads at any time.
+If the log begins at a later position, its first segment contains that position and is blank before it. `drop_before`
+gives up older segments at once; `remove_dropped` removes their files later, the oldest first. The log's thread makes
+all calls, except that helper threads may call `prepare`, `remove_dropped` and `sync` at any time.
 """
 
 from __future__ import annotations
@@ -36,43 +35,45 @@ from store.log.staging import StagedFile
 from store.log.writing import DIRECTLY, Writing
 
 MAX_OPEN = 64
+# Suffix of a file that is to replace a segment. A file with this suffix at a start never replaced its segment.
 FRESH = ".new"
-"""How the name of a file ends that is to take a segment's place: one that is there at a start never did."""
 CHUNK = 1 << 20
 _ZEROS = bytes(CHUNK)
+# Pieces of this many bytes or more are not copied into a joined block.
 _LARGE = 16 << 10
-"""Bytes: what is larger is not copied to save a write."""
 
 
 class Segments:
     def __init__(
         self, disk: Disk, directory: Path, grid: Grid, start: int, writing: Writing, on_loss: Callable[[], None]
     ) -> None:
-        """`start`: position of the log's first byte. `on_loss` is called, in any thread, once a sync has failed."""
+        """`start` is the position of the log's first byte. `on_loss` is called, in any thread, after a sync has
+        failed."""
         self._disk = disk
         self._files = SegmentFiles(disk, writing, grid.segment_bytes)
         self._directory = directory
         self._grid = grid
-        # Segments that exist: from the first one to the last one; when there is none, the last one is before the first.
+        # Bases of the first and the last segment. If no segment exists, the last base lies before the first base.
         self._first_base = grid.base(start)
         self._last_base = self._first_base - grid.segment_bytes
-        # Files that are there still: from this one on. oldest_base <= first_base
+        # Base of the oldest file that still exists; oldest_base <= first_base.
         self._oldest_base = self._first_base
         self._removing = threading.Lock()
         self._making = threading.Lock()
-        # Least recently used first. Dirty ones stay open: a file opened again may not hear of a failed write-back.
+        # Least recently used first. A file with unflushed writes stays open: a file that is opened again may not learn
+        # of a failed write-back.
         self._open: OrderedDict[int, File] = OrderedDict()
-        # Made in this run, and never written.
+        # Bases of segments that were made in this run and were never written.
         self._blank: set[int] = set()
-        self._lock = threading.Lock()  # guards the five below
+        self._lock = threading.Lock()  # guards the five fields below
         self._dirty: dict[int, File] = {}
         self._dirty_bytes = 0
         self._names_changed = False
         self._syncing: list[File] = []
         self._retired: list[File] = []
         self._one_sync = threading.Lock()
+        # Why a sync failed. After a failed sync, a second sync could report success for pages that were lost.
         self.failure: StoreError | None = None
-        """Why a sync failed: what a second one would say of the first one's pages cannot be believed."""
         self._on_loss = on_loss
 
     @staticmethod
@@ -86,9 +87,9 @@ class Segments:
         writing: Writing = DIRECTLY,
         on_loss: Callable[[], None] = lambda: None,
     ) -> Segments:
-        """The segments that lie in `directory`, which is made if it is missing, but for those that end before `start`
-        (with `reset` all), which are removed. Raises `LogDamagedError` if there is a gap between them, or one is not as
-        long as it should be."""
+        """Return the segments in `directory`, which is made if it is missing. Segments that end before `start` are
+        removed; with `reset`, all segments are removed. Raise `LogDamagedError` if a segment is missing between two
+        segments, or has a wrong length."""
         disk.make_directory(directory)
         disk.sync_directory(directory.parent)
         segments = Segments(disk, directory, grid, start, writing, on_loss)
@@ -108,18 +109,18 @@ class Segments:
         return segments
 
     def path(self, position: int) -> Path:
-        """The file that holds the byte at `position`."""
+        """Return the path of the file that contains the byte at `position`."""
         return self._directory / name_of(self._grid.base(position))
 
     @property
     def bases(self) -> range:
-        """First positions of the segments that exist."""
+        """The positions of the first bytes of all segments."""
         step = self._grid.segment_bytes
         return range(self._first_base, self._last_base + step, step)
 
     @property
     def flushed_below(self) -> int:
-        """A position before which everything was flushed once, and has not been written since."""
+        """All bytes before this position were flushed, and were not written again since."""
         return max(self._first_base, self._last_base - self._grid.segment_bytes)
 
     def has(self, base: int) -> bool:
@@ -128,34 +129,36 @@ class Segments:
     # Reading.
 
     def view(self, base: int) -> memoryview:
-        """The whole segment that begins at `base`, read-only; shows later writes too."""
+        """Return the whole segment that begins at `base`, read-only. The view also shows later writes."""
         return self._file(base).view()
 
     def slice(self, position: int, count: int) -> memoryview:
-        """A read-only view of bytes that lie in one segment."""
+        """Return a read-only view of bytes that lie in one segment."""
         at = position % self._grid.segment_bytes
         return self.view(position - at)[at : at + count]
 
     def read(self, position: int, count: int) -> bytes:
-        """A copy of bytes that lie in one segment."""
+        """Return a copy of bytes that lie in one segment."""
         return bytes(self.slice(position, count))
 
     # Writing.
 
     def write_group(self, position: int, pieces: Sequence[Writable]) -> None:
-        """Write entries that lie in one segment, so that a kill at any moment leaves all or none: all with the first
-        word blank, and then, by a write of its own, that word. The segment is made if it is missing."""
+        """Write entries that lie in one segment, so that a kill at any moment leaves all of them or none. All bytes are
+        written with a blank first word, and then the first word is written by itself. The segment is made if it is
+        missing."""
         base = self._grid.base(position)
         self.ensure(base)
         file = self._file(base)
         first, *others = pieces
-        # With the blank word a write that begins and ends with pages touches whole pages only, which costs less.
+        # The blank word is part of this write: a write that begins and ends at page boundaries then covers whole pages
+        # only, which costs less.
         file.write(position - base, *_blocks([_ZEROS[:WORD], memoryview(first)[WORD:], *others]))
         file.write(position - base, first[:WORD])
         self._mark_dirty(base, file, sum(map(len, pieces)))
 
     def overwrite(self, position: int, data: bytes) -> None:
-        """Other bytes in the place of those that lie in one segment, which exists."""
+        """Write `data` over bytes that lie in one existing segment."""
         base = self._grid.base(position)
         file = self._file(base)
         file.write(position - base, data)
@@ -168,7 +171,7 @@ class Segments:
         self._mark_dirty(base, file, WORD)
 
     def write_again(self, first: int, end: int) -> None:
-        """The same bytes in the same place, so that the next sync covers them for certain."""
+        """Write the same bytes in the same place, so that the next sync certainly covers them."""
         for base in self.bases:
             file = self._file(base)
             stop = min(end - base, self._grid.segment_bytes)
@@ -178,11 +181,11 @@ class Segments:
                 self._mark_dirty(base, file, count)
 
     def is_blank(self, first: int, end: int) -> bool:
-        """Whether there are but zeros between two positions of one segment."""
+        """Return whether all bytes between two positions of one segment are zero."""
         return all(data == _ZEROS[: len(data)] for _, data in self._written(first, end))
 
     def erase(self, first: int, end: int) -> None:
-        """Zero what is not zero yet between two positions of one segment."""
+        """Write zeros over the bytes between two positions of one segment, where they are not zero yet."""
         if first == end:
             return
         base = self._grid.base(first)
@@ -193,8 +196,8 @@ class Segments:
         self._mark_dirty(base, file, end - first)
 
     def _written(self, first: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """What lies between two positions of one segment, each piece with its place in the file; but for what was never
-        written. Of a segment that was begun just now, that is nearly all."""
+        """Yield the bytes between two positions of one segment, piece by piece, each with its offset in the file. Parts
+        of the file that were never written are skipped; in a new segment that is nearly all of it."""
         base = self._grid.base(first)
         file = self._file(base)
         for places in file.written(first - base, end - base):
@@ -202,19 +205,20 @@ class Segments:
                 yield at, file.read(at, min(CHUNK, places.stop - at))
 
     def ensure(self, base: int) -> None:
-        """Make the segments up to the one at `base`, unless they exist."""
+        """Make the missing segments up to the segment at `base`."""
         if self.has(base):
-            return  # without the lock: an append must not wait while the segment after its own is being made
+            return  # without the lock: an append must not wait while a later segment is being made
         with self._making:
             self._make_up_to(base)
 
     def prepare(self, next_base: Callable[[], int]) -> None:
-        """Make the segment that will be needed next. Which one is asked when nothing can be removed any more."""
+        """Make the segment that is needed next. `next_base` is called under the lock, when no segment can be removed
+        any more."""
         with self._making:
             self._make_up_to(next_base())
 
     def remove_after(self, base: int) -> None:
-        """Remove all segments behind the one at `base`, the last first, durably."""
+        """Remove all segments after the segment at `base`, the last first, each durably."""
         with self._making:
             if self._last_base <= base:
                 return
@@ -225,7 +229,7 @@ class Segments:
                 self._disk.sync_directory(self._directory)
 
     def drop_before(self, position: int) -> None:
-        """Let go of the segments that end at or before `position`, which is in the log. Views of them stay valid; their
+        """Give up the segments that end at or before `position`, which is in the log. Views of them stay valid. Their
         files stay until `remove_dropped`."""
         with self._making:
             while self._first_base < self._grid.base(position):
@@ -237,7 +241,7 @@ class Segments:
         return self._oldest_base < self._first_base
 
     def remove_dropped(self) -> None:
-        """Remove the files of segments that were let go, the oldest first, durably."""
+        """Remove the files of the segments that were given up, the oldest first, durably."""
         with self._removing:
             step = self._grid.segment_bytes
             dropped = range(self._oldest_base, self._first_base, step)
@@ -245,7 +249,7 @@ class Segments:
             self._oldest_base = dropped.stop
 
     def begin_at(self, start: int) -> None:
-        """Remove all segments, durably; the first one to come is the one that holds the byte at `start`."""
+        """Remove all segments, durably. The next segment to be made is the one that contains the byte at `start`."""
         self.remove_dropped()
         self.remove_after(self._first_base - self._grid.segment_bytes)
         with self._making:
@@ -260,23 +264,24 @@ class Segments:
 
     @property
     def dirty_bytes(self) -> int:
-        """How much was written since the last sync began; what was written twice counts twice."""
+        """Number of bytes written since the last sync began. Bytes that were written twice count twice."""
         return self._dirty_bytes
 
     @property
     def staged_bytes(self) -> int:
-        """Of that, how much is in no file yet: a kill of the process takes it."""
+        """Number of bytes that wait in buffers and are not in a file yet. They are lost if the process is killed."""
         with self._lock:
             return sum(file.waiting_bytes for file in self._dirty.values() if isinstance(file, StagedFile))
 
     def written_bytes(self, base: int) -> int:
-        """All before this place in the segment at `base` is in its file."""
+        """Number of bytes at the beginning of the segment at `base` that are in its file."""
         with self._lock:
             file = self._dirty.get(base)
         return file.written_bytes if isinstance(file, StagedFile) else self._grid.segment_bytes
 
     def write_out(self) -> None:
-        """All that was written before this call is in the files when it returns, and survives a kill."""
+        """Write all staged bytes to the files. When the call returns, all earlier writes survive a kill of the
+        process."""
         with self._one_sync:
             with self._lock:
                 self._syncing = [file for _, file in sorted(self._dirty.items()) if isinstance(file, StagedFile)]
@@ -291,7 +296,8 @@ class Segments:
                 self._close_retired()
 
     def distrust(self, position: int = 0) -> None:
-        """What lies behind `position` may be in the page cache only: the next sync covers it, and all names."""
+        """Treat all bytes after `position`, and all names, as not flushed: they may be in the page cache only. The next
+        sync covers them."""
         for base in self.bases:
             if base + self._grid.segment_bytes > position:
                 self._mark_dirty(base, self._file(base), self._grid.segment_bytes)
@@ -299,7 +305,7 @@ class Segments:
             self._names_changed = True
 
     def sync(self) -> None:
-        """All that was written before this call is on the disk when it returns."""
+        """Flush. When the call returns, all earlier writes are on the disk."""
         with self._one_sync:
             if self.failure is not None:
                 raise self.failure
@@ -350,14 +356,14 @@ class Segments:
             self._files.prepare(self.path(following), len(self._blank))
 
     def _unlink(self, bases: Sequence[int]) -> None:
-        """Of segments that are not used any more."""
+        """Remove the files of segments that are not used any more."""
         for base in bases:
             self._disk.unlink(self.path(base))
         if bases:
             self._disk.sync_directory(self._directory)
 
     def _mark_dirty(self, base: int, file: File, count: int) -> None:
-        # After the write, never before it: a sync that took the mark in between would leave the write uncovered.
+        # Call this after the write: a sync that took the mark before the write would not cover the write.
         with self._lock:
             self._dirty[base] = file
             self._dirty_bytes += count
@@ -401,7 +407,8 @@ class Segments:
             file.close()
 
     def _is_whole(self, base: int, *, is_last: bool) -> bool:
-        """Whether the file has its length. One that a kill or a power loss left half made is removed."""
+        """Return whether the file has the length of a segment. A blank last file that is too short was left by a kill
+        or a power loss, and is removed. Raise `LogDamagedError` for any other wrong length."""
         path = self.path(base)
         file = self._disk.open(path)
         try:
@@ -417,7 +424,7 @@ class Segments:
 
 
 def _blocks(pieces: Sequence[Writable]) -> list[Writable]:
-    """The same bytes, the small pieces joined."""
+    """Return the same bytes in fewer pieces: small pieces are joined."""
     blocks: list[Writable] = []
     small: list[Writable] = []
     for piece in pieces:

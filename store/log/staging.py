@@ -1,19 +1,19 @@
-"""Staging: a segment whose writes wait in a buffer of this process until they are written to its file.
+"""Staging: the writes to a segment wait in a buffer of this process before they are written to its file.
 
     0             first                    last                 segment_bytes
     | in the file | in the buffer alone    | blank              |                     _waiting = (first, last)
 
-An append is a copy into memory that is there, so it waits for no page cache;
-the file gets the bytes later, in large writes, and always before a sync. Views show the buffer. Once the log has gone
-on to another segment and all of this one is in the file, the buffer goes back to its pool, and the file goes on alone.
+An append is a copy into memory of this process, so it does not wait for the page cache. The file receives the bytes
+later, in large writes, and always before a sync. Views show the buffer. When the log has moved on to the next segment
+and the file holds all bytes, the buffer returns to its pool.
 
-What waits is lost with the process, as what waits in the page cache is lost with the machine; and as there, what was
-cut may come back.
+Staged bytes are lost if the process is killed, as bytes in the page cache are lost if the machine loses power. In both
+cases entries that were cut may come back.
 
-The pool has a bounded number of buffers. One that a reader still looks at is not given out again: the array that stands
-for a loan lives as long as any view of it does.
+The pool has a limited number of buffers. A buffer that a reader still views is not handed out again: each loan is an
+array of its own, and the array lives as long as any view of it.
 
-The log's thread writes, reads and takes buffers; `write_out`, `sync` and `BufferPool.prepare` may run beside it.
+The log's thread writes, reads and takes buffers. `write_out`, `sync` and `BufferPool.prepare` may run in other threads.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Buffer = npt.NDArray[np.uint8]
 
 class BufferPool:
     def __init__(self, size: int, count: int) -> None:
-        """Of `count` buffers of `size` bytes; none is made before `prepare`."""
+        """Make a pool of at most `count` buffers of `size` bytes. The buffers themselves are made by `prepare`."""
         self._size = size
         self._count = count
         self._made = 0
@@ -49,7 +49,7 @@ class BufferPool:
         self._is_locked = True
 
     def prepare(self, count: int) -> None:
-        """Have so many blank buffers ready to be taken, as far as there are any. Takes its time."""
+        """Make `count` blank buffers ready to be taken, or fewer if the pool has no more. May take long."""
         while len(self._clean) < count:
             if self._returned:
                 memory = self._returned.popleft()
@@ -61,11 +61,11 @@ class BufferPool:
             self._clean.append(memory)
 
     def take(self) -> Buffer | None:
-        """A blank buffer; None where no blank one is ready."""
+        """Return a blank buffer, or None if no blank buffer is ready."""
         if not self._clean:
             return None
         memory = self._clean.popleft()
-        buffer = memory[:]  # what stands for this loan
+        buffer = memory[:]  # the array that represents this loan
         weakref.finalize(buffer, self._returned.append, memory).atexit = False
         return buffer
 
@@ -80,11 +80,11 @@ class BufferPool:
 
 
 class StagedFile:
-    """Implements `disk.File`, over the file of a blank segment."""
+    """A `disk.File` that stages the writes to the file of a blank segment."""
 
     def __init__(self, file: File, buffer: Buffer) -> None:
         self._file = file
-        self._lock = threading.Lock()  # guards the four below
+        self._lock = threading.Lock()  # guards the four fields below
         self._buffer: Buffer | None = buffer
         self._waiting: tuple[int, int] | None = None
         self._is_left = False
@@ -96,13 +96,13 @@ class StagedFile:
 
     @property
     def waiting_bytes(self) -> int:
-        """In the buffer, and not yet in the file."""
+        """Number of bytes that are in the buffer and not yet in the file."""
         waiting = self._waiting
         return waiting[1] - waiting[0] if waiting else 0
 
     @property
     def written_bytes(self) -> int:
-        """All before this place in the segment is in the file."""
+        """All bytes of the segment before this offset are in the file."""
         waiting = self._waiting
         return waiting[0] if waiting else self.size
 
@@ -131,14 +131,14 @@ class StagedFile:
         return self._file.view() if buffer is None else buffer.data.toreadonly()
 
     def leave(self) -> None:
-        """The log goes on elsewhere: the buffer is not needed once all of it is in the file."""
+        """Release the buffer as soon as the file holds all bytes, because the log continues in another segment."""
         with self._lock:
             self._is_left = True
             self._let_go()
 
     def write_out(self) -> None:
-        """All that was written before this call is in the file when it returns. One call at a time. After an error the
-        buffer alone has what was written, for as long as the file is open."""
+        """Write the buffered bytes to the file. When the call returns, all earlier writes are in the file. Only one
+        call at a time is allowed. After an error only the buffer holds the bytes, as long as the file is open."""
         with self._lock:
             buffer, waiting, self._waiting = self._buffer, self._waiting, None
             self._is_writing_out = True
@@ -153,14 +153,14 @@ class StagedFile:
         self._file.sync()
 
     def close(self) -> None:
-        """What waits is given up."""
+        """Close the file. Bytes that wait in the buffer are lost."""
         with self._lock:
             self._buffer = self._waiting = None
         self._file.close()
 
     def _copy(self, data: memoryview, first: int, last: int) -> None:
-        """The word that makes what follows an entry comes last, as in `Segments.write_group`: a kill leaves none of it
-        to be seen. In the midst of it, half a word might be left, which no flaw but that of another version has."""
+        """Write the first word last, as `Segments.write_group` does, so that a kill leaves no entry visible. A word
+        that was written only in part would look like an entry of another version."""
         for at in range(first + WORD, last, CHUNK):
             self._file.write(at, data[at : min(at + CHUNK, last)])
         self._file.write(first, data[first : first + WORD])

@@ -1,7 +1,7 @@
-"""The tail: what must be known of a log's last entry to judge the next one.
+"""The tail: index, term, end, chain and append time of a log's last entry. They are needed to judge the next entry.
 
-The same few comparisons decide whether an entry follows, for entries read back at start and for entries
-received from a leader alike. A tail is immutable, so another thread may read the log's current one at any time.
+Recovery and followers use the same few comparisons to decide whether an entry follows the tail. A tail is immutable, so
+another thread may read the log's current tail at any time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from store.log.grid import Grid
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class LogTail:
     index: int
     term: int
     end: int
@@ -21,12 +21,12 @@ class Tail:
     append_time_ms: int
 
     @staticmethod
-    def of(header: Header) -> Tail:
-        return Tail(header.index, header.term, header.end, header.chain, header.append_time_ms)
+    def of(header: Header) -> LogTail:
+        return LogTail(header.index, header.term, header.end, header.chain, header.append_time_ms)
 
     def check_place(self, header: Header, position: int, grid: Grid) -> None:
-        """Raises `EntryFlawError` unless an entry with this header, lying at `position`, may follow. Its chain is not
-        looked at: see `leads_to`."""
+        """Raise `EntryFlawError` unless an entry with this header, at `position`, may follow this tail. The chain is
+        not checked here: see `leads_to`."""
         if header.position != position:
             raise EntryFlawError(f"the entry says that it stands at position {header.position}")
         if header.index != self.index + 1:
@@ -43,8 +43,8 @@ class Tail:
             raise EntryFlawError(f"entry {header.index} claims that {header.commit} was committed before it")
 
     def leads_to(self, header: Header) -> bool:
-        """Whether the entry's chain continues this log's."""
+        """Return whether the entry's chain continues the chain of this tail."""
         return chained(self.chain, header.crc) == header.chain
 
 
-EMPTY = Tail(index=0, term=0, end=0, chain=0, append_time_ms=0)
+EMPTY = LogTail(index=0, term=0, end=0, chain=0, append_time_ms=0)

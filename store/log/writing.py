@@ -1,11 +1,11 @@
-"""Writing: by which way the bytes of a CommitLog get into its files, and what is asked of the memory on that way.
+"""Writing: how the bytes of a CommitLog reach its files, and hints for the memory on that way.
 
     direct    append ──pwrite──> page cache ──fdatasync──> disk
     mapped    append ──copy────> page cache, by a mapping ──fdatasync──> disk
     staged    append ──copy────> a buffer of this process ──pwrite, later──> page cache ──fdatasync──> disk
 
-Three values and some hints, chosen once for a log; the log itself is the same by all three ways.
-The ways are carried out by `segment_files.py`.
+The mode and the hints are chosen once for a log. The log's bytes are the same in all three modes. `segment_files.py`
+carries out the modes.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ ReadAhead = Literal["normal", "random", "willneed"]
 @dataclass(frozen=True, slots=True)
 class Writing:
     mode: WriteMode = "direct"
+    # Maximum number of buffers, each as long as a segment. A buffer is made when it is first needed.
     staged_segments: int = 3
-    """Buffers of a segment's size, at most; they are made when they are first needed."""
+    # Whether to touch the pages of the next segment before it is used.
     warm: bool = False
-    """Touch the pages of the next segment before it is used."""
+    # Whether to lock the segment in use and the next segment in memory, if the system permits it.
     lock_memory: bool = False
-    """Keep the segment in use, and the next one, in memory, where the system permits it."""
+    # The advice to the kernel about how segments will be read.
     read_ahead: ReadAhead = "normal"
-    """What the system is told of how segments will be read."""
 
 
 DIRECTLY = Writing()

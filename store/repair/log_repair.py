@@ -1,25 +1,27 @@
-"""The repair of a log that cannot be opened: what is damaged is taken from another replica, never guessed.
+"""Startup repair of a log that cannot be opened: damaged entries are taken from another replica.
 
-    ours    | entry 6 | ## 7 ## | entry 8 | ...
-    theirs  | entry 6 | entry 7 | entry 8 | ...     asked for what follows our entry 6
-                        ^ taken   ^ the same bytes as ours: from here on our log goes on
+    own log   | entry 6 | ## 7 ## | entry 8 | ...
+    other     | entry 6 | entry 7 | entry 8 | ...     the entries after entry 6 are requested
+                          ^ taken   ^ the same bytes as in the own log: it is whole from here on
 
-An entry is taken for one of two reasons. Behind it comes one that lies in our own file, byte for byte: the
-chain says then that all before it is what was there. Or it is committed, so that no other can ever stand there.
+An entry is taken for one of two reasons. First, an entry that follows it lies in this log's own file, byte for byte:
+then the chain proves that all entries before it are the lost entries. Second, the entry is committed: then no other
+entry can ever have its index.
 
-What was not found again in that way may have been acknowledged by this node. Hence the mark (`repair_mark`), before
-anything is written; and the rule for what lies behind a flaw: it is cut off only where it is nothing whole, or of a
-branch that can never be committed, because a committed entry contradicts it. Where nothing whole lies behind, there is
-nothing to be found again, and the rest comes as to any follower that lags.
+Until the log's own entries are found again in this way, the repair may hide entries that this node acknowledged. So the
+repair mark (`repair_mark`) is written before any other byte. Bytes after a flaw are cut in two cases only. Either they
+contain no whole entry, or they belong to a branch that can never be committed, because a committed entry contradicts
+it. If no whole entry follows the flaw, the rest of the log comes by replication, as for any follower that lags.
 
-Segment files that are missing, or of a wrong length, are made anew when there is an entry of the chain to go into them;
-so a wrong `segment_bytes` changes nothing. Raises `StoreError` where the disk fails; a failed repair leaves the log no
-worse.
+A segment file that is missing, or has a wrong length, is made again when a right entry is written into it. So a wrong
+setting of `segment_bytes` changes no file. All methods raise `StoreError` if the disk fails. A failed repair leaves the
+log no worse.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
@@ -33,7 +35,7 @@ from store.log.log_files import SegmentFile, segment_files
 from store.log.received_range import whole_entries
 from store.log.segment_view import SegmentView
 from store.log.segments import FRESH
-from store.log.tail import Tail
+from store.log.tail import LogTail
 from store.repair.whole_prefix import OnEntry, WholePrefix
 
 _CHUNK = 1 << 20
@@ -41,58 +43,81 @@ _ZEROS = bytes(_CHUNK)
 
 
 class Taken(Enum):
+    # No entry of the other replica could be taken.
     NOTHING = 0
-    """Of what the other has, nothing could be taken."""
+    # Entries were taken. Request the entries after the new tail next.
     MORE = 1
-    """Something was, and more may be: to be asked for behind the new tail."""
+    # This log's own entries follow: the log can be opened again.
     ALL = 2
-    """Our own bytes go on from here: the log can be opened again."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogToRepair:
+    """A damaged log, and what is known about it before its repair."""
+
+    directory: Path
+    segment_bytes: int
+    # The tail that the first entry of the log follows.
+    start_tail: LogTail
+    # The mark of the last stop, if it was orderly.
+    clean: CleanMark | None = None
+    # Index of the last entry that a checkpoint vouches for; 0 if there is no checkpoint. This entry was committed, so a
+    # majority of the voters has it.
+    known_index: int = 0
+
+    def __post_init__(self) -> None:
+        Grid(self.segment_bytes)  # refuses a wrong length
+        assert self.known_index >= 0
+
+    @property
+    def stopped_end(self) -> tuple[int, int, int] | None:
+        """Last index, end and chain of the log at the orderly stop; None if the stop was not orderly."""
+        clean = self.clean
+        return (clean.last_index, clean.end, clean.chain) if clean is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class RepairCallbacks:
+    # Makes the repair mark durable; called before any byte is written. The argument says whether the bytes after the
+    # tail are given up.
+    on_begin: Callable[[bool], object]
+    # Removes the repair mark; called when the log's own entries follow again, so that no entry is lost.
+    on_found_again: Callable[[], object]
+    # Called with header and body of each entry of the whole prefix.
+    on_entry: OnEntry | None = None
 
 
 class LogRepair:
-    def __init__(
-        self,
-        disk: Disk,
-        directory: Path,
-        *,
-        segment_bytes: int,
-        start: Tail,
-        clean: CleanMark | None,
-        least: int,
-        begins: Callable[[bool], object],
-        found_again: Callable[[], object],
-        on_entry: OnEntry | None = None,
-    ) -> None:
-        """Reads what is whole, giving each entry to `on_entry`. `start`: what the first entry follows. `clean`: the
-        mark of the orderly stop, if there was one. `least`: index of the last entry that a checkpoint vouches for: it
-        was committed, so somebody has it. `begins` makes the repair mark durable, before anything is written;
-        True: what lies behind the tail is given up. `found_again` takes it away: nothing is lost."""
+    def __init__(self, disk: Disk, log: LogToRepair, callbacks: RepairCallbacks) -> None:
+        """Read the whole prefix of the damaged log."""
         self._disk = disk
-        self._directory = directory
-        self._grid = Grid(segment_bytes)
-        self._goal = (clean.last_index, clean.end, clean.chain) if clean is not None else None
-        self._least = least
-        self._begins = begins
-        self._found_again = found_again
-        self.prefix = WholePrefix(disk, directory, segment_bytes, start, on_entry)
+        self._directory = log.directory
+        self._grid = Grid(log.segment_bytes)
+        self._goal = log.stopped_end
+        self._known_index = log.known_index
+        self._on_begin = callbacks.on_begin
+        self._on_found_again = callbacks.on_found_again
+        self.prefix = WholePrefix(disk, log.directory, log.segment_bytes, log.start_tail, callbacks.on_entry)
         self._behind: Header | None = None
+        # Whether `first_behind` has searched. A search without a result is not repeated: the repair writes only entries
+        # of the prefix.
         self._is_searched = False
-        """Where nothing was found nothing comes: what is written lies before."""
 
     @property
-    def tail(self) -> Tail:
-        """Of the last entry before the flaw: what is asked for follows it."""
+    def tail(self) -> LogTail:
+        """The tail before the flaw. Entries that follow this tail are requested."""
         return self.prefix.tail
 
-    def committed_tail(self) -> Tail:
-        """Of the last entry before the flaw that is surely committed, so that every other replica has it."""
+    def committed_tail(self) -> LogTail:
+        """Return the tail of the last entry before the flaw that is certainly committed, so that a majority of the
+        voters has it."""
         return self.prefix.tail_at(self.prefix.known_commit)
 
     # -- taking
 
     def take(self, data: bytes, commit: int) -> Taken:
-        """Of what another replica has behind our tail, all that may be taken is written, durably. `commit`: up to where
-        the other knows its log to be committed."""
+        """Write all entries of `data` that may be taken, durably. `data` holds entries of another replica that follow
+        this log's tail. `commit` is the commit index that the other replica knows."""
         headers, count, is_found = whole_entries(data, self.tail, self._grid), 0, False
         for number, header in enumerate(headers, 1):
             is_found = self._leads_home(header) or self._is_ours(header, data, headers[0].position)
@@ -103,7 +128,7 @@ class LogRepair:
         if count == 0:
             return Taken.NOTHING
         taken = headers[:count]
-        self._begins(False)
+        self._on_begin(False)
         if not is_found and any(self._contradicts(header) for header in taken):
             self.cut()
         if self._grid.base(taken[0].position) != self._grid.tail_base(self.tail.end):
@@ -111,17 +136,18 @@ class LogRepair:
         self._write(data[: taken[-1].end - taken[0].position], taken[0].position)
         self.prefix.extend(taken)
         if is_found:
-            self._found_again()
+            self._on_found_again()
         return Taken.ALL if is_found else Taken.MORE
 
-    def align(self, common: Tail, data: bytes, commit: int) -> Tail | None:
-        """Our tail is not in the other's log, but `common` is in both: goes on along `data`, which follows it there.
-        Returns the last place that is the same in both. Where an entry that is committed there contradicts ours, ours
-        are cut off: then that is our tail. None: an entry differs, and nobody knows yet which one will stay."""
+    def align(self, common: LogTail, data: bytes, commit: int) -> LogTail | None:
+        """Find the place where the two logs diverge. The other replica lacks this log's tail, but both logs contain
+        `common`; `data` holds the other replica's entries after `common`. Return the last tail that is equal in both
+        logs. If a committed entry of the other replica contradicts this log's entry, cut this log after that tail.
+        Return None if an entry differs and it is not known which of the two will be committed."""
         headers = whole_entries(data, common, self._grid)
         for header in headers:
             if self._is_ours(header, data, headers[0].position):
-                common = Tail.of(header)
+                common = LogTail.of(header)
             elif header.index <= commit:
                 self.prefix.shorten(common)
                 self.cut()
@@ -131,7 +157,7 @@ class LogRepair:
         return common
 
     def _is_ours(self, header: Header, data: bytes, start: int) -> bool:
-        """Whether the same bytes lie in our file at that place."""
+        """Return whether this log's file has the same bytes at that place."""
         path = self._path(header.position)
         if not self._disk.exists(path):
             return False
@@ -143,15 +169,15 @@ class LogRepair:
         return found == data[header.position - start : header.end - start]
 
     def _leads_home(self, header: Header) -> bool:
-        """Whether our own next entry continues that one's chain; or the log ended with it when the node was stopped in
-        order."""
-        first, tail = self.first_behind(), Tail.of(header)
+        """Return whether this log's own next entry continues the chain of that entry, or the log ended with that entry
+        at the orderly stop of the node."""
+        first, tail = self.first_behind(), LogTail.of(header)
         follows = first is not None and first.index == header.index + 1 and tail.leads_to(first)
         return follows or (tail.index, tail.end, tail.chain) == self._goal
 
     def _contradicts(self, header: Header) -> bool:
-        """Whether ours of that index, or one behind it that lies in its place, is whole, and another one: then what
-        follows ours can never be committed."""
+        """Return whether a different whole entry of this log has the same index, or a later entry of this log lies in
+        its place. Then the entries after it in this log can never be committed."""
         first = self.first_behind()
         if first is None or first.index < header.index:
             return False
@@ -161,14 +187,15 @@ class LogRepair:
 
     @property
     def may_end(self) -> bool:
-        """Whether the log can end with our tail, as a torn one does, where another replica has that tail: nothing whole
-        lies behind, and neither a checkpoint nor an orderly stop knows of more."""
+        """Whether the log may end with this tail, as a torn log does, if another replica has the tail: no whole entry
+        follows, and neither a checkpoint nor an orderly stop knows of a later entry."""
         was_longer = self._goal is not None and self.tail.index < self._goal[0]
         return not (was_longer or self._must_go_on) and self.first_behind() is None
 
     def may_cut(self, commit: int) -> bool:
-        """Whether nothing is lost but what nobody can read, if the log ends with our tail. The other, which knows its
-        log to be committed up to `commit`, has our tail too, and nothing behind it that could be taken."""
+        """Return whether the log may end with this tail without the loss of a readable entry that may be committed. The
+        other replica has this tail too, has committed up to `commit`, and has no entry after the tail that could be
+        taken."""
         if self._must_go_on:
             return False
         first = self.first_behind()
@@ -178,11 +205,12 @@ class LogRepair:
 
     @property
     def _must_go_on(self) -> bool:
-        """What comes next was committed; or perhaps another version can read it."""
-        return self.tail.index < self._least or isinstance(self.prefix.flaw, UnknownEntryError)
+        """Whether the log must continue after the tail: the next entry was committed, or another version may be able to
+        read it."""
+        return self.tail.index < self._known_index or isinstance(self.prefix.flaw, UnknownEntryError)
 
     def last_behind(self) -> Header | None:
-        """The last whole entry behind the flaw."""
+        """Return the last whole entry after the flaw, or None."""
         for segment in reversed(self._segments_behind()):
             header, last = self._next_in(segment, self.tail.end), None
             while header is not None:
@@ -192,8 +220,8 @@ class LogRepair:
         return None
 
     def cut(self) -> None:
-        """The log ends with our tail, durably; the mark says so first."""
-        self._begins(True)
+        """Durably end the log with this tail. The repair mark says so first."""
+        self._on_begin(True)
         end, keep = self.tail.end, self._grid.tail_base(self.tail.end)
         for segment in reversed(segment_files(self._disk, self._directory)):
             if segment.base > keep or end == 0:
@@ -204,7 +232,7 @@ class LogRepair:
         self._behind, self.prefix.flaw = None, None
 
     def _end_segment(self) -> None:
-        """Behind our tail, its segment is blank, and the file has its length."""
+        """Make the tail's segment blank after the tail, and give the file its full length."""
         end, size = self.tail.end, self._grid.segment_bytes
         if end == 0:
             return
@@ -220,17 +248,18 @@ class LogRepair:
             file.close()
 
     def _leads_on(self, first: Header) -> bool:
-        """Whether that entry continues our tail, or the one behind it does and only its own chain is wrong."""
+        """Return whether that entry continues this tail, or only its own chain field is wrong because the entry after
+        it continues the right chain."""
         due = entry.chained(self.tail.chain, first.crc)
         following = self._next_in(SegmentFile(self._path(first.position), self._grid.base(first.position)), first.end)
         if first.chain == due or following is None or following.index != first.index + 1:
             return first.chain == due
         return following.chain == entry.chained(due, following.crc)
 
-    # -- what lies behind the flaw
+    # -- the entries after the flaw
 
     def first_behind(self) -> Header | None:
-        """The first whole entry behind our tail, as far as its own bytes say."""
+        """Return the first whole entry after this tail, or None. Only the entry's own bytes are checked."""
         found = self._behind
         is_passed = found is not None and (found.position < self.tail.end or found.index <= self.tail.index)
         if is_passed or not self._is_searched:
@@ -263,7 +292,8 @@ class LogRepair:
             file.close()
 
     def _whole_file(self, position: int) -> File:
-        """The file that holds the byte at `position`: it has its length, durably."""
+        """Open the file that contains the byte at `position`. The file has the length of a segment, durably; it is made
+        again if it has not."""
         path, size = self._path(position), self._grid.segment_bytes
         if not self._disk.exists(path):
             return self._created(path)

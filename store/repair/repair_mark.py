@@ -1,11 +1,12 @@
-"""The repair mark: another replica's entries are being written into a damaged log, and the log has not been found to go
-on behind them.
+"""The repair mark: a file that says that a startup repair has begun to write another replica's entries into a damaged
+log.
 
-What a repair has written may hide that more was there: the flaw is gone, and the log seems to end. So the
-mark is durable before the first byte, and a log that opens while it is there is one that may lack what it acknowledged.
+A repair may hide that the damaged log had more entries: the flaw is gone, and the log seems to end there. So the mark
+is durable before the first byte is written. It is removed when the repair finds the log's own entries again after the
+repaired part. A node whose log opens while the mark exists may lack entries it acknowledged, and becomes a suspect.
 
-    flaw ──> mark ──> entries of others ──> our own bytes again ──> no mark
-                                       └──> the log opens       ──> suspect
+    flaw ──> mark ──> entries of others ──> own entries follow ──> no mark
+                                       └──> the log opens      ──> suspect
 
 A mark is a line of JSON: {"doubt": {... as a suspect mark ...}, "ends": false}
 """
@@ -20,18 +21,19 @@ from store.directory.suspect import Suspect
 
 @dataclass(frozen=True, slots=True)
 class RepairMark:
+    # The suspect mark that the node gets if the log opens before its own entries are found again.
     doubt: Suspect
-    """What the node becomes if the log opens without its own bytes being found again."""
+    # True if the bytes after the flaw were given up. Then an orderly stop or a checkpoint no longer says where the log
+    # ends.
     ends: bool = False
-    """What lay behind the flaw was given up: the log ends where it ends, whatever was said of it before."""
 
     def encode(self) -> bytes:
         return json.dumps({"doubt": asdict(self.doubt), "ends": self.ends}).encode() + b"\n"
 
     @staticmethod
     def decode(data: bytes) -> RepairMark:
-        """Raises `ValueError` when the bytes are no mark."""
+        """Return the mark. Raise `ValueError` if the bytes are no mark."""
         fields = json.loads(data)
         if not isinstance(fields, dict) or set(fields) != {"doubt", "ends"} or not isinstance(fields["ends"], bool):
-            raise ValueError("it has other fields")
+            raise ValueError("its fields are not those of a repair mark")
         return RepairMark(Suspect.decode(json.dumps(fields["doubt"]).encode()), fields["ends"])

@@ -1,4 +1,4 @@
-"""Scrub repair: damaged entries of an open log are overwritten with the same entries of another replica.
+"""Scrub repair: overwrites damaged entries of an open log with the same entries of another replica.
 
 The index, position, size and term of every entry stay known while its bytes are damaged. So only one sequence of bytes
 fits, and a repair neither moves nor cuts an entry.
@@ -16,35 +16,36 @@ from store.log.grid import Grid
 from store.log.positions import Positions
 from store.log.received_range import whole_entries
 from store.log.segments import Segments
-from store.log.tail import Tail
+from store.log.tail import LogTail
 
 
 @dataclass(frozen=True, slots=True)
 class ScrubRepair:
-    """The log as it is at this moment. It is void once the log grows, is cut, or begins elsewhere: do not keep it."""
+    """The log at this moment. Do not keep this object: it is void after the log has grown, was cut, or begins
+    elsewhere."""
 
     segments: Segments
     positions: Positions
     grid: Grid
-    # The last entry before the first one of the log.
-    start_tail: Tail
-    # The last entry; base.index <= tail.index.
-    tail: Tail
-    # Raises where nothing may be written.
+    # The last entry before the first entry of the log.
+    start_tail: LogTail
+    # The last entry; start_tail.index <= tail.index.
+    tail: LogTail
+    # Raises an error if the log must not be written.
     check_health: Callable[[], None]
 
-    def tail_at(self, index: int) -> Tail:
-        """The tail after an entry that was overwritten, or after the entry before the damaged ones. The bytes are read
-        even where the log is marked as damaged."""
+    def tail_at(self, index: int) -> LogTail:
+        """Return the tail after an entry that was overwritten, or after the entry before the damaged entries. The bytes
+        are read even if the log is marked as damaged there."""
         if index == self.tail.index:
             return self.tail
         if index == self.start_tail.index:
             return self.start_tail
-        return Tail.of(entry.parse(self.segments.slice(self.positions.position(index), HEADER_SIZE), 0))
+        return LogTail.of(entry.parse(self.segments.slice(self.positions.position(index), HEADER_SIZE), 0))
 
     def overwrite(self, data: bytes, first: int) -> int:
-        """Overwrites entries from index `first` on with `data`, the same entries of another replica. Entries
-        that differ in position, size, term or chain are left out. Returns the first index that was not written. Call
+        """Overwrite the entries from index `first` with `data`, the same entries of another replica. Stop at the first
+        entry that differs in position, size, term or chain. Return the first index that was not written. Call
         `CommitLog.sync` and `check_whole` afterwards."""
         self.check_health()
         headers = whole_entries(data, self.tail_at(first - 1), self.grid)
@@ -54,8 +55,8 @@ class ScrubRepair:
         return first + len(same)
 
     def check_whole(self, entries: range) -> None:
-        """Reads these entries again. Raises `LogDamagedError` unless each is whole and their chain leads from the entry
-        before them to the entry after them."""
+        """Read these entries again. Raise `LogDamagedError` unless each entry is whole and the chain is continuous from
+        the entry before them to the entry after them."""
         tail, last = self.tail_at(entries[0] - 1), min(entries[-1] + 1, self.tail.index)
         while tail.index < last:
             first = tail.index + 1
@@ -63,7 +64,7 @@ class ScrubRepair:
             data = self.segments.read(position, self.positions.end(first) - position)
             if not (headers := whole_entries(data, tail, self.grid)):
                 raise LogDamagedError(self.segments.path(position), position, f"entry {first} is not whole")
-            tail = Tail.of(headers[0])
+            tail = LogTail.of(headers[0])
 
     def _is_entry(self, header: Header) -> bool:
         index = header.index

@@ -1,10 +1,10 @@
-"""The whole prefix of a damaged log: its entries from the first one to the last before the first flaw.
+"""The whole prefix of a damaged log: its entries from the first entry to the last entry before the first flaw.
 
     | entry 1 | entry 2 | entry 3 | #### | entry 5 | ...
     prefix                        ^ tail
 
-A log that cannot be opened is still good for something. What is whole and continues the chain from the log's
-beginning is judged by the same comparisons as at recovery, and can be given to others. It changes nothing.
+A log that cannot be opened is still useful: other replicas can read its whole prefix. The entries are checked with the
+same comparisons as at recovery. This module writes nothing.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from store.log.grid import Grid
 from store.log.log_files import SegmentFile
 from store.log.positions import Positions
 from store.log.segment_view import SegmentView
-from store.log.tail import Tail
+from store.log.tail import LogTail
 
 OnEntry = Callable[[Header, memoryview], None]
 
 
 class WholePrefix:
     def __init__(
-        self, disk: ReadOnlyDisk, directory: Path, segment_bytes: int, start: Tail, on_entry: OnEntry | None = None
+        self, disk: ReadOnlyDisk, directory: Path, segment_bytes: int, start: LogTail, on_entry: OnEntry | None = None
     ) -> None:
-        """Reads it; each entry's header and body are given to `on_entry`. `start`: what the first one follows. Raises
-        `StoreError` where the disk fails."""
+        """Read the prefix, and pass each entry's header and body to `on_entry`. `start` is the tail that the first
+        entry follows. Raise `StoreError` if the disk fails."""
         self._disk = disk
         self._directory = directory
         self._grid = Grid(segment_bytes)
         self._on_entry = on_entry
         self._start_tail = self.tail = start
         self._positions = Positions(start)
+        # The largest commit index that an entry of the prefix mentions; <= last_index.
         self.known_commit = start.index
-        """The largest commit that any of its entries mentions; <= last_index."""
+        # The flaw after the prefix; None if the bytes there are blank, or the next segment is missing.
         self.flaw: EntryFlawError | None = None
-        """What is wrong with the bytes behind it; None where they are blank, or not there."""
         base = self._grid.base(start.end)
         while disk.exists(directory / name_of(base)) and self._read_segment(base):
             base += segment_bytes
 
     def _read_segment(self, base: int) -> bool:
-        """Whether the log may go on in the next one."""
+        """Read the entries of the segment at `base`. Return whether the log may continue in the next segment."""
         data = SegmentView.of(SegmentFile(self._directory / name_of(base), base), self._disk)
         at = max(0, self._start_tail.end - base)
         try:
@@ -65,18 +65,18 @@ class WholePrefix:
         return len(data.view) == self._grid.segment_bytes
 
     def extend(self, headers: list[Header]) -> None:
-        """These entries were found behind it, or written there."""
+        """Add entries that were found after the prefix, or written there."""
         self._positions.add(headers)
-        self.tail = Tail.of(headers[-1])
+        self.tail = LogTail.of(headers[-1])
         self.known_commit = max(self.known_commit, *(header.commit for header in headers))
 
-    def shorten(self, tail: Tail) -> None:
-        """It ends with `tail` from now on, which is of one of its entries."""
+    def shorten(self, tail: LogTail) -> None:
+        """End the prefix with `tail`, the tail after one of its entries."""
         self._positions.truncate(tail.index)
         self.tail = tail
         self.known_commit = min(self.known_commit, tail.index)
 
-    # As `CommitLog` has them.
+    # The same methods as those of `LogReading`.
 
     @property
     def first_index(self) -> int:
@@ -86,20 +86,21 @@ class WholePrefix:
     def last_index(self) -> int:
         return self.tail.index
 
-    def tail_at(self, index: int) -> Tail:
-        """Of an entry, or of what the first one follows."""
+    def tail_at(self, index: int) -> LogTail:
+        """Return the tail after an entry of the prefix, or the tail that its first entry follows."""
         if index == self._start_tail.index:
             return self._start_tail
-        return Tail.of(entry.parse(self._read(self._positions.position(index), HEADER_SIZE), 0))
+        return LogTail.of(entry.parse(self._read(self._positions.position(index), HEADER_SIZE), 0))
 
     def reach(self, first: int, max_bytes: int) -> int:
-        """The last index such that first..last lies in one segment and in `max_bytes`; at least `first`."""
+        """Return the last index such that first..last lies in one segment and has at most `max_bytes` bytes; at least
+        `first`."""
         position = self._positions.position(first)
         limit = min(position + max_bytes, self._grid.base(position) + self._grid.segment_bytes)
         return max(first, self._positions.last_ending_by(limit))
 
     def read_range(self, first: int, last: int) -> bytes:
-        """The bytes of entries first..last, which lie in one segment."""
+        """Return the bytes of the entries first..last, which lie in one segment."""
         position = self._positions.position(first)
         return self._read(position, self._positions.end(last) - position)
 

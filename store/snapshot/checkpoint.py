@@ -9,9 +9,9 @@
     +--------+--------+----------------+--------+--------+--------+---------+-------+--------+
                                                                    snapshot.py JSON: [[name, length, crc], ...]
 
-Entries up to this one were read, applied and flushed once, so a start goes on from here: it takes the state
-from the base, and each index as its mark says it was. A checkpoint is worth nothing if anything of it does not agree;
-then everything is read again from the log's beginning. It lies beside the log as one small file, replaced whole.
+The entries up to this snapshot were read, applied and flushed once, so a start continues from here: it takes the state
+from the snapshot, and checks each index against its mark. If any part of a checkpoint is wrong, the whole checkpoint is
+ignored, and the start reads the log from its beginning. A checkpoint is one small file, which is replaced whole.
 """
 
 from __future__ import annotations
@@ -33,38 +33,39 @@ _CRC = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
+    # The place, configuration and state after an entry that the log holds. The snapshot at a log start, by contrast, is
+    # of an entry that the log lacks.
     snapshot: Snapshot
-    """The place, configuration and state; of an entry that is in the log, other than where a log begins."""
+    # Index of the newest configuration entry up to there.
     configuration_index: int
-    """Of the newest configuration entry up to there."""
+    # Whether this node was removed from the shard's members by an entry up to there.
     removed: bool
-    """Whether this node had been a member up to there, and is none any more."""
+    # Marks of the files of all indexes.
     marks: tuple[FileMark, ...]
-    """Of the files of all indexes."""
 
     @property
     def index(self) -> int:
         return self.snapshot.index
 
     def encode(self) -> bytes:
-        base = self.snapshot.encode()
+        snapshot = self.snapshot.encode()
         marks = json.dumps([[mark.name, mark.length, mark.crc] for mark in self.marks], separators=(",", ":")).encode()
-        data = _HEADER.pack(MAGIC, VERSION, self.configuration_index, self.removed, len(base), len(marks))
-        data += base + marks
+        data = _HEADER.pack(MAGIC, VERSION, self.configuration_index, self.removed, len(snapshot), len(marks))
+        data += snapshot + marks
         return data + _CRC.pack(google_crc32c.value(data))
 
     @staticmethod
     def decode(data: bytes) -> Checkpoint:
-        """Raises `ValueError` when the bytes are no checkpoint, or one of another version."""
+        """Return the checkpoint. Raise `ValueError` if the bytes are no checkpoint of this version."""
         if len(data) < _HEADER.size + _CRC.size:
             raise ValueError(f"{len(data)} bytes are fewer than a checkpoint has")
         magic, version, configuration_index, removed, snapshot_bytes, marks_bytes = _HEADER.unpack_from(data)
         if (magic, version) != (MAGIC, VERSION):
             raise ValueError(f"no checkpoint that this program knows begins with {magic:#010x}, version {version}")
         if len(data) != _HEADER.size + snapshot_bytes + marks_bytes + _CRC.size:
-            raise ValueError(f"it has {len(data)} bytes, and says another number")
+            raise ValueError(f"it has {len(data)} bytes, but its header says another number")
         if (google_crc32c.value(data[: -_CRC.size]),) != _CRC.unpack_from(data, len(data) - _CRC.size):
-            raise ValueError("its bytes do not have the CRC that it says")
+            raise ValueError("the CRC of its bytes differs from the CRC that is stored in it")
         snapshot = Snapshot.decode(data[_HEADER.size : _HEADER.size + snapshot_bytes])
         marks = json.loads(data[_HEADER.size + snapshot_bytes : -_CRC.size])
         return Checkpoint(snapshot, configuration_index, bool(removed), tuple(FileMark(*mark) for mark in marks))

@@ -8,9 +8,9 @@
     | size   | crc    | piece           |      crc = CRC32C of the piece
     +--------+--------+----------- - - -+
 
-Every piece carries its own proof, so nothing needs to be flushed on the way: after a kill or a power loss
-the frames are whole up to some point, and from there on the pieces are asked for again. A base counts only once the
-whole of it is here and right; what then happens to it is decided by `SnapshotFile.begin_reset`, not here.
+Each piece carries its own CRC, so no piece needs to be flushed. After a kill or a power loss the frames are whole up to
+some place, and the later pieces are requested again. A snapshot counts only when all of it is received and right. The
+decision to use it is made by `SnapshotFile.begin_reset`, not here.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _FRAME = struct.Struct("<II")
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """What another node has: the base at (index, term), so many bytes, with this CRC32C."""
+class SnapshotOffer:
+    """A snapshot that another node has: its index and term, its size in bytes, and the CRC32C of all its bytes."""
 
     index: int
     term: int
@@ -41,28 +41,29 @@ class Offer:
     crc: int
 
     @staticmethod
-    def of(snapshot: Snapshot, data: bytes) -> Offer:
-        """As its owner offers it; `data` is what `base` encodes to."""
-        return Offer(snapshot.index, snapshot.term, len(data), google_crc32c.value(data))
+    def of(snapshot: Snapshot, data: bytes) -> SnapshotOffer:
+        """Return the offer for `snapshot`. `data` is the encoded snapshot."""
+        return SnapshotOffer(snapshot.index, snapshot.term, len(data), google_crc32c.value(data))
 
     def encode(self) -> bytes:
         return _OFFER.pack(MAGIC, VERSION, self.index, self.term, self.size, self.crc)
 
 
 class IncomingSnapshot:
-    def __init__(self, disk: Disk, path: Path, offer: Offer, file: File, received: int, end: int) -> None:
+    def __init__(self, disk: Disk, path: Path, offer: SnapshotOffer, file: File, received: int, end: int) -> None:
         """Use `open`."""
         self._disk = disk
         self._path = path
         self._offer = offer
         self._file = file
         self._received = received
-        # Of the last frame in the file.
+        # Offset in the file after the last frame.
         self._end = end
 
     @staticmethod
-    def open(disk: Disk, path: Path, offer: Offer) -> IncomingSnapshot:
-        """With what is here already of the same offer; anything else that is here is removed."""
+    def open(disk: Disk, path: Path, offer: SnapshotOffer) -> IncomingSnapshot:
+        """Return the transfer with the pieces of the same offer that were received before. A file of another offer is
+        removed."""
         if disk.exists(path):
             file = disk.open(path)
             if file.read(0, _OFFER.size) == offer.encode():
@@ -76,7 +77,7 @@ class IncomingSnapshot:
 
     @property
     def received(self) -> int:
-        """How many bytes are here: the offset of the piece to ask for next."""
+        """Number of bytes received so far. This is the offset of the piece to request next."""
         return self._received
 
     @property
@@ -84,11 +85,14 @@ class IncomingSnapshot:
         return self._received == self._offer.size
 
     def append(self, offset: int, piece: bytes, crc: int) -> None:
-        """Take the piece that begins at `offset`, which must be `received`. Raises `CorruptSnapshotError`."""
+        """Store the piece that begins at `offset`. Raise `CorruptSnapshotError` if `offset` is not `received`, or the
+        piece is too long or damaged."""
         if offset != self._received:
-            raise CorruptSnapshotError(f"a piece for offset {offset} came where {self._received} was next")
+            raise CorruptSnapshotError(f"a piece for offset {offset} arrived, but offset {self._received} is next")
         if not piece or offset + len(piece) > self._offer.size:
-            raise CorruptSnapshotError(f"a piece of {len(piece)} bytes came for offset {offset} of {self._offer.size}")
+            raise CorruptSnapshotError(
+                f"a piece of {len(piece)} bytes arrived for offset {offset} of {self._offer.size} bytes"
+            )
         if (found := google_crc32c.value(piece)) != crc:
             raise CorruptSnapshotError(f"the CRC of the piece for offset {offset} is {found:#010x}, not {crc:#010x}")
         self._file.write(self._end, _FRAME.pack(len(piece), crc) + piece)
@@ -96,14 +100,14 @@ class IncomingSnapshot:
         self._received += len(piece)
 
     def complete(self) -> Snapshot:
-        """The base, once all of it is here. Raises `CorruptSnapshotError` when it is not what was offered: then none
-        of it is kept, and the transfer begins anew."""
+        """Return the snapshot after all pieces have arrived. If it differs from the offer, remove all of it and raise
+        `CorruptSnapshotError`; the transfer then begins again."""
         assert self.is_complete
         pieces, _ = _frames(self._file, self._offer.size)
         data = b"".join(pieces)
         try:
             snapshot = Snapshot.decode(data)
-            if Offer.of(snapshot, data) != self._offer:
+            if SnapshotOffer.of(snapshot, data) != self._offer:
                 raise ValueError("it differs from the snapshot that was offered")
         except ValueError as error:
             self.remove()
@@ -111,18 +115,18 @@ class IncomingSnapshot:
         return snapshot
 
     def close(self) -> None:
-        """What has come stays for the next time."""
+        """Close the file. The received pieces stay for the next attempt."""
         self._file.close()
 
     def remove(self) -> None:
-        """Done with, or given up."""
+        """Remove the file, because the snapshot was used or given up."""
         self._file.close()
         if self._disk.exists(self._path):
             self._disk.unlink(self._path)
 
 
 def _frames(file: File, size: int) -> tuple[list[bytes], int]:
-    """The pieces that are whole, `size` bytes of them at most, and where the last one ends in the file."""
+    """Return the whole pieces, up to `size` bytes of them, and the offset in the file after the last of them."""
     pieces: list[bytes] = []
     at = _OFFER.size
     rest = size

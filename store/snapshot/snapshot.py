@@ -12,8 +12,9 @@
     | size of state  | configuration   | state           | crc    |      crc = CRC32C of all before it
     +----------------+-----------------+-----------------+--------+
 
-With the place and chain of its last missing entry a log can go on as if that entry were there; with the
-configuration and the state of the machine there, so can those who read it. Both are bytes here.
+A snapshot holds the place and chain of the last entry that the log lacks, so the log can continue as if that entry were
+there. It also holds the configuration and the state of the state machine after that entry. The store treats both as
+opaque bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 
 import google_crc32c
 
-from store.log.tail import Tail
+from store.log.tail import LogTail
 
 MAGIC = int.from_bytes(b"LMQB", "little")
 VERSION = 1
@@ -33,21 +34,22 @@ _CRC = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
+    # Index of the last entry that the log lacks. The other fields describe that entry, or the state after it. The entry
+    # is committed.
     index: int
-    """Of the last entry that the log lacks; what follows is of that entry, all of them committed."""
     term: int
     end: int
     chain: int
     append_time_ms: int
+    # Body of the newest configuration entry up to `index`.
     configuration: bytes
-    """The body of the newest configuration entry up to `index`."""
+    # State of the state machine after it has applied the entries up to `index`.
     state: bytes
-    """Of the state machine that has applied the entries up to `index`."""
 
     @property
-    def tail(self) -> Tail:
-        """What must be known of it to judge the entry that follows."""
-        return Tail(self.index, self.term, self.end, self.chain, self.append_time_ms)
+    def tail(self) -> LogTail:
+        """The tail that the first entry after the snapshot must follow."""
+        return LogTail(self.index, self.term, self.end, self.chain, self.append_time_ms)
 
     def encode(self) -> bytes:
         header = _HEADER.pack(
@@ -59,7 +61,7 @@ class Snapshot:
 
     @staticmethod
     def decode(data: bytes) -> Snapshot:
-        """Raises `ValueError` if the bytes are no snapshot."""
+        """Return the snapshot. Raise `ValueError` if the bytes are no snapshot of this version."""
         if len(data) < _HEADER.size + _CRC.size:
             raise ValueError(f"{len(data)} bytes are fewer than a snapshot has")
         magic, version, index, term, end, append_time_ms, chain, *sizes = _HEADER.unpack_from(data)
@@ -68,10 +70,12 @@ class Snapshot:
         if version != VERSION:
             raise ValueError(f"snapshot version {version} is not known to this program, which knows {VERSION}")
         if len(data) != _HEADER.size + sum(sizes) + _CRC.size:
-            raise ValueError(f"it has {len(data)} bytes, and says {_HEADER.size + sum(sizes) + _CRC.size}")
+            raise ValueError(
+                f"it has {len(data)} bytes, but its header says {_HEADER.size + sum(sizes) + _CRC.size} bytes"
+            )
         crc = google_crc32c.value(data[: -_CRC.size])
         if (crc,) != _CRC.unpack_from(data, len(data) - _CRC.size):
-            raise ValueError(f"the CRC of its bytes is {crc:#010x}, it says another one")
+            raise ValueError(f"the CRC of its bytes is {crc:#010x}, but a different CRC is stored in it")
         state_at = _HEADER.size + sizes[0]
         configuration, state = data[_HEADER.size : state_at], data[state_at : -_CRC.size]
         return Snapshot(index, term, end, chain, append_time_ms, configuration, state)

@@ -1,14 +1,14 @@
-"""The snapshot file: the snapshot at which a shard's log begins, and whether a reset to it is under way.
+"""The snapshot file: the snapshot at which a shard's log begins, and whether a reset to it is in progress.
 
-    <shard>/snapshot       the base of the log; none while the log begins at entry 1
-    <shard>/snapshot.next      only while a reset is under way: the base of the log to come
+    <shard>/snapshot           the snapshot at the log start; missing while the log begins at entry 1
+    <shard>/snapshot.next      exists only during a reset: the snapshot at the start of the new log
 
-The log start moves on:      replace(base)      ->  log.drop_before(base)
-The log begins elsewhere:    begin_reset(base)  ->  log.reset(base)        ->  finish_reset()
+The log start moves on:      replace(snapshot)      ->  log.drop_before(snapshot)
+The log is replaced:         begin_reset(snapshot)  ->  log.reset(snapshot)        ->  finish_reset()
 
-A name is the decision. While there is no `snapshot.next`, the old log counts, with the old base; from the
-moment that it is there (a rename, synced), the old log is void, and every start removes what is left of it until
-`finish_reset` has put the new base in the place of the old one. So a log is never read with the base of another one.
+A file name is the decision. While `snapshot.next` does not exist, the old log is valid with the old snapshot. As soon
+as `snapshot.next` exists (it is renamed and synced), the old log is void. Every start then removes the rest of the old
+log, until `finish_reset` has renamed `snapshot.next` to `snapshot`. So a log is never read with another log's snapshot.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from store.snapshot.snapshot import Snapshot
 
 class SnapshotFile:
     def __init__(self, disk: Disk, path: Path) -> None:
-        """Reads the snapshot file. Raises `DamagedError` if the bytes are no snapshot."""
+        """Read the snapshot file. Raise `DamagedError` if the bytes are no snapshot."""
         self._disk = disk
         self._path = path
         self._next_path = path.with_name(path.name + ".next")
@@ -31,18 +31,19 @@ class SnapshotFile:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """Where the log begins; None: at entry 1."""
+        """The snapshot at which the log begins; None if the log begins at entry 1."""
         return self._snapshot
 
     @property
     def is_resetting(self) -> bool:
-        """Whether the log's segments, as far as there are any, are void: what `CommitLog.open` takes as `reset`."""
+        """Whether a reset is in progress: then all segments of the log are void. `CommitLog.open` takes this as
+        `reset`."""
         return self._is_resetting
 
     def replace(self, snapshot: Snapshot, kept: Path) -> None:
-        """Durably: the log, which holds entry `base.index`, begins behind it. The file `kept` holds `base`, durably
-        too, and gets this name: that works on a full disk. A power loss in the midst of this may leave neither the new
-        base nor `kept`; the log begins where it did then."""
+        """Durably begin the log after `snapshot`, whose entry the log holds. The file `kept` holds this snapshot
+        durably and is renamed to the snapshot file, so this works on a full disk. A power loss during this call may
+        remove both the rename and `kept`; then the log begins where it began before."""
         assert not self._is_resetting
         assert self._snapshot is None or snapshot.index >= self._snapshot.index, "the log start never moves back"
         self._disk.rename(kept, self._path)
@@ -51,8 +52,8 @@ class SnapshotFile:
         self._snapshot = snapshot
 
     def begin_reset(self, snapshot: Snapshot) -> None:
-        """Durably: the log is void, and one without entries begins behind `base`. After an error `is_resetting` says
-        whether that has come about."""
+        """Durably make the log void: an empty log begins after `snapshot`. After an error, `is_resetting` says whether
+        the reset has begun."""
         try:
             replace_file(self._disk, self._next_path, snapshot.encode())
         except StoreError:
@@ -61,8 +62,8 @@ class SnapshotFile:
         self._snapshot, self._is_resetting = snapshot, True
 
     def finish_reset(self) -> None:
-        """Durably, once the old log is removed, and before anything is written to the new one. Without a reset under
-        way it does nothing."""
+        """Durably end the reset, after the old log was removed and before the first write to the new log. Do nothing if
+        no reset is in progress."""
         if self._is_resetting:
             self._disk.rename(self._next_path, self._path)
             self._disk.sync_directory(self._path.parent)

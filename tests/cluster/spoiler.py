@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ledgermq import AsyncConsumer
-from store import Found, LogReader, PosixReadOnlyDisk, segment_files
+from store import FoundEntry, LogReader, PosixReadOnlyDisk, segment_files
 from store.log.entry import HEADER_SIZE, Header
 from store.log.tail import EMPTY
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet
@@ -24,7 +24,7 @@ def headers(fleet: Fleet, node: int) -> list[Header]:
     disk = PosixReadOnlyDisk()
     segments = segment_files(disk, log_directory(fleet, node))
     reader = LogReader(disk, segments, segment_bytes=SEGMENT_BYTES, start=EMPTY)
-    return [found.header for found in reader if isinstance(found, Found)]
+    return [found.header for found in reader if isinstance(found, FoundEntry)]
 
 
 def segment(fleet: Fleet, node: int, position: int) -> Path:

@@ -12,10 +12,11 @@ from store import (
     Checkpoint,
     CommitLog,
     ConsumeQueues,
-    Draft,
+    EntryDraft,
+    EntryKind,
     Header,
     KeyIndex,
-    Kind,
+    LogSettings,
     NodeDirectory,
     PositionFiles,
     PosixDisk,
@@ -39,10 +40,10 @@ class StoppedNode:
         directory = NodeDirectory.open(disk, path, cluster="test", node=1)
         VoteFile.open(disk, directory.vote_path(0), new_incarnation=bytes(range(16))).close()
         directory.snapshots(0)
-        directory.record_boot(0, "a-boot")
+        directory.marks(0).record_boot("a-boot")
         node = StoppedNode(path)
-        log = CommitLog.open(disk, node.log, segment_bytes=SEGMENT)
-        log.append([Draft(Kind.NO_OP, b"")], term=1, commit=0, now_ms=1_700_000_000_000)
+        log = CommitLog.open(disk, node.log, LogSettings(segment_bytes=SEGMENT))
+        log.append([EntryDraft(EntryKind.NO_OP, b"")], term=1, commit=0, now_ms=1_700_000_000_000)
         queues = ConsumeQueues(disk, node.shard / "queues")
         keys = KeyIndex(disk, node.keys, first_capacity=KEYS_IN_FIRST_FILE)
         for number in range(batches):
@@ -50,7 +51,7 @@ class StoppedNode:
         log.sync()
         save_checkpoint(disk, directory, log, log.last_index // 2)
         if orderly:
-            directory.write_clean_mark(0, log.clean_mark())
+            directory.marks(0).write_clean_mark(log.clean_mark())
         log.close()
         queues.close()
         keys.close()
@@ -87,13 +88,13 @@ class StoppedNode:
     def open(self) -> CommitLog:
         """For writing; to be closed. What it appends is as of a node that is killed then."""
         (self.shard / "clean").unlink(missing_ok=True)
-        return CommitLog.open(PosixDisk(), self.log, segment_bytes=SEGMENT)
+        return CommitLog.open(PosixDisk(), self.log, LogSettings(segment_bytes=SEGMENT))
 
     def headers(self) -> list[Header]:
         """Of all entries, from index 1 on."""
-        log = CommitLog.open(PosixDisk(), self.log, segment_bytes=SEGMENT)
+        log = CommitLog.open(PosixDisk(), self.log, LogSettings(segment_bytes=SEGMENT))
         try:
-            return [log.header(index) for index in range(1, log.last_index + 1)]
+            return [log.reading.header(index) for index in range(1, log.last_index + 1)]
         finally:
             log.close()
 
@@ -127,7 +128,7 @@ def save_checkpoint(disk: PosixDisk, directory: NodeDirectory, log: CommitLog, i
     """As of that entry, with the positions up to there."""
     positions = PositionFiles(disk, directory.shard_directory(0) / "positions")
     positions.wipe(1)
-    marks = positions.add(log.position_units(1, index))
+    marks = positions.add(log.reading.position_units(1, index))
     positions.close()
     snapshots = directory.snapshots(0)
     place = log.snapshot_at(index, configuration=b"", state=b"")
@@ -151,7 +152,7 @@ def append_batch(
         values, topic_id=TOPIC, queue=queue, producer_id=7, epoch=0, first_sequence=number, base_timestamp_ms=1,
         keys=[b"key", None], tags=["even" if queue == 0 else "odd", None],
     )  # fmt: skip
-    draft = Draft(Kind.BATCH, body, topic_id=TOPIC, queue=queue, base_offset=number // 2 * 2, count=2)
+    draft = EntryDraft(EntryKind.BATCH, body, topic_id=TOPIC, queue=queue, base_offset=number // 2 * 2, count=2)
     known = log.last_index if commit is None else commit
     (header,) = log.append([draft], term=term, commit=known, now_ms=1_700_000_000_000 + number)
     if queues is not None:

@@ -29,7 +29,20 @@ from raft.driver import Driver
 from raft.driver_settings import DriverRuntime, ReplicaStorage
 from raft.held_up import HeldUp
 from raft.snapshot_piece import SnapshotPiece
-from store import CommitLog, Draft, Header, Kind, MemoryDisk, Readable, Snapshot, Snapshots, StoreError
+from store import (
+    CommitLog,
+    EntryDraft,
+    EntryKind,
+    Header,
+    LogCallbacks,
+    LogSettings,
+    MemoryDisk,
+    PreviousRun,
+    Readable,
+    Snapshot,
+    Snapshots,
+    StoreError,
+)
 
 SEGMENT_BYTES = 1 << 16
 LOG_DIRECTORY = Path("/log")
@@ -109,8 +122,8 @@ class TestProposal:
 
     __test__ = False
 
-    def __init__(self, body: bytes, kind: Kind = Kind.COMMAND) -> None:
-        self.draft = Draft(kind, body)
+    def __init__(self, body: bytes, kind: EntryKind = EntryKind.COMMAND) -> None:
+        self.draft = EntryDraft(kind, body)
         self.header: Header | None = None
         self.outcome: bool | None = None
 
@@ -144,17 +157,16 @@ class Member:
         self.log = CommitLog.open(
             disk,
             LOG_DIRECTORY,
-            segment_bytes=SEGMENT_BYTES,
-            snapshot=snapshot,
-            reset=self.snapshots.is_resetting,
-            on_entry=self._remember_configuration,
+            LogSettings(segment_bytes=SEGMENT_BYTES),
+            PreviousRun(snapshot=snapshot, is_resetting=self.snapshots.is_resetting),
+            LogCallbacks(on_entry=self._remember_configuration),
         )
         self.snapshots.finish_reset()
         if self.log.last_index == 0 and node in cluster.nodes:
             self.log.append([cluster.first_entry], term=1, commit=0, now_ms=0)
             self.configurations.append((1, Configuration(tuple(cluster.nodes))))
         first, last = self.log.first_index, self.log.last_index
-        runs = [TermRun(*run) for run in self.log.term_runs(first, last)]
+        runs = [TermRun(*run) for run in self.log.reading.term_runs(first, last)]
         self.driver = Driver(
             Raft(
                 RaftSettings(
@@ -165,7 +177,7 @@ class Member:
                     max_uncommitted_bytes=1 << 15,
                 ),
                 RecoveredState(
-                    Durable(self.log.last_term, 0),
+                    Durable(self.log.tail.term, 0),
                     LogTerms(runs, last, snapshot_index=first - 1, snapshot_term=self.log.term(first - 1)),
                     configurations=self.configurations,
                     commit=self.log.known_commit,
@@ -186,12 +198,12 @@ class Member:
         self.driver.start()
 
     def _remember_configuration(self, header: Header, body: memoryview) -> None:
-        if header.kind is Kind.CONFIGURATION:
+        if header.kind is EntryKind.CONFIGURATION:
             self.configurations.append((header.index, decode_configuration(bytes(body)).core))
 
     def _reach(self, first: int, max_bytes: int) -> tuple[int, int]:
-        last = self.log.reach(first, max_bytes)
-        return last, self.log.span(first, last)
+        last = self.log.reading.reach(first, max_bytes)
+        return last, self.log.reading.span(first, last)
 
     def send(self, message: RaftMessage) -> None:
         self._cluster.deliver(message, b"")
@@ -220,7 +232,7 @@ class Member:
 
     def bytes_of_log(self) -> bytes:
         first, last = self.log.first_index, self.log.last_index
-        return b"".join(self.log.read_range(index, index) for index in range(first, last + 1))
+        return b"".join(self.log.reading.read_range(index, index) for index in range(first, last + 1))
 
 
 MOST_TURNS = 100_000
@@ -234,7 +246,7 @@ class DriverCluster:
         self.nodes = list(range(1, size + 1))
         self.voters = {node: GroupMember(bytes([node]) * 16) for node in self.nodes}
         configuration = ShardConfiguration("test", self.voters, SEGMENT_BYTES, SEGMENT_BYTES)
-        self.first_entry = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
+        self.first_entry = EntryDraft(EntryKind.CONFIGURATION, encode_configuration(configuration))
         self.mail: deque[tuple[RaftMessage, bytes | SnapshotPiece]] = deque()
         self.cut_off: set[int] = set()
         self.members = {node: Member(self, node, MemoryDisk()) for node in self.nodes}

@@ -17,10 +17,11 @@ from store import (
     CorruptRangeError,
     DiskFailedError,
     DiskFullError,
-    Draft,
+    EntryDraft,
+    EntryKind,
     ForkedError,
     Header,
-    Kind,
+    LogSettings,
     MemoryDisk,
     Readable,
 )
@@ -341,7 +342,7 @@ def test_a_follower_that_cannot_write_is_not_sent_again_and_again_what_it_cannot
 
     cluster.cut_off = set()
     cluster.tick(30)
-    assert old.log.last_term < leader.log.last_term, "it could cut nothing"
+    assert old.log.tail.term < leader.log.tail.term, "it could cut nothing"
 
 
 def test_a_follower_with_a_full_disk_acknowledges_nothing_that_it_did_not_write() -> None:
@@ -400,7 +401,7 @@ def range_on_its_way() -> tuple[Member, Append, bytearray]:
     leader.sent_ranges.clear()
     cluster.run()
     append = next(append for append in leader.sent_ranges if append.receiver == follower.node)
-    return follower, append, bytearray(leader.log.read_range(append.prev_index + 1, append.last_index))
+    return follower, append, bytearray(leader.log.reading.read_range(append.prev_index + 1, append.last_index))
 
 
 def test_a_damaged_range_is_refused_and_changes_nothing() -> None:
@@ -444,7 +445,7 @@ def change(member: Member, cluster: DriverCluster, voters: tuple[int, ...]) -> T
     configuration = ShardConfiguration(
         "test", {node: cluster.voters[node] for node in voters}, SEGMENT_BYTES, SEGMENT_BYTES
     )
-    proposal = TestProposal(encode_configuration(configuration), Kind.CONFIGURATION)
+    proposal = TestProposal(encode_configuration(configuration), EntryKind.CONFIGURATION)
     member.driver.change(proposal, configuration.core)
     return proposal
 
@@ -546,10 +547,10 @@ def test_a_node_that_lacks_what_the_others_gave_up_does_not_go_on() -> None:
     cluster.tick(2)
     witness = next(member for member in cluster.members.values() if member is not leader)
     conflict = Append(leader.node, witness.node, leader.driver.raft.term + 1, 1, 1, (), 1, 1)
-    other = CommitLog.open(MemoryDisk(), LOG_DIRECTORY, segment_bytes=SEGMENT_BYTES)
+    other = CommitLog.open(MemoryDisk(), LOG_DIRECTORY, LogSettings(segment_bytes=SEGMENT_BYTES))
     other.append([cluster.first_entry], term=1, commit=0, now_ms=0)
-    other.append([Draft(Kind.COMMAND, b"else")], term=conflict.term, commit=0, now_ms=0)
-    witness.driver.receive_append(conflict, other.read_range(2, 2))
+    other.append([EntryDraft(EntryKind.COMMAND, b"else")], term=conflict.term, commit=0, now_ms=0)
+    witness.driver.receive_append(conflict, other.reading.read_range(2, 2))
     assert isinstance(witness.driver.failure, LossAcceptedError)
     assert bodies(witness) == [b"m1"], "what it has stays readable"
 

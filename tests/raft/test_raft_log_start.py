@@ -12,7 +12,7 @@ from raft.configuration_entry import ShardConfiguration, encode_configuration
 from raft.core import Mode, SnapshotChunk
 from raft.log_start import log_start_draft
 from raft.snapshot_piece import SnapshotPiece
-from store import DiskFailedError, DiskFullError, Kind
+from store import DiskFailedError, DiskFullError, EntryKind
 from store.disk.memory_disk import Killed
 from tests.raft.driver_cluster import SEGMENT_BYTES, DriverCluster, Member, TestProposal
 
@@ -23,7 +23,9 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_start, "PIECE_BYTES", 40_000)
 
 
-def propose(cluster: DriverCluster, leader: Member, draft_body: bytes, kind: Kind = Kind.COMMAND) -> TestProposal:
+def propose(
+    cluster: DriverCluster, leader: Member, draft_body: bytes, kind: EntryKind = EntryKind.COMMAND
+) -> TestProposal:
     proposal = TestProposal(draft_body, kind)
     leader.driver.check_room(len(draft_body))
     leader.driver.propose(proposal)
@@ -41,7 +43,7 @@ def move(cluster: DriverCluster, leader: Member) -> int:
     """Move the log start as far as possible. Return the index after which the log begins."""
     assert leader.driver.log_start
     index = leader.driver.log_start.candidates()[-1]
-    propose(cluster, leader, log_start_draft(index).body, Kind.LOG_START)
+    propose(cluster, leader, log_start_draft(index).body, EntryKind.LOG_START)
     cluster.tick(2)
     return index
 
@@ -55,7 +57,7 @@ def change(cluster: DriverCluster, leader: Member, voters: list[int], learners: 
         SEGMENT_BYTES,
         {node: members[node] for node in learners},
     )
-    proposal = TestProposal(encode_configuration(configuration), Kind.CONFIGURATION)
+    proposal = TestProposal(encode_configuration(configuration), EntryKind.CONFIGURATION)
     leader.driver.change(proposal, configuration.core)
     cluster.run()
     cluster.tick(2)
@@ -74,7 +76,7 @@ def moved() -> tuple[DriverCluster, Member, int]:
 def agree(cluster: DriverCluster, *nodes: int) -> None:
     """Check that these nodes have the same log and the same state."""
     members = [cluster[node] for node in nodes]
-    assert len({member.log.chain for member in members}) == 1
+    assert len({member.log.tail.chain for member in members}) == 1
     assert len({member.bytes_of_log() for member in members}) == 1
     assert len({tuple(member.machine.applied) for member in members}) == 1
 

@@ -1,4 +1,4 @@
-"""A process that appends to a log until it is killed or refused, and tells on its standard output what it was promised.
+"""A process that appends to a log until it is killed or refused. It prints what it was promised.
 
 python -m tests.store.appender DIRECTORY MODE [STEPS]        "synced 7", "refused DiskFullError", "appended 8", ...
 """
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from store import CommitLog, PosixDisk, StoreError, Writing
+from store import CommitLog, LogSettings, PosixDisk, PreviousRun, StoreError, Writing
 from store.log.writing import WriteMode
 from tests.store.sample_log import draft
 
@@ -20,13 +20,12 @@ ROLL_EVERY = 3
 
 
 def open_log(directory: Path, mode: WriteMode) -> CommitLog:
-    """As a node opens it after a kill: one that staged its writes may have lost the end."""
+    """Open the log as a node does after a kill. A process that staged its writes may have lost the end of the log."""
     return CommitLog.open(
         PosixDisk(),
         directory,
-        segment_bytes=SEGMENT_BYTES,
-        after_crash=mode == "staged",
-        writing=Writing(mode, staged_segments=2),
+        LogSettings(segment_bytes=SEGMENT_BYTES, writing=Writing(mode, staged_segments=2)),
+        PreviousRun(has_crashed=mode == "staged"),
     )
 
 

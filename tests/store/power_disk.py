@@ -1,8 +1,8 @@
-"""A memory disk whose power can be cut: what was not synced is there or not, sector by sector and name by name.
+"""A memory disk whose power can be cut. Bytes and names that were not synced are then there or not, each on its own.
 
-Besides what the page cache holds, it keeps for every sector, length and name each state since the last sync of it. A
-power loss picks one of them for each, independently: so writes are lost, kept, torn and reordered. It is the twin
-that the tests of the store use; the simulator has a disk of its own.
+Beside the page cache, the disk keeps every state of each sector, length and name since its last sync. A power loss
+chooses one state for each of them independently. So writes are lost, kept, torn and reordered. Only the tests of the
+store use this disk; the simulator has its own disk.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from store.disk.disk import Writable
 from store.disk.memory_disk import MemoryDisk, MemoryFile
 from store.errors import StoreError
 
+# The sector size is small, so that small logs have many sectors.
 SECTOR = 64
-"""Small, so that small logs have many."""
 
 
 class Inode:
-    """What may be on the disk of one file's bytes."""
+    """The bytes of one file, and the states that may be on the disk."""
 
     def __init__(self, content: bytearray) -> None:
         self.content = content
-        # Sectors and lengths since the last sync, oldest first; a sector that is not here is as in `content`.
+        # States of sectors and lengths since the last sync, oldest first. A sector that is not here is as in `content`.
         self.sectors: dict[int, list[bytes]] = {}
         self.lengths = [0]
-        # What the disk has of sectors that a failed sync gave up, while the page cache calls its own state clean.
+        # Contents on the disk of sectors that a failed sync gave up, while the page cache calls its own content clean.
         self.forgotten: dict[int, bytes] = {}
 
     def sector(self, number: int) -> bytes:
@@ -91,7 +91,7 @@ class PowerDisk(MemoryDisk):
 
     @staticmethod
     def of(files: dict[Path, bytearray], directories: set[Path]) -> PowerDisk:
-        """With this on the disk, all of it synced."""
+        """Return a disk with this content, all of it synced."""
         disk = PowerDisk()
         disk._directories = set(directories)
         for path, content in files.items():
@@ -101,11 +101,11 @@ class PowerDisk(MemoryDisk):
         return disk
 
     def copied(self) -> PowerDisk:
-        """The same bytes, all of them synced: where a trial begins."""
+        """Return a disk with the same content, all of it synced, as the start of a trial."""
         return PowerDisk.of(self._files, self._directories)
 
     def alive_again(self) -> PowerDisk:
-        """What the next process finds: the page cache stays, and what was not synced may be lost still."""
+        """Return the disk of the next process. The page cache stays, and unsynced bytes may still be lost."""
         self._dead, self._budget = False, None
         self._locks.clear()
         return self

@@ -27,7 +27,7 @@ from ledger.state import State
 from ledger.state.consumer_group_table import TopicQueueId
 from ledger.state.progress_table import ConsumedQueue, QueueProgress
 from ledger.v1 import command_pb2
-from store import Header, Kind
+from store import EntryKind, Header
 
 Fail = Callable[[str, str], None]
 # The states of the nodes are compared each time the index is a multiple of this number.
@@ -113,9 +113,9 @@ class ConsumptionTruth:
         if header.index <= self._indexes.get(shard, 0):
             return
         self._indexes[shard] = header.index
-        if header.kind is Kind.BATCH:
+        if header.kind is EntryKind.BATCH:
             self._batch(header, body, state)
-        elif header.kind is Kind.COMMAND:
+        elif header.kind is EntryKind.COMMAND:
             self._command(shard, header.index, command_pb2.Command.FromString(body), state)
 
     def _batch(self, header: Header, body: bytes, state: State) -> None:

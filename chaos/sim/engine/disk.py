@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 
 from chaos.sim.engine.disk_content import PAGE, Crash, Directory, Inode, Node
-from store.disk.disk import Usage, Writable
+from store.disk.disk import DiskUsage, Writable
 from store.disk.memory_disk import Killed
 from store.errors import DirectoryInUseError, StoreError, translated
 from store.log.entry import WORD
@@ -293,9 +293,9 @@ class SimDisk:
         self.before("sync_directory", path)
         self._directory(path).sync()
 
-    def usage(self, path: Path) -> Usage:
+    def usage(self, path: Path) -> DiskUsage:
         self.before("usage", path)
-        return Usage(CAPACITY, CAPACITY if self.room is None else min(self.room, CAPACITY))
+        return DiskUsage(CAPACITY, CAPACITY if self.room is None else min(self.room, CAPACITY))
 
     def lock(self, path: Path) -> SimLock:
         self.before("lock", path)

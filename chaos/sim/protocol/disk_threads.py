@@ -1,8 +1,8 @@
 """The disk threads of a node in the protocol world: saves and flushes take simulated time. Implements
 `raft.interfaces.DriverDisk`.
 
-It behaves like `cluster.node.replica.disk_threads`. In `sync` mode a request that arrives during a flush waits for the next
-flush, because the running flush covers only what was written before it began. In `async` mode a write counts as held at
+It behaves like `cluster.node.replica.disk_threads`. In `sync` mode a request that arrives during a flush waits for the
+next flush, because the running flush covers only what was written before it began. In `async` mode a write counts as held at
 once, and the log is flushed at intervals.
 """
 

@@ -20,7 +20,7 @@ from typing import NamedTuple, NoReturn, Self
 import google_crc32c
 
 from raft.core import TermRun
-from store import DiskFullError, Draft, ForkedError, Header, Readable, Snapshot, StoreError
+from store import DiskFullError, EntryDraft, ForkedError, Header, Readable, Snapshot, StoreError
 from store.log.entry import HEADER_SIZE, chained, padded
 
 _SEALED = struct.Struct("<BQQqqII")
@@ -77,7 +77,7 @@ class SimLog:
     def first_index(self) -> int:
         return 1
 
-    def append(self, drafts: Sequence[Draft], *, term: int, commit: int, now_ms: int) -> list[Header]:
+    def append(self, drafts: Sequence[EntryDraft], *, term: int, commit: int, now_ms: int) -> list[Header]:
         self._check_writable()
         headers = []
         for draft in drafts:
@@ -216,7 +216,7 @@ class SimLog:
             raise DiskFullError(PATH)
 
 
-def _header(draft: Draft, last: Header | None, term: int, commit: int, now_ms: int) -> Header:
+def _header(draft: EntryDraft, last: Header | None, term: int, commit: int, now_ms: int) -> Header:
     """A header as the store makes it, except that the checksum covers only the fields that distinguish entries."""
     index, position, chain = (last.index + 1, last.end, last.chain) if last else (1, 0, 0)
     sealed = _SEALED.pack(draft.kind, index, term, now_ms, draft.base_offset, draft.topic_id, draft.queue)

@@ -35,7 +35,7 @@ from ledger.state import BatchRecord, CommittedBatch, Projected, State
 from ledger.v1 import command_pb2
 from raft.core import NotLeader, Refusal, RoleChange
 from raft.driver import Driver
-from store import Draft, Header, Kind, Snapshot, StoreError
+from store import EntryDraft, EntryKind, Header, Snapshot, StoreError
 
 _BODY = struct.Struct("<QQ")
 
@@ -75,11 +75,11 @@ class SimBatch:
     def count(self) -> int:
         return self.messages
 
-    def draft(self, offset: int) -> Draft:
+    def draft(self, offset: int) -> EntryDraft:
         """The entry for this batch, with its first message at `offset`."""
         stream = self.stream
         body = _BODY.pack(stream.producer, self.sequence).ljust(self.size, b"\0")
-        return Draft(Kind.BATCH, body, stream.topic, stream.queue, offset, self.messages)
+        return EntryDraft(EntryKind.BATCH, body, stream.topic, stream.queue, offset, self.messages)
 
 
 def span_of(header: Header, body: bytes | memoryview) -> MessageSpan:
@@ -127,7 +127,7 @@ class _Proposal:
 
     __slots__ = ("draft", "machine", "record", "replies")
 
-    def __init__(self, machine: SimMachine, draft: Draft, record: BatchRecord | None, reply: Reply) -> None:
+    def __init__(self, machine: SimMachine, draft: EntryDraft, record: BatchRecord | None, reply: Reply) -> None:
         self.machine = machine
         self.draft = draft
         # The batch's record; None for a command.
@@ -169,9 +169,9 @@ class SimMachine:
     # -- called by the driver
 
     def apply(self, header: Header, body: memoryview) -> None:
-        if header.kind is Kind.BATCH:
+        if header.kind is EntryKind.BATCH:
             self._apply_batch(header, span_of(header, body))
-        elif header.kind is Kind.COMMAND:
+        elif header.kind is EntryKind.COMMAND:
             self.state.apply_command(body, header.append_time_ms, index=header.index)
         if self._projected is not None:
             self._projected.settle(header.index)
@@ -239,7 +239,7 @@ class SimMachine:
             done = self.state.topics.named(name) is not None
             reply(SimAnswer(SimVerdict.DONE if done else SimVerdict.BUSY))
             return
-        self._propose(Draft(Kind.COMMAND, body), None, reply)
+        self._propose(EntryDraft(EntryKind.COMMAND, body), None, reply)
 
     def _refusal(self, size: int) -> SimAnswer | None:
         obstacle = self._obstacle(size)
@@ -257,7 +257,7 @@ class SimMachine:
     def _unavailable(self, obstacle: Obstacle) -> SimAnswer:
         return self._not_leading() if isinstance(obstacle, NotLeader | StoreError) else SimAnswer(SimVerdict.BUSY)
 
-    def _propose(self, draft: Draft, record: BatchRecord | None, reply: Reply) -> None:
+    def _propose(self, draft: EntryDraft, record: BatchRecord | None, reply: Reply) -> None:
         proposal = _Proposal(self, draft, record, reply)
         if record is not None:
             self._pending[id(record)] = proposal

@@ -16,7 +16,7 @@ from chaos.sim.engine.targets import leader_of
 from chaos.sim.protocol.node import ProtocolNode, incarnation_of
 from raft.configuration_entry import ConfiguredMember, ShardConfiguration, decode_configuration, encode_configuration
 from raft.core import Refusal
-from store import Draft, Header, Kind, StoreError
+from store import EntryDraft, EntryKind, Header, StoreError
 
 LEAST_VOTERS = 2
 HASTE = 0.25
@@ -26,7 +26,7 @@ class _Change:
     """A change of the configuration. Implements `raft.interfaces.Proposal`; no caller waits for its result."""
 
     def __init__(self, configuration: ShardConfiguration) -> None:
-        self.draft = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
+        self.draft = EntryDraft(EntryKind.CONFIGURATION, encode_configuration(configuration))
 
     def appended(self, header: Header) -> None:
         """Nothing to do: a configuration takes effect when it is appended."""

@@ -36,7 +36,7 @@ from raft.driver import Driver
 from raft.driver_settings import DriverRuntime, ReplicaStorage
 from raft.errors import CutFailedError
 from raft.held_up import HeldUp
-from store import Draft, Kind, Readable, StoreError
+from store import EntryDraft, EntryKind, Readable, StoreError
 
 # Wall-clock time at the start of a run.
 EPOCH_MS = 1_700_000_000_000
@@ -290,7 +290,7 @@ class ProtocolNode:
         """Write the entry with the first configuration, equal on every node, as a first start does."""
         voters = {node: ConfiguredMember(incarnation_of(node, 1)) for node in range(1, self._options.nodes + 1)}
         body = encode_configuration(ShardConfiguration("simulated", voters, 1 << 30, 1 << 20))
-        self.log.append([Draft(Kind.CONFIGURATION, body)], term=1, commit=0, now_ms=EPOCH_MS)
+        self.log.append([EntryDraft(EntryKind.CONFIGURATION, body)], term=1, commit=0, now_ms=EPOCH_MS)
         self.log.flushed = 1
 
     def _make_core(self) -> Raft:
@@ -315,7 +315,7 @@ class ProtocolNode:
         return [
             (entry.header.index, decode_configuration(entry.body).core)
             for entry in self.log.entries
-            if entry.header.kind is Kind.CONFIGURATION
+            if entry.header.kind is EntryKind.CONFIGURATION
         ]
 
     def _make_driver(self, raft: Raft) -> Driver:

@@ -32,7 +32,7 @@ from chaos.sim.stack.promises import Promises
 from chaos.sim.world import InvariantViolation, SimNodeLog
 from raft.core import RaftMessage
 from raft.errors import LossAcceptedError
-from store import Kind, StoreError
+from store import EntryKind, StoreError
 
 READS_AFTER_ELECTION_S = (0.05, 0.2, 0.5, 1.0)
 
@@ -194,7 +194,7 @@ class ProtocolWorld:
     def _committed(self, log: SimNodeLog, index: int) -> None:
         assert isinstance(log, SimLog)
         header, body = log.entries[index - 1]
-        if header.kind is Kind.BATCH:
+        if header.kind is EntryKind.BATCH:
             span = span_of(header, body)
             self._spans.append((index, span))
             self._clients.deliveries.commit(span)

@@ -76,8 +76,8 @@ class Damages:
         index = random.randint(log.first_index, log.last_index)
         if random.random() < 0.5:  # choose an entry after the last checkpoint, which knows the length of the log
             index = max(log.first_index, log.last_index - random.randint(0, 4))
-        position = log.position(index)
-        at = random.randrange(position, position + log.span(index, index))
+        position = log.reading.position(index)
+        at = random.randrange(position, position + log.reading.span(index, index))
         base = at - at % node.settings.segment_bytes
         return directory_of(shard) / "log" / name_of(base), at - base
 
@@ -206,5 +206,5 @@ def _is_read(node: StackNode, part: NodePart, path: Path) -> bool:
     if part.replica is None:
         return False
     log = part.replica.log
-    start = log.position(log.first_index) if log.last_index >= log.first_index else log.end
+    start = log.reading.position(log.first_index) if log.last_index >= log.first_index else log.end
     return int(path.name) + node.settings.segment_bytes > start

@@ -12,7 +12,7 @@ from chaos.sim.invariants import Invariants
 from chaos.sim.stack.node_part import NodePart
 from ledger.batch import key_hashes
 from ledger.broker.broker_replica import BrokerReplica
-from store import Kind
+from store import EntryKind
 
 
 def unsettled(shard: int, members: Sequence[NodePart]) -> list[str]:
@@ -63,7 +63,7 @@ def compare(members: Sequence[NodePart], invariants: Invariants) -> None:
 
 def _log_bytes(replica: BrokerReplica, start: int) -> bytes:
     log = replica.log
-    return b"".join(log.read_range(index, index) for index in range(start, log.last_index + 1))
+    return b"".join(log.reading.read_range(index, index) for index in range(start, log.last_index + 1))
 
 
 def _queues(replica: BrokerReplica) -> list[tuple[int, int]]:
@@ -88,7 +88,7 @@ def _wrong_keys(replica: BrokerReplica) -> str | None:
     log, in_log = replica.log, defaultdict[tuple[int, int], list[int]](list)
     for index in range(log.last_index, log.first_index - 1, -1):
         header, body = log.entry(index)
-        if header.kind is Kind.BATCH and (hashes := key_hashes(body)) is not None:
+        if header.kind is EntryKind.BATCH and (hashes := key_hashes(body)) is not None:
             for key_hash in np.unique(hashes[hashes != 0]).tolist():
                 in_log[header.topic_id, key_hash].append(header.position)
     for (topic_id, key_hash), positions in in_log.items():

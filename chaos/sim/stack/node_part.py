@@ -39,17 +39,17 @@ class LogOfNode:
 
     @property
     def chain(self) -> int:
-        return self.whole.chain
+        return self.whole.tail.chain
 
     @property
     def term(self) -> int:
-        return self.whole.last_term
+        return self.whole.tail.term
 
     def header(self, index: int) -> EntryHeader:
         if index == self.whole.last_index:
             return self
         if index >= self.whole.first_index:
-            return self.whole.header(index)
+            return self.whole.reading.header(index)
         log_start = self._replica.driver.log_start
         snapshot = log_start.snapshot if log_start is not None else None
         return snapshot if snapshot is not None and snapshot.index == index else self._record.entry(index)
@@ -193,7 +193,7 @@ class NodePart:
         if raft is None or log is None:
             return
         whole = log.whole
-        seen = (raft.commit, raft.term, raft.role, whole.last_index, whole.chain)
+        seen = (raft.commit, raft.term, raft.role, whole.last_index, whole.tail.chain)
         if seen != self._seen:
             self._seen = seen
             self._invariants.check(self)

@@ -46,7 +46,7 @@ from ledger.broker.consumer_groups.claims import BROKER
 from ledger.broker.consumer_groups.delays import Delays
 from ledger.client.connection.environment import Environment
 from ledger.state import State
-from store import Header, Kind, Snapshot
+from store import EntryKind, Header, Snapshot
 
 SEGMENT_BYTES = (64 << 10, 256 << 10, 1 << 20)
 MAX_MESSAGE_BYTES = 16 << 10
@@ -319,7 +319,7 @@ class StackWorld:
         header, body = log.whole.entry(index)
         self.records.of(shard).committed(CommittedEntry(header.term, header.chain))
         self._hash.update(_COMMIT.pack(self.loop.time(), shard, index, header.chain))
-        if header.kind is Kind.BATCH and BatchHeader.parse(body).producer_id != BROKER:
+        if header.kind is EntryKind.BATCH and BatchHeader.parse(body).producer_id != BROKER:
             home = self._homes.setdefault((header.topic_id, header.queue), shard)
             if home != shard:
                 place = f"queue {header.queue} of topic {header.topic_id}"

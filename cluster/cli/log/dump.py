@@ -23,7 +23,7 @@ from ledger.errors import LedgerError
 from ledger.v1 import command_pb2
 from ledger.validation.sources.place import LogPlace
 from raft.v1 import raft_pb2
-from store import Flaw, Found, Header, Kind
+from store import EntryKind, Flaw, FoundEntry, Header
 
 PREVIEW_BYTES = 60
 # A line of text, and the same as the fields of a JSON object.
@@ -82,14 +82,14 @@ def _segment_row(path: Path, first: Header) -> DumpLine:
     return f"-- {path}, {fields['bytes']:,} bytes, from entry {first.index}", fields
 
 
-def _entry_rows(found: Found, wanted: DumpSelection) -> Iterator[DumpLine]:
+def _entry_rows(found: FoundEntry, wanted: DumpSelection) -> Iterator[DumpLine]:
     header = found.header
     yield _entry_line(header), entry_fields(header)
     try:
-        if header.kind is Kind.BATCH and wanted.batches:
+        if header.kind is EntryKind.BATCH and wanted.batches:
             yield _batch_row(header, BatchHeader.parse(found.body))
         if wanted.messages:
-            yield from _message_rows(header, bytes(found.body)) if header.kind is Kind.BATCH else _body_rows(found)
+            yield from _message_rows(header, bytes(found.body)) if header.kind is EntryKind.BATCH else _body_rows(found)
     except (LedgerError, DecodeError) as error:
         yield (
             f"{'':10} cannot be decoded: {error}",
@@ -140,15 +140,15 @@ def _message_rows(header: Header, body: bytes) -> Iterator[DumpLine]:
         yield f"{'':10} message {offset}: {len(value)} bytes{named}: {fields['preview']}", fields
 
 
-def _body_rows(found: Found) -> Iterator[DumpLine]:
+def _body_rows(found: FoundEntry) -> Iterator[DumpLine]:
     """The content of an entry that is not a batch, as text."""
     body = bytes(found.body)
     match found.header.kind:
-        case Kind.COMMAND:
+        case EntryKind.COMMAND:
             text = text_format.MessageToString(command_pb2.Command.FromString(body), as_one_line=True)
-        case Kind.CONFIGURATION:
+        case EntryKind.CONFIGURATION:
             text = text_format.MessageToString(raft_pb2.Configuration.FromString(body), as_one_line=True)
-        case Kind.LOG_START:
+        case EntryKind.LOG_START:
             text = f"the log begins after entry {int.from_bytes(body, 'little')}"
         case _:
             return

@@ -26,7 +26,7 @@ from ledger.broker.members.members import Introduction
 from ledger.topics import TOPICS_SHARD
 from raft.configuration_entry import ShardConfiguration, encode_configuration
 from raft.v1 import raft_pb2
-from store import DiskFullError, Draft, Kind, VoteFile
+from store import DiskFullError, EntryDraft, EntryKind, VoteFile
 
 log = logging.getLogger("ledgermq.node.formation")
 
@@ -75,7 +75,7 @@ class ShardFormation:
             return
         finally:
             await introductions.close()
-        draft = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
+        draft = EntryDraft(EntryKind.CONFIGURATION, encode_configuration(configuration))
         while not self._write_first(draft, opened):  # noqa: ASYNC110 (no event reports that a disk has room again)
             await asyncio.sleep(TRY_FULL_DISK_S)
         opened.configurations.append((1, configuration))
@@ -119,7 +119,7 @@ class ShardFormation:
             await asyncio.sleep(ASK_AGAIN_S)
         return peers
 
-    def _write_first(self, draft: Draft, opened: ShardLog) -> bool:
+    def _write_first(self, draft: EntryDraft, opened: ShardLog) -> bool:
         """Append and flush entry 1. Returns False if the disk is full."""
         # Term 1 is not saved in the vote file before: a vote file with term 1 and no entry 1, which a kill could leave,
         # would make this node not `empty` for ever.

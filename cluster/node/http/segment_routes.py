@@ -94,7 +94,7 @@ class SegmentRoutes:
                 "last_index": log.last_index,
                 "start": log.start,
                 "end": log.end,
-                "chain": log.chain,
+                "chain": log.tail.chain,
                 "commit": shard.commit,
                 "segments": [_fields(span, shard.commit) for span in spans],
             }
@@ -178,7 +178,7 @@ def _fields(span: SegmentSpan, commit: int) -> dict[str, Any]:
 def _spans(log: CommitLog) -> list[SegmentSpan]:
     """The segments that have entries. Raises HTTP 503 if a last entry cannot be read."""
     try:
-        return log.spans()
+        return log.reading.spans()
     except (RangeDamagedError, EntryFlawError) as damage:
         raise _damaged(str(damage)) from damage
 
@@ -193,7 +193,7 @@ def _span(log: CommitLog, base: int) -> SegmentSpan:
     spans = _spans(log)
     found = next((span for span in spans if span.base == base), None)
     if found is not None:
-        if (bad := log.damaged) and base < bad.stop and base + found.length > bad.start:
+        if (bad := log.reading.damaged) and base < bad.stop and base + found.length > bad.start:
             raise _damaged(
                 f"segment {found.path.name} is damaged from position {bad.start} to {bad.stop}; this node is repairing "
                 "it: try again shortly"
@@ -205,7 +205,9 @@ def _span(log: CommitLog, base: int) -> SegmentSpan:
 
 
 def _gone(log: CommitLog) -> web.HTTPGone:
-    first = next((f": the first segment is {span.path.name}" for span in log.spans()), "; it has no entries now")
+    first = next(
+        (f": the first segment is {span.path.name}" for span in log.reading.spans()), "; it has no entries now"
+    )
     return web.HTTPGone(text=f"the log of this node begins at position {log.start}, entry {log.first_index}{first}")
 
 

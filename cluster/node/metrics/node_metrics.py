@@ -16,7 +16,7 @@ from cluster.process_use import private_bytes
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.version import VERSION
 from raft.core import Role
-from store import CommitLog, Draft, Header, Readable
+from store import CommitLog, EntryDraft, Header, Readable
 
 LATENCY_BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 LAG_PROBE_S = 0.1
@@ -106,7 +106,7 @@ class MeasuredLog(CommitLog):
     observe: Callable[[float], None]
     clock_ms: Callable[[], float]
 
-    def append(self, drafts: Sequence[Draft], *, term: int, commit: int, now_ms: int) -> list[Header]:
+    def append(self, drafts: Sequence[EntryDraft], *, term: int, commit: int, now_ms: int) -> list[Header]:
         started = self.clock_ms()
         headers = super().append(drafts, term=term, commit=commit, now_ms=now_ms)
         self.observe((self.clock_ms() - started) / 1000)
@@ -186,8 +186,8 @@ class RaftCollector:
                 "log_first_index": log.first_index,
                 "log_kept_bytes": log.end - log.start,
                 "log_holds": len(replica.state.holds),
-                "log_dirty_bytes": log.dirty_bytes,
-                "log_staged_bytes": log.staged_bytes,
+                "log_dirty_bytes": log.segments.dirty_bytes,
+                "log_staged_bytes": log.segments.staged_bytes,
             }.items():
                 plain[name].add_metric(label, value)
             for each in Role:

@@ -21,7 +21,7 @@ from cluster.node.settings import NodeSettings
 from raft.configuration_entry import ShardConfiguration
 from raft.transport.streams import CHANNEL_OPTIONS
 from raft.v1 import raft_pb2, raft_pb2_grpc
-from store import StoreError, Tail
+from store import LogTail, StoreError
 from store.log.entry import EntryFlawError
 
 # The largest size of the entries in one answer; a single larger entry is sent alone.
@@ -31,13 +31,13 @@ ANSWER_S = 5.0
 
 
 class EntryLog(Protocol):
-    """A log that can be read, `store.CommitLog`, or the whole part of a damaged log, `store.WholePrefix`."""
+    """A log that can be read, `store.LogReading`, or the whole part of a damaged log, `store.WholePrefix`."""
 
     @property
     def first_index(self) -> int: ...
     @property
     def last_index(self) -> int: ...
-    def tail_at(self, index: int) -> Tail: ...
+    def tail_at(self, index: int) -> LogTail: ...
     def reach(self, first: int, max_bytes: int) -> int: ...
     def read_range(self, first: int, last: int) -> bytes: ...
 
@@ -135,7 +135,7 @@ class EntryAsker:
     segment_bytes: int
     source: EntrySource
 
-    async def ask(self, other: int, prev: Tail) -> raft_pb2.ReadEntriesResponse | None:
+    async def ask(self, other: int, prev: LogTail) -> raft_pb2.ReadEntriesResponse | None:
         """The answer of node `other` with the entries after `prev`; None if the node cannot be reached."""
         request = raft_pb2.ReadEntriesRequest(
             cluster=self.cluster,

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 
-from store import CommitLog, Flaw, FlawKind, Found, LogReader, ReadOnlyDisk, StoreError
+from store import CommitLog, Flaw, FlawKind, FoundEntry, LogReader, ReadOnlyDisk, StoreError
 
 log = logging.getLogger("ledgermq.node.scrub")
 
@@ -41,7 +41,7 @@ class Scrub:
         self._last = commit_log.unread_up_to
         self._is_over = False
         self._first = 0
-        self._found: Iterator[Found | Flaw] = iter(())
+        self._found: Iterator[FoundEntry | Flaw] = iter(())
         # A flaw that was found and not passed to `on_flaw` yet.
         self._flaw: Flaw | None = None
 
@@ -71,7 +71,7 @@ class Scrub:
     def _begin(self) -> None:
         """Start reading at the log start. The scrub starts anew when retention has moved the log start."""
         self._first = self._log.first_index
-        segments = self._log.segment_files(self._last)
+        segments = self._log.reading.segment_files(self._last)
         # `segments` leaves out a file without entries, so the first segment may begin after the log start.
         start = self._log.start_tail
         start = replace(start, end=max(start.end, segments[0].base)) if segments else start

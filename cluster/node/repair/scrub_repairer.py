@@ -51,16 +51,16 @@ class ScrubRepairer:
         """Repair the flaw. Return when the log is whole there, or retention has removed the damaged entries."""
         commit_log, driver = self._replica.log, self._replica.driver
         end = flaw.end or flaw.position - flaw.position % self._segment_bytes + self._segment_bytes
-        entries = commit_log.entries_in(flaw.position, end)
+        entries = commit_log.reading.entries_in(flaw.position, end)
         if not entries or entries[0] < commit_log.first_index:
             return  # retention has removed the damaged entries
         damage = LogDamagedError(flaw.path, flaw.position, flaw.reason)
         self.reason = self._description(flaw, entries)
         log.error("%s", self.reason)
         driver.fail(damage)
-        commit_log.mark_damaged(entries)
+        commit_log.reading.mark_damaged(entries)
         await self._until_whole(entries, damage, beside)
-        commit_log.mark_whole()
+        commit_log.reading.mark_whole()
         self.reason = ""
         driver.repaired(damage)
         log.warning("shard %d: entries %d to %d are repaired", self._replica.shard, entries[0], entries[-1])
@@ -111,7 +111,7 @@ class ScrubRepairer:
             if behind == first:
                 self._answers[other] = _said(other, answer)
                 break
-            self._on_repaired(commit_log.scrub_repair.tail_at(behind - 1).end - commit_log.position(first))
+            self._on_repaired(commit_log.scrub_repair.tail_at(behind - 1).end - commit_log.reading.position(first))
             first = behind
         return first
 

@@ -27,18 +27,20 @@ from raft.v1 import raft_pb2
 from store import (
     Disk,
     DiskFullError,
+    EntryKind,
     Flaw,
     FlawKind,
     Header,
-    Kind,
     LogDamagedError,
     LogRepair,
+    LogTail,
+    LogToRepair,
     NodeDirectory,
+    RepairCallbacks,
     RepairMark,
     Snapshots,
     StoreError,
     Suspect,
-    Tail,
     Taken,
 )
 from store.log.tail import EMPTY
@@ -135,14 +137,18 @@ class StartupRepair:
         snapshot = snapshots.snapshot
         repair = LogRepair(
             self._disk,
-            self._directory.log_directory(number),
-            segment_bytes=damaged.segment_bytes,
-            start=snapshot.tail if snapshot is not None else EMPTY,
-            clean=self._directory.clean_mark(number),
-            least=self._known_index(),
-            begins=lambda ends: self._remember(repair.tail.index, ends=ends),
-            found_again=self._forget,
-            on_entry=self._learn_members,
+            LogToRepair(
+                directory=self._directory.log_directory(number),
+                segment_bytes=damaged.segment_bytes,
+                start_tail=snapshot.tail if snapshot is not None else EMPTY,
+                clean=self._directory.marks(number).clean_mark(),
+                known_index=self._known_index(),
+            ),
+            RepairCallbacks(
+                on_begin=lambda ends: self._remember(repair.tail.index, ends=ends),
+                on_found_again=self._forget,
+                on_entry=self._learn_members,
+            ),
         )
         self._show(repair)
         return repair
@@ -167,7 +173,7 @@ class StartupRepair:
         return Flaw(FlawKind.DAMAGE, damage.path, repair.tail.end, first, damage.reason, end)
 
     def _learn_members(self, header: Header, body: memoryview) -> None:
-        if header.kind is Kind.CONFIGURATION:
+        if header.kind is EntryKind.CONFIGURATION:
             self._members |= other_members(decode_configuration(bytes(body)), self._settings)
 
     # -- the repair mark on the disk
@@ -176,13 +182,13 @@ class StartupRepair:
         """Mark durably that the log is being repaired. After a cut (`ends`), this node is a suspect."""
         reason = f"the log was damaged after entry {last_index}"
         suspect = Suspect(reason=reason, since_ms=self._runtime.now_ms(), last_index=last_index)
-        self._directory.mark_repair(self._damaged.number, RepairMark(suspect, ends))
+        self._directory.marks(self._damaged.number).mark_repair(RepairMark(suspect, ends))
 
     def _forget(self) -> None:
         """Remove the repair mark, unless the log was cut before: then entries after the cut may be missing."""
-        mark = self._directory.repair(self._damaged.number)
+        mark = self._directory.marks(self._damaged.number).repair()
         if mark is not None and not mark.ends:
-            self._directory.clear_repair(self._damaged.number)
+            self._directory.marks(self._damaged.number).clear_repair()
 
     # -- requests to other nodes
 
@@ -231,7 +237,7 @@ class StartupRepair:
         except DiskFullError:
             raise
         except StoreError:  # the page cache may have bytes that never reached the disk
-            self._directory.distrust_page_cache(self._damaged.number)
+            self._directory.marks(self._damaged.number).distrust_page_cache()
             raise
 
     async def take(self, worker: Worker, repair: LogRepair, answer: raft_pb2.ReadEntriesResponse) -> Taken:
@@ -256,7 +262,7 @@ class _Peer:
         # Why the node cannot give further entries.
         self.said = ""
         # If this node's log is cut there, no entry is lost that is still readable and was not replaced by a leader.
-        self.would_cut_at: Tail | None = None
+        self.would_cut_at: LogTail | None = None
         self._session = repair
         self._worker = worker
         self._repair = log_repair
@@ -288,7 +294,7 @@ class _Peer:
                 if taken is not Taken.MORE:
                     return taken is Taken.ALL
 
-    async def _read(self, prev: Tail) -> raft_pb2.ReadEntriesResponse | None:
+    async def _read(self, prev: LogTail) -> raft_pb2.ReadEntriesResponse | None:
         answer = await self._asker.ask(self.node, prev)
         self.said = f"node {self.node} does not answer" if answer is None else answer.refusal
         return answer
@@ -314,7 +320,7 @@ class _Peer:
         last = self._repair.last_behind()
         if last is None or last.index < answer.first_index:
             return self._repair.may_cut(answer.commit) if last is None else True
-        again = await self._read(Tail.of(last))
+        again = await self._read(LogTail.of(last))
         if again is None:
             return False
         return not again.refusal or (again.differs and last.index <= again.commit)

@@ -54,7 +54,7 @@ class ReplicaBuilder:
             membership=Membership(settings.node, self._votes.vote.incarnation, settings.addresses),
             max_message_bytes=self._opened.max_message_bytes,
             meter=self._node.meters,
-            doubt=lambda: self._node.directory.suspect(self.number),
+            doubt=lambda: self._node.directory.marks(self.number).suspect(),
         )
 
     def threads(self, replica: BrokerReplica) -> DiskThreads:
@@ -65,7 +65,7 @@ class ReplicaBuilder:
             self._votes,
             self._runtime,
             flushing_of(settings),
-            forget_suspicion=lambda: self._node.directory.clear_suspect(self.number),
+            forget_suspicion=lambda: self._node.directory.marks(self.number).clear_suspect(),
             on_failure=self._runtime.vital.event(lambda failure: replica.driver.fail(failure)),
             on_flush=self._node.meters.flush_seconds.observe,
         )
@@ -122,7 +122,7 @@ class ReplicaBuilder:
     def _make_core(self) -> Raft:
         settings, vote, chance = self._settings, self._votes.vote, self._runtime.chance
         first, last = self._log.first_index, self._log.last_index
-        runs = [TermRun(*run) for run in self._log.term_runs(first, last)]
+        runs = [TermRun(*run) for run in self._log.reading.term_runs(first, last)]
         raft_settings = RaftSettings(
             settings.node,
             timing=RaftTiming(heartbeat_ticks=settings.heartbeat_ticks, election_ticks=settings.election_ticks),
@@ -136,13 +136,13 @@ class ReplicaBuilder:
             LogTerms(runs, last, snapshot_index=first - 1, snapshot_term=self._log.term(first - 1)),
             configurations=[(index, configuration.core) for index, configuration in self._opened.configurations],
             commit=self._log.known_commit,
-            suspicion=chance.getrandbits(63) | 1 if self._node.directory.suspect(self.number) else 0,
+            suspicion=chance.getrandbits(63) | 1 if self._node.directory.marks(self.number).suspect() else 0,
         )
         return Raft(raft_settings, recovered)
 
     def _reach(self, first: int, max_bytes: int) -> tuple[int, int]:
-        last = self._log.reach(first, max_bytes)
-        return last, self._log.span(first, last)
+        last = self._log.reading.reach(first, max_bytes)
+        return last, self._log.reading.span(first, last)
 
 
 def flushing_of(settings: NodeSettings) -> Flushing:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.state import State
-from store import Checkpoint, CommitLog, ConsumeQueues, KeyIndex, Known, PositionFiles, QueueSpan, Snapshots
+from store import Checkpoint, CommitLog, ConsumeQueues, KeyIndex, KnownEntries, PositionFiles, QueueSpan, Snapshots
 from store.index.file_mark import marks_in
 
 log = logging.getLogger("ledgermq.node.checkpoints")
@@ -58,7 +58,7 @@ class Checkpoints:
         # The checkpoint from which this start continues; None if it reads the log from its start.
         self.found = snapshots.checkpoint()
         # The part of the log that this start need not read.
-        self.known: Known | None = None
+        self.known: KnownEntries | None = None
         if self.found is not None and not self._adopt(self.found):
             log.warning("the index files do not match the last checkpoint: all indexes are rebuilt from the log")
             self.found = self.known = None
@@ -76,7 +76,7 @@ class Checkpoints:
         )
         if positions is None:
             return False
-        self.known = Known(place.tail, positions)
+        self.known = KnownEntries(place.tail, positions)
         ends = State.decode(place.state).ends()
         firsts = {(topic, queue): end for topic, queue, end in (State.decode(start.state).ends() if start else ())}
         spans = [QueueSpan(topic, queue, firsts.get((topic, queue), 0), end) for topic, queue, end in ends]
@@ -107,7 +107,7 @@ class Checkpoints:
         return CheckpointDraft(
             Checkpoint(snapshot, replica.membership.index, replica.membership.is_removed, marks),
             first,
-            commit_log.position_units(first, index),
+            commit_log.reading.position_units(first, index),
             commit_log.first_index,
             self._snapshots.log_number,
             self._queues.take_dropped(),

@@ -105,7 +105,7 @@ class DiskThreads:
         return self._monotonic_ms() - self._flush_began_ms if self._flushing and self._owed else 0.0
 
     def persist(self, done: Callable[[], None]) -> None:
-        if self._stages and self._log.staged_bytes > MOST_STAGED_BYTES:
+        if self._stages and self._log.segments.staged_bytes > MOST_STAGED_BYTES:
             self._write_out()
         if self._sync or self._owed:
             self.flush(done)
@@ -122,7 +122,7 @@ class DiskThreads:
         self.flush(lambda: self._on(self._vote_thread, self._forget_suspicion, done))
 
     def tidy(self) -> None:
-        self._on(self._segment_thread, self._log.remove_dropped, lambda: None)
+        self._on(self._segment_thread, self._log.segments.remove_dropped, lambda: None)
 
     async def beside(self, work: Callable[[], object]) -> None:
         """Run `work`, which is optional, on the thread that prepares segments. Return when `work` has ended, with or
@@ -175,14 +175,14 @@ class DiskThreads:
             self._prepare_next()
             await asyncio.sleep(self._schedule.interval_ms / 1000)
             since_ms = self._monotonic_ms() - self._flush_began_ms
-            due = self._log.dirty and self._schedule.is_due(self._log.dirty_bytes, since_ms)
+            due = self._log.segments.dirty and self._schedule.is_due(self._log.segments.dirty_bytes, since_ms)
             if due or self._waiting:
                 self._flush()
 
     async def _keep_writing_out(self) -> None:
         while True:
             await asyncio.sleep(self._schedule.write_out_ms / 1000)
-            if self._log.staged_bytes:
+            if self._log.segments.staged_bytes:
                 self._write_out()
 
     def _write_out(self) -> None:

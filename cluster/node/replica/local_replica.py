@@ -222,7 +222,7 @@ class LocalReplica:
 
     def suspect(self) -> Suspect | None:
         """Why this node is a suspect: which acknowledged entries it may have lost. None if it is no suspect."""
-        return self._node.directory.suspect(self.number)
+        return self._node.directory.marks(self.number).suspect()
 
     async def accept_loss(self) -> None:
         """Remove the mark of a suspect durably. This node then votes and counts again."""

@@ -58,7 +58,7 @@ class Opening:
         if self.files is not None:
             size, log = self.files.opened.segment_bytes, self.files.opened.log
             reader: EntryReader | None = EntryReader(
-                settings.cluster, self._number, settings.node, size, log, commit, is_damaged=False
+                settings.cluster, self._number, settings.node, size, log.reading, commit, is_damaged=False
             )
         else:
             reader = self.repair.reader if self.repair is not None else None

@@ -46,10 +46,10 @@ class LogClock:
         self._seen_ms = 0.0
 
     def now_ms(self) -> int:
-        newest = (self._log.last_index, self._log.last_term)
+        newest = (self._log.last_index, self._log.tail.term)
         if newest != self._newest:
             self._newest, self._seen_ms = newest, self._monotonic_ms()
-        return self._log.last_append_time_ms + int(self._monotonic_ms() - self._seen_ms)
+        return self._log.tail.append_time_ms + int(self._monotonic_ms() - self._seen_ms)
 
 
 class Learners:
@@ -108,7 +108,7 @@ class RetentionWatch:
         try:
             await self._forget_holds()
             # The files of the last move must be removed from the disk before its use counts again.
-            move = None if self._replica.log.has_dropped else choose(self._bounds, self._situation(use))
+            move = None if self._replica.log.segments.has_dropped else choose(self._bounds, self._situation(use))
             if move is not None:
                 await self._move(move)
         except (LedgerError, StoreError) as error:
@@ -171,9 +171,9 @@ class RetentionWatch:
         entry."""
         the_log = self._replica.log
         passed = time_passed_ms(
-            lambda each: the_log.header(each).append_time_ms, index, the_log.last_index, self._bounds.age_ms
+            lambda each: the_log.reading.header(each).append_time_ms, index, the_log.last_index, self._bounds.age_ms
         )
-        return passed + now_ms - the_log.last_append_time_ms
+        return passed + now_ms - the_log.tail.append_time_ms
 
     async def _move(self, move: TrimDecision) -> None:
         the_log, to = self._replica.log, move.to

@@ -24,9 +24,12 @@ from raft.configuration_entry import ShardConfiguration, decode_configuration
 from store import (
     CrashEnd,
     Disk,
+    EntryKind,
     File,
     Header,
-    Kind,
+    LogCallbacks,
+    LogSettings,
+    PreviousRun,
     RepairMark,
     Snapshot,
     Snapshots,
@@ -82,7 +85,7 @@ class ShardLog:
         """Flush the log, write a clean mark and close the log."""
         try:
             self.log.sync()
-            self._directory.write_clean_mark(self._number, self.log.clean_mark())
+            self._directory.marks(self._number).write_clean_mark(self.log.clean_mark())
         except StoreError as error:
             log.error(
                 "shard %d: the log could not be flushed, so no clean mark was written; the next start treats this stop "
@@ -101,8 +104,8 @@ class ShardLog:
             self.snapshots.snapshot,
             self._checkpoints.found,
         )
-        repair = directory.repair(number)
-        clean = directory.clean_mark(number) if repair is None or not repair.ends else None
+        repair = directory.marks(number).repair()
+        clean = directory.marks(number).clean_mark() if repair is None or not repair.ends else None
         if found is not None:
             self.configurations.append((found.configuration_index, decode_configuration(found.snapshot.configuration)))
         elif snapshot is not None:
@@ -111,25 +114,29 @@ class ShardLog:
         opened = MeasuredLog.open(
             self._disk,
             path,
-            segment_bytes=self.segment_bytes,
-            snapshot=snapshot,
-            known=self._checkpoints.known,
-            reads_again=reads_again,
-            reset=self.snapshots.is_resetting,
-            clean=clean,
-            after_crash=directory.crashed(number, boot_id),
-            writing=self._settings.writing,
-            on_loss=lambda: directory.distrust_page_cache(number),
-            before_cut=self._remember_loss,
-            on_entry=self._remember_configuration,
-            on_progress=tell_progress(),
+            LogSettings(segment_bytes=self.segment_bytes, writing=self._settings.writing),
+            PreviousRun(
+                snapshot=snapshot,
+                known=self._checkpoints.known,
+                reads_again=reads_again,
+                is_resetting=self.snapshots.is_resetting,
+                clean=clean,
+                has_crashed=directory.marks(number).crashed(boot_id),
+            ),
+            LogCallbacks(
+                on_loss=lambda: directory.marks(number).distrust_page_cache(),
+                before_cut=self._remember_loss,
+                on_entry=self._remember_configuration,
+                on_progress=tell_progress(),
+            ),
         )
         opened.sync()  # entries that a killed process left in the page cache count as held from now on
         if repair is not None:
             self._end_repair(repair, is_as_stopped=clean is not None)
         self.snapshots.finish_reset()
-        directory.record_boot(number, boot_id if self._settings.write != "staged" else "")
-        directory.remove_clean_mark(number)  # last, because a kill before this line leaves the log as the mark says
+        directory.marks(number).record_boot(boot_id if self._settings.write != "staged" else "")
+        # The clean mark is removed last: after a kill before this line, the log is still as the mark says.
+        directory.marks(number).remove_clean_mark()
         seconds = time.perf_counter() - started
         log.info(
             "shard %d: opened a log of %d entries, %d bytes, read in %.2f s",
@@ -142,7 +149,7 @@ class ShardLog:
 
     def _remember_configuration(self, header: Header, body: memoryview) -> None:
         found = self._checkpoints.found
-        if header.kind is Kind.CONFIGURATION and (found is None or header.index > found.index):
+        if header.kind is EntryKind.CONFIGURATION and (found is None or header.index > found.index):
             self.configurations.append((header.index, decode_configuration(bytes(body))))
 
     def _remember_loss(self, end: CrashEnd) -> None:
@@ -155,7 +162,7 @@ class ShardLog:
             return
         reason = end.reason or "the machine went down (or a node that stages its writes) before the log was flushed"
         found = Suspect(reason=reason, since_ms=self._runtime.now_ms(), last_index=end.last_index)
-        mark = self._directory.mark_suspect(self._number, found)
+        mark = self._directory.marks(self._number).mark_suspect(found)
         log.warning(
             "shard %d: entries after index %d may be lost on this node (%s): this node neither votes nor counts until "
             "it has caught up with a leader",
@@ -168,13 +175,13 @@ class ShardLog:
         """Mark this node as a suspect after a startup repair, unless the clean mark shows that the log has all its
         entries: the log may have had entries after those that the repair found."""
         if not is_as_stopped:
-            mark = self._directory.mark_suspect(self._number, repair.doubt)
+            mark = self._directory.marks(self._number).mark_suspect(repair.doubt)
             log.warning(
                 "shard %d: %s: this node neither votes nor counts until it has caught up with a leader",
                 self._number,
                 mark.reason,
             )
-        self._directory.clear_repair(self._number)
+        self._directory.marks(self._number).clear_repair()
 
     # -- sizes and members in the configuration
 
@@ -232,7 +239,7 @@ def first_entry(first_segment: File) -> ShardConfiguration | None:
         header = parse(first_segment.read(0, HEADER_SIZE), 0)
         data = first_segment.read(0, padded(header.size))
         verified(data, np.frombuffer(data, np.uint8), 0)
-        if header.kind is Kind.CONFIGURATION:
+        if header.kind is EntryKind.CONFIGURATION:
             return decode_configuration(data[HEADER_SIZE : header.size])
     except (EntryFlawError, DecodeError):
         pass

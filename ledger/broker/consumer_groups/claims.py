@@ -153,7 +153,7 @@ class QueueClaims:
             sentence = f"queue {wanted.queue} has no message {wanted.offset} yet"
             raise out_of_range(sentence, wanted.offset, units.first_offset, end)
         unit = units.read(wanted.offset, 1)
-        header, body = replica.log.entry_at(int(unit["position"][0]), int(unit["size"][0]))
+        header, body = replica.log.reading.entry_at(int(unit["position"][0]), int(unit["size"][0]))
         batch, at = Batch(bytes(body)), wanted.offset - header.base_offset
         if not 0 <= at < len(batch):
             raise StorageFailedError(

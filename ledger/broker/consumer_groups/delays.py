@@ -50,5 +50,5 @@ class Delays:
         due = min(end, offset_at(units, position_at(replica.log, appended_before, replica.driver.applied)))
         if due == end:
             return Due(end, None)
-        header = replica.log.header_at(int(units.read(due, 1)["position"][0]))
+        header = replica.log.reading.header_at(int(units.read(due, 1)["position"][0]))
         return Due(due, max(0.0, (header.append_time_ms + delay_ms - self._now_ms()) / 1000))

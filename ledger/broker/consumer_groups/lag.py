@@ -43,6 +43,6 @@ def lag_of(replica: BrokerReplica, key: ConsumedQueue, progress: QueueProgress) 
 
 def _append_time(replica: BrokerReplica, units: ConsumeQueue, offset: int) -> int:
     try:
-        return replica.log.header_at(int(units.read(offset, 1)["position"][0])).append_time_ms
+        return replica.log.reading.header_at(int(units.read(offset, 1)["position"][0])).append_time_ms
     except RangeDamagedError:  # scrub repair replaces the damaged bytes
         return 0

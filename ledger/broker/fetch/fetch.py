@@ -216,7 +216,7 @@ def add_batch(log: CommitLog, places: EntryPlaces, offset: int, given: FetchedQu
         position, size = places.of(offset)
         if not budget.allows(size):
             return False
-        header, body = log.entry_at(position, size)
+        header, body = log.reading.entry_at(position, size)
         end = header.base_offset + header.count
         # No CRC is checked here. So the entry is used only if the index agrees about where it begins and ends.
         if not header.base_offset <= offset < end or places.of(end - 1)[0] != position:

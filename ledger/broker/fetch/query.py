@@ -16,7 +16,7 @@ from ledger.batch import key_hashes
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.errors import ReplicaBehindError, StorageFailedError
 from ledger.hashing import key_hash
-from store import Header, IndexDamagedError, KeyHit, Kind, RangeDamagedError
+from store import EntryKind, Header, IndexDamagedError, KeyHit, RangeDamagedError
 from store.index.key_index import FOR_EVER
 from store.log.entry import EntryFlawError
 
@@ -142,12 +142,12 @@ class _Query:
 def batch_at(replica: BrokerReplica, hit: KeyHit) -> tuple[Header, bytes]:
     """Return the entry of a hit. Raises IndexDamagedError if the log has no such batch."""
     commit_log = replica.log
-    if commit_log.position(commit_log.first_index) <= hit.position < commit_log.end:
+    if commit_log.reading.position(commit_log.first_index) <= hit.position < commit_log.end:
         try:
-            header, body = commit_log.entry_at(hit.position, hit.size)
+            header, body = commit_log.reading.entry_at(hit.position, hit.size)
         except EntryFlawError:
             pass
         else:
-            if (header.kind, header.position, header.size) == (Kind.BATCH, hit.position, hit.size):
+            if (header.kind, header.position, header.size) == (EntryKind.BATCH, hit.position, hit.size):
                 return header, bytes(body)
     raise IndexDamagedError(replica.keys.directory, f"the log has no batch of {hit.size} bytes at {hit.position}")

@@ -28,7 +28,7 @@ from ledger.errors import (
 from raft.configuration_entry import ConfiguredMember, ShardConfiguration, encode_configuration
 from raft.core import ChangeRefused, Refusal
 from raft.core.progress import Mode
-from store import Draft, Kind, StoreError, Suspect
+from store import EntryDraft, EntryKind, StoreError, Suspect
 
 # A follower that lacks at most this much counts as caught up. As much may be in flight to it.
 CAUGHT_UP_BYTES = 8 << 20
@@ -192,7 +192,7 @@ class MemberChanges:
         raft, log = replica.driver.raft, replica.log
         progress = raft.progress.get(node)
         match = raft.commit if node == raft.node else progress.match if progress else 0
-        lag_bytes = log.span(max(match + 1, log.first_index), raft.commit) if match < raft.commit else 0
+        lag_bytes = log.reading.span(max(match + 1, log.first_index), raft.commit) if match < raft.commit else 0
         is_suspect = progress is not None and progress.suspicion is not None
         streams = progress is not None and progress.mode is Mode.REPLICATE and not is_suspect
         return MemberState(
@@ -210,7 +210,7 @@ class MemberChanges:
 
     def _change(self, configuration: ShardConfiguration) -> ChangeProposal:
         replica, configuration = self._replica, self._with_addresses(configuration)
-        draft = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
+        draft = EntryDraft(EntryKind.CONFIGURATION, encode_configuration(configuration))
         proposal = ChangeProposal(draft, self._is_committed, replica.not_leading)
         try:
             replica.driver.change(proposal, configuration.core)

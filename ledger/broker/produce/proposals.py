@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.state import BatchRecord, Projected
-from store import Draft, Header
+from store import EntryDraft, Header
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,11 @@ class BatchProposal:
     """A batch that waits for its commit."""
 
     def __init__(
-        self, draft: Draft, record: BatchRecord, projected: Projected, on_settled: Callable[[BatchProposal, bool], None]
+        self,
+        draft: EntryDraft,
+        record: BatchRecord,
+        projected: Projected,
+        on_settled: Callable[[BatchProposal, bool], None],
     ) -> None:
         self.draft = draft
         self.record = record
@@ -56,7 +60,7 @@ class BatchProposal:
 class CommandProposal:
     """A command that waits for its commit. `index` is 0 until the command is appended."""
 
-    def __init__(self, draft: Draft, on_settled: Callable[[CommandProposal, bool], None]) -> None:
+    def __init__(self, draft: EntryDraft, on_settled: Callable[[CommandProposal, bool], None]) -> None:
         self.draft = draft
         self.future: asyncio.Future[Any] = new_future()
         self.index = 0
@@ -72,7 +76,7 @@ class CommandProposal:
 class StartProposal:
     """A new log start that waits for its commit. Its future ends when it is applied here."""
 
-    def __init__(self, draft: Draft, trouble: Callable[[], Exception]) -> None:
+    def __init__(self, draft: EntryDraft, trouble: Callable[[], Exception]) -> None:
         """`trouble()` returns the error for a proposal that was not committed."""
         self.draft = draft
         self.future: asyncio.Future[None] = new_future()
@@ -89,7 +93,7 @@ class ChangeProposal:
     """A configuration that waits for its commit. Its future has the index of its entry."""
 
     def __init__(
-        self, draft: Draft, is_committed: Callable[[int, int], bool], trouble: Callable[[], Exception]
+        self, draft: EntryDraft, is_committed: Callable[[int, int], bool], trouble: Callable[[], Exception]
     ) -> None:
         """`is_committed(term, index)` asks the core. `trouble()` returns the error for a change that was not
         committed."""

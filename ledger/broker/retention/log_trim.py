@@ -43,14 +43,14 @@ class LogTrim:
         log_start = replica.driver.log_start
         kept = log_start.candidates() if log_start is not None else []
         here = [index for index in kept if log.first_index <= index < replica.driver.applied]
-        return [TrimPoint(index, log.position(index + 1)) for index in here]
+        return [TrimPoint(index, log.reading.position(index + 1)) for index in here]
 
     # -- the latest log start that keeps something
 
     def keeping_since(self, time_ms: int) -> TrimPoint | None:
         """Keep the entries that were appended at this time (ms since 1970) or later."""
         log, candidates = self._replica.log, self.candidates()
-        older = bisect_left(candidates, time_ms, key=lambda each: log.header(each.index).append_time_ms)
+        older = bisect_left(candidates, time_ms, key=lambda each: log.reading.header(each.index).append_time_ms)
         return candidates[older - 1] if older else None
 
     def keeping_bytes(self, size: int) -> TrimPoint | None:
@@ -81,7 +81,7 @@ class LogTrim:
         log = self._replica.log
         if to is None:
             return TrimEffect(0, 0, 0, 0, 0, log.end - log.start)
-        header = log.header(to.index)
+        header = log.reading.header(to.index)
         return TrimEffect(
             first_index=to.index + 1,
             entries=to.index + 1 - log.first_index,

@@ -15,7 +15,7 @@ from ledger.topics import TOPICS_SHARD
 from ledger.validation.sources.access import Access, SegmentGoneError, access_to
 from ledger.validation.sources.replica import LogReplica
 from ledger.validation.spans.block import SpanBlock
-from store import Checkpoint, Header, Kind, Snapshot
+from store import Checkpoint, EntryKind, Header, Snapshot
 from store.log.entry import ALIGNMENT, HEADER_SIZE, EntryFlawError, parse
 
 _BLOCK_BYTES = 8 << 20
@@ -73,7 +73,7 @@ def _commands(replica: LogReplica, access: Access, begin: int) -> Iterator[tuple
             except SegmentGoneError:
                 break
             for header in _headers(block):
-                if header.kind is Kind.COMMAND:
+                if header.kind is EntryKind.COMMAND:
                     at = header.position - block.begin
                     yield header, block.data[at + HEADER_SIZE : at + header.size]
                 upto = max(upto, header.end)
@@ -88,7 +88,7 @@ def _headers(block: SpanBlock) -> Iterator[Header]:
             header = parse(block.view, position - block.begin)
             if header.position != position:
                 raise EntryFlawError("an entry of another place")
-            if header.kind is Kind.COMMAND:
+            if header.kind is EntryKind.COMMAND:
                 block.whole(position)
         except EntryFlawError:
             following = block.next_whole(position + ALIGNMENT)

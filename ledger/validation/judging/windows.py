@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ledger.validation.spans.entries import Entries
-from store import Kind
+from store import EntryKind
 
 WINDOW = 4096
 _ODD = tuple(
@@ -197,7 +197,7 @@ def joined(parts: Iterable[Divergence]) -> list[Divergence]:
 
 def in_words(said: np.void) -> str:
     """Return an entry in words, for a message about two different entries."""
-    kind = Kind(int(said["kind"])).name.lower()
+    kind = EntryKind(int(said["kind"])).name.lower()
     return (
         f"term {said['term']}, {kind}, {said['size']} bytes at {said['position']}, topic {said['topic_id']} queue "
         f"{said['queue']} offset {said['base_offset']} count {said['count']}, CRC {int(said['crc']):#010x}, chain "

@@ -41,7 +41,7 @@ from ledger.validation.spans.steps import (
     StateCut,
     Step,
 )
-from store import Tail
+from store import LogTail
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Replayed:
     # Digests of the state and of the newest configuration, by index.
     states: dict[int, tuple[int, int]] = field(default_factory=dict)
     # The entries at these indexes.
-    tails: dict[int, Tail] = field(default_factory=dict)
+    tails: dict[int, LogTail] = field(default_factory=dict)
     # The first offset, by topic id and queue, of queues with messages before the log start.
     begins: dict[tuple[int, int], int] = field(default_factory=dict)
     # Topic names by id, also of topics that were deleted later.
@@ -85,7 +85,7 @@ class Replayed:
 
 
 class Replay:
-    def __init__(self, replica: int, *, state: State | None, start: Tail | None, configuration: bytes) -> None:
+    def __init__(self, replica: int, *, state: State | None, start: LogTail | None, configuration: bytes) -> None:
         """`state` is the state after the entry `start`; None: it is not known."""
         self._result = Replayed(replica, configuration=configuration)
         self._state = state
@@ -116,7 +116,7 @@ class Replay:
         self._result.is_known = self._state is not None
         return self._result
 
-    def _cut(self, index: int, tail: Tail, *, is_reached: bool = True) -> None:
+    def _cut(self, index: int, tail: LogTail, *, is_reached: bool = True) -> None:
         self._result.tails[index] = tail
         if self._state is not None and is_reached:
             configuration = xxhash.xxh3_64_intdigest(self._result.configuration)

@@ -22,10 +22,10 @@ from google.protobuf.message import DecodeError
 from raft.configuration_entry import decode_configuration
 from store import (
     CleanMark,
+    EntryKind,
     Flaw,
     FlawKind,
-    Found,
-    Kind,
+    FoundEntry,
     LogReader,
     PosixReadOnlyDisk,
     SegmentFile,
@@ -38,7 +38,7 @@ from store.disk.disk import read_file
 from store.disk.numbered import is_number
 from store.log.entry import HEADER_SIZE, EntryFlawError, padded, parse
 from store.log.log_files import usual_length
-from store.log.tail import EMPTY, Tail
+from store.log.tail import EMPTY, LogTail
 
 _SHARD = "shard-"
 
@@ -56,7 +56,7 @@ class LogPlace:
     segments: tuple[SegmentFile, ...]
     segment_bytes: int
     # The entry before the first one; None: it is not known.
-    start: Tail | None
+    start: LogTail | None
     # The directory with the other files of the shard; None: only segments are read.
     shard: Path | None = None
     # The directory with the indexes, which may be the same; None: indexes are not read.
@@ -229,8 +229,8 @@ def _first_configuration(disk: PosixReadOnlyDisk, segments: Sequence[SegmentFile
     if length < HEADER_SIZE:
         return b""
     reader = LogReader(disk, segments[:1], segment_bytes=length, start=None)
-    found = next((each for each in reader if isinstance(each, Found)), None)
-    is_first = found is not None and found.header.index == 1 and found.header.kind is Kind.CONFIGURATION
+    found = next((each for each in reader if isinstance(each, FoundEntry)), None)
+    is_first = found is not None and found.header.index == 1 and found.header.kind is EntryKind.CONFIGURATION
     return bytes(found.body) if found is not None and is_first else b""
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from store import CleanMark, Tail
+from store import CleanMark, LogTail
 
 # Larger ones would get new memory from the operating system for each, which costs more than to read them.
 SPAN_BYTES = 8 << 20
@@ -49,7 +49,7 @@ class LogReplica:
     segment_bytes: int
     largest_entry: int
     # What the first entry follows; None where that is not known.
-    start: Tail | None
+    start: LogTail | None
     # File or URL of the base where the log begins; None: at entry 1.
     base: str | None = None
     # (index, file) of the bases that are kept for later.

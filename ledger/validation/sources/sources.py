@@ -24,7 +24,7 @@ from ledger.validation.sources.place import LogPlace, UnreadableError, places_of
 from ledger.validation.sources.replica import LogReplica, Segment
 from ledger.validation.spans.segment_end import last_entry
 from raft.configuration_entry import ShardConfiguration, decode_configuration
-from store import Checkpoint, Header, Kind, PosixReadOnlyDisk, SegmentFile, Snapshot, StoreError
+from store import Checkpoint, EntryKind, Header, PosixReadOnlyDisk, SegmentFile, Snapshot, StoreError
 from store.disk.numbered import name_of, numbers_of
 from store.log.entry import HEADER_SIZE, EntryFlawError, parse
 from store.log.tail import EMPTY
@@ -275,7 +275,7 @@ def _first_body(replica: LogReplica, access: Access) -> bytes:
         header = parse(data, 0)
     except EntryFlawError:
         return b""
-    is_one = header.kind is Kind.CONFIGURATION and header.index == 1 and header.size <= len(data)
+    is_one = header.kind is EntryKind.CONFIGURATION and header.index == 1 and header.size <= len(data)
     return data[HEADER_SIZE : header.size] if is_one else b""
 
 

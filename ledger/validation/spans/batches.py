@@ -16,7 +16,7 @@ from ledger.validation.judging.violation import ViolationKind
 from ledger.validation.spans.block import SpanBlock
 from ledger.validation.spans.entries import Entries
 from ledger.validation.spans.pieces import Break
-from store import Kind
+from store import EntryKind
 from store.log.entry import ALIGNMENT, HEADER_SIZE, padded
 
 # What is known of a batch in the log, without its messages. `at`: where its entry begins in its block.
@@ -35,7 +35,7 @@ _WORDS = HEADER_BYTES // ALIGNMENT
 
 def batches_of(block: SpanBlock, entries: Entries) -> tuple[Facts, list[Break]]:
     """Those that are batches, and what is wrong with those that ought to be."""
-    is_batch = entries.rows["kind"] == Kind.BATCH
+    is_batch = entries.rows["kind"] == EntryKind.BATCH
     large = entries.rows["size"] >= HEADER_SIZE + HEADER_BYTES
     chosen = np.flatnonzero(is_batch & large)
     rows, at = entries.rows[chosen], entries.at[chosen]

@@ -22,7 +22,7 @@ import xxhash
 
 from ledger.batch import HEADER_BYTES as BATCH_BYTES
 from ledger.validation.spans.block import SpanBlock
-from store import Header, Kind
+from store import EntryKind, Header
 from store.log.entry import ALIGNMENT, HEADER_SIZE, MAGIC, ROW, VERSION
 
 # Of `store.log.entry.ROW`.
@@ -36,7 +36,7 @@ _LARGE = 4096
 _CHECKED = HEADER_SIZE - 8  # bytes of a header that its CRC covers
 _BATCH_CHECKED = 8  # bytes of a batch before those that its CRC covers
 _BEGIN = struct.Struct("<I4xI")
-_KINDS = max(Kind)
+_KINDS = max(EntryKind)
 # By size modulo 8: which bits of an entry's last word are padding.
 _PADDING = np.array([0, *(((1 << 64) - 1) << (8 * rest) & ((1 << 64) - 1) for rest in range(1, 8))], np.uint64)
 
@@ -59,7 +59,7 @@ class Entries:
     def header(self, number: int) -> Header:
         """As `store` has it; a negative number counts from behind."""
         fields = self.rows[number].item()
-        return Header(Kind(fields[2]), fields[3], *fields[4:])
+        return Header(EntryKind(fields[2]), fields[3], *fields[4:])
 
     @staticmethod
     def joined(parts: Sequence[Entries]) -> Entries:

@@ -17,7 +17,7 @@ from ledger.validation.judging.violation import ViolationKind
 from ledger.validation.sources.replica import LogReplica, Segment
 from ledger.validation.spans.pieces import Break, EntryGap, EntryRun, GapKind, break_between
 from ledger.validation.spans.span_reader import SpanFacts
-from store import Tail
+from store import LogTail
 from store.disk.numbered import name_of
 from store.log.entry import chained
 from store.log.grid import Grid
@@ -46,7 +46,7 @@ class JoinedLog:
     replica: LogReplica
     first_index: int | None = None
     # The last entry; if the log has none, the entry before the log start.
-    last: Tail | None = None
+    last: LogTail | None = None
     # The position at which the log ends. Later runs do not belong to the log.
     end: int = 0
     # The largest commit that an entry mentions.
@@ -241,14 +241,14 @@ class SpanJoiner:
         log = self.log
         if log.first_index is None:
             log.first_index = run.first.index
-        self._tail, self._lost = Tail.of(run.last), False
+        self._tail, self._lost = LogTail.of(run.last), False
         self._due_chain = due if run.first.index == run.last.index else run.due_chain
         log.end = run.last.end
         log.known_commit = max(log.known_commit, run.commit)
         log.course += [(header.index, header.position) for header in (run.first, run.last)]
         log.terms += [each for each in facts.terms if run.first.index <= each[1] <= run.last.index]
 
-    def _judge(self, run: EntryRun, tail: Tail) -> tuple[Break | None, int | None]:
+    def _judge(self, run: EntryRun, tail: LogTail) -> tuple[Break | None, int | None]:
         """Return what is wrong at the start of a run, and the right chain of its first entry if it has a wrong one."""
         header = run.first
         if not self._lost:

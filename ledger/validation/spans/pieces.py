@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ledger.validation.judging.violation import ViolationKind
-from store import Header, Tail
+from store import Header, LogTail
 from store.log import entry
 from store.log.entry import EntryFlawError
 from store.log.grid import Grid
@@ -67,7 +67,7 @@ class Break:
     last_index: int
 
 
-def break_between(tail: Tail, header: Header, grid: Grid, due_chain: int | None) -> tuple[Break | None, int | None]:
+def break_between(tail: LogTail, header: Header, grid: Grid, due_chain: int | None) -> tuple[Break | None, int | None]:
     """What is wrong where the entry `header` comes right behind `tail`; and the chain that it ought to have, where it
     says another one. `due_chain`: the same of the entry before."""
     if header.index > tail.index + 1:

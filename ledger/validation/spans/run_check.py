@@ -11,7 +11,7 @@ import numpy as np
 from ledger.validation.spans.chains import chained_all
 from ledger.validation.spans.entries import Entries
 from ledger.validation.spans.pieces import Break, EntryRun, break_between
-from store import Tail
+from store import LogTail
 from store.log.grid import Grid
 
 
@@ -28,7 +28,7 @@ def check_run(entries: Entries, grid: Grid) -> tuple[EntryRun, list[Break]]:
     breaks: list[Break] = []
     due, due_at = None, -1
     for number in np.flatnonzero(wrong).tolist():
-        tail = Tail.of(entries.header(number))
+        tail = LogTail.of(entries.header(number))
         found, due = break_between(tail, entries.header(number + 1), grid, due if due_at == number else None)
         due_at = number + 1
         if found is not None:

@@ -26,7 +26,7 @@ from ledger.validation.spans.batches import Facts, body_of
 from ledger.validation.spans.block import SpanBlock
 from ledger.validation.spans.continuity import BROKER, Continuity
 from ledger.validation.spans.entries import Entries
-from store import Kind, Tail
+from store import EntryKind, LogTail
 from store.log.entry import HEADER_SIZE
 
 
@@ -77,7 +77,7 @@ class Moved:
 class StateCut:
     index: int
     # Of the entry there.
-    tail: Tail
+    tail: LogTail
     # No entry of the run is missing before it: else its place is known, and the state there is not.
     is_reached: bool = True
 
@@ -123,7 +123,7 @@ def _cut(entries: Entries, index: int) -> StateCut | None:
     if not len(places):
         return None
     header = entries.header(int(places[0]))
-    return StateCut(index, Tail.of(header), is_reached=index == int(entries.rows["index"][0]) + int(places[0]))
+    return StateCut(index, LogTail.of(header), is_reached=index == int(entries.rows["index"][0]) + int(places[0]))
 
 
 def _edge(boundary: _Boundary) -> int:
@@ -146,10 +146,12 @@ def _kept(part: np.ndarray, continuity: Continuity) -> np.ndarray:
 
 def _boundaries(block: SpanBlock, entries: Entries, facts: Facts, cuts: Sequence[StateCut]) -> list[_Boundary]:
     found: list[_Boundary] = [*cuts]
-    for number in np.flatnonzero((entries.rows["kind"] == Kind.COMMAND) | (entries.rows["kind"] == Kind.CONFIGURATION)):
+    for number in np.flatnonzero(
+        (entries.rows["kind"] == EntryKind.COMMAND) | (entries.rows["kind"] == EntryKind.CONFIGURATION)
+    ):
         header, at = entries.header(int(number)), int(entries.at[number])
         body = block.data[at + HEADER_SIZE : at + header.size]
-        if header.kind is Kind.COMMAND:
+        if header.kind is EntryKind.COMMAND:
             found.append(CommandApplied(header.index, header.append_time_ms, body))
         else:
             found.append(Configured(header.index, body))

@@ -19,7 +19,7 @@ from ledger.state import CommittedBatch, State, TopicQueueId
 from ledger.v1 import command_pb2
 from ledger.v1 import consumer_group_pb2 as pb2
 from ledgermq import Message
-from store import Header, Kind
+from store import EntryKind, Header
 
 TOPIC, RETRY = 1, 2
 ORDERS, QUEUE = "orders", (TOPIC, 0)
@@ -59,7 +59,7 @@ class Log:
     def command(self, **command: Any) -> Any:
         body = command_pb2.Command(**command).SerializeToString()
         result = self.state.apply_command(body, 0, index=self.index + 1)
-        self._applied(Kind.COMMAND, body)
+        self._applied(EntryKind.COMMAND, body)
         return result
 
     def batch(
@@ -80,9 +80,9 @@ class Log:
             topic_id=topic, queue=0, base_offset=base, count=len(values), append_time_ms=0, index=self.index + 1,
             term=1, producer_id=0, epoch=0, first_sequence=base,
         ))  # fmt: skip
-        self._applied(Kind.BATCH, body, topic)
+        self._applied(EntryKind.BATCH, body, topic)
 
-    def _applied(self, kind: Kind, body: bytes, topic: int = 0) -> None:
+    def _applied(self, kind: EntryKind, body: bytes, topic: int = 0) -> None:
         self.index += 1
         header = cast(Header, SimpleNamespace(index=self.index, kind=kind, topic_id=topic, queue=0))
         self.truth.applied(0, header, body, self.state)
@@ -240,7 +240,7 @@ def test_a_node_that_has_forgotten_what_was_moved_is_noticed(log: Log) -> None:
     log.batch([b"1:"], RETRY, moved_from=1)
     while log.index % COMPARED_EVERY:
         log.claim(3)
-    header = cast(Header, SimpleNamespace(index=log.index, kind=Kind.NO_OP))
+    header = cast(Header, SimpleNamespace(index=log.index, kind=EntryKind.NO_OP))
     log.truth.applied(0, header, b"", State.decode(log.state.encode()))
     assert log.wrong == []
     other = State.decode(log.state.encode())

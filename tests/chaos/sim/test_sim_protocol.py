@@ -16,7 +16,7 @@ from chaos.sim.protocol.log import SimLog
 from chaos.sim.protocol.machine import SimMachine
 from chaos.sim.protocol.protocol_world import ProtocolWorld
 from raft.core import Role
-from store import Draft, Kind
+from store import EntryDraft, EntryKind
 
 pytestmark = pytest.mark.long
 
@@ -151,7 +151,7 @@ def test_a_vote_that_is_not_saved_is_caught(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_applying_repeats_twice_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def propose_again(self: SimMachine, record: object, reply: object) -> None:
-        batch = Draft(Kind.BATCH, b"\0" * 16, 1, 0, self.state.next_offset(1, 0), 1)
+        batch = EntryDraft(EntryKind.BATCH, b"\0" * 16, 1, 0, self.state.next_offset(1, 0), 1)
         self._propose(batch, None, reply)  # type: ignore[arg-type]
 
     monkeypatch.setattr(SimMachine, "_repeated", propose_again)
@@ -165,7 +165,7 @@ def test_applying_repeats_twice_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
 
 def log_of(*bodies: bytes) -> SimLog:
     log = SimLog()
-    log.append([Draft(Kind.COMMAND, body) for body in bodies], term=1, commit=0, now_ms=0)
+    log.append([EntryDraft(EntryKind.COMMAND, body) for body in bodies], term=1, commit=0, now_ms=0)
     return log
 
 
@@ -174,9 +174,11 @@ def test_a_power_cut_keeps_what_was_flushed_and_perhaps_some_of_the_rest() -> No
     for seed in range(60):
         log = log_of(b"a", b"b", b"c", b"d")
         log.flush_began()
-        log.append([Draft(Kind.COMMAND, b"e")], term=1, commit=0, now_ms=0)
+        log.append([EntryDraft(EntryKind.COMMAND, b"e")], term=1, commit=0, now_ms=0)
         log.truncate(4)
-        log.append([Draft(Kind.COMMAND, b"f"), Draft(Kind.COMMAND, b"g")], term=2, commit=0, now_ms=0)
+        log.append(
+            [EntryDraft(EntryKind.COMMAND, b"f"), EntryDraft(EntryKind.COMMAND, b"g")], term=2, commit=0, now_ms=0
+        )
         log.flush_ended()
         log.power_lost(Random(seed))
         lengths[log.last_index] += 1
@@ -191,7 +193,7 @@ def test_a_cut_that_was_not_flushed_may_come_back() -> None:
         log.flush_began()
         log.flush_ended()
         log.truncate(1)
-        log.append([Draft(Kind.COMMAND, b"n")], term=2, commit=0, now_ms=0)
+        log.append([EntryDraft(EntryKind.COMMAND, b"n")], term=2, commit=0, now_ms=0)
         outcome = log.power_lost(Random(seed))
         found.add((outcome, b"".join(entry.body for entry in log.entries)))
     assert found == {("came back", b"abc"), ("lost", b"a"), ("nothing", b"an")}
@@ -201,7 +203,7 @@ def test_a_flush_does_not_cover_what_was_cut_and_written_anew_since_it_began() -
     log = log_of(b"a", b"b", b"c")
     log.flush_began()
     log.truncate(1)
-    log.append([Draft(Kind.COMMAND, b"n"), Draft(Kind.COMMAND, b"m")], term=2, commit=0, now_ms=0)
+    log.append([EntryDraft(EntryKind.COMMAND, b"n"), EntryDraft(EntryKind.COMMAND, b"m")], term=2, commit=0, now_ms=0)
     log.flush_ended()
     assert log.flushed == 1
 

@@ -15,7 +15,7 @@ from ledger.broker.fetch.fetch import MAX_FETCH_BATCHES, MAX_FETCH_UNITS, NEXT_U
 from ledger.broker.fetch.fetch_result import FetchResult, QueueFetch
 from ledger.broker.rpc.fetch_wire import serialize
 from ledger.v1 import broker_pb2, error_pb2
-from store import CommitLog, ConsumeQueue, Draft, Kind, MemoryDisk
+from store import CommitLog, ConsumeQueue, EntryDraft, EntryKind, LogSettings, MemoryDisk
 from store.index.consume_queue import Units
 
 TAG_A, TAG_B = 11, 22
@@ -44,7 +44,7 @@ class OneQueue:
     @classmethod
     def empty(cls) -> Self:
         disk = MemoryDisk()
-        log = CommitLog.open(disk, Path("/log"), segment_bytes=1 << 24)
+        log = CommitLog.open(disk, Path("/log"), LogSettings(segment_bytes=1 << 24))
         return cls(log, CountingQueue(disk, Path("/queue")))
 
     @property
@@ -54,7 +54,7 @@ class OneQueue:
     def add(self, body: bytes, tags: list[int], *, claimed: int | None = None) -> None:
         """A batch of one message for each of these tags; its entry's header tells of `claimed` messages."""
         count = len(tags) if claimed is None else claimed
-        draft = Draft(Kind.BATCH, body, base_offset=self.end_offset, count=count)
+        draft = EntryDraft(EntryKind.BATCH, body, base_offset=self.end_offset, count=count)
         (header,) = self.log.append([draft], term=1, commit=0, now_ms=0)
         self.units.put(self.end_offset, header.position, header.size, np.array(tags, np.int64), len(tags))
 

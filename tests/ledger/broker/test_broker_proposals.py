@@ -8,9 +8,9 @@ import pytest
 
 from ledger.broker.produce.proposals import ChangeProposal, StartProposal, end, new_future
 from ledger.errors import NoLeaderError
-from store import Draft, Kind
+from store import EntryDraft, EntryKind
 
-DRAFT = Draft(Kind.COMMAND, b"")
+DRAFT = EntryDraft(EntryKind.COMMAND, b"")
 
 
 def trouble() -> Exception:

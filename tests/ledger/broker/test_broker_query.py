@@ -27,7 +27,7 @@ from ledger.errors import (
     UnknownTopicError,
 )
 from ledger.v1 import command_pb2
-from store import CommitLog, ConsumeQueues, Draft, KeyIndex, Kind, MemoryDisk
+from store import CommitLog, ConsumeQueues, EntryDraft, EntryKind, KeyIndex, LogSettings, MemoryDisk
 from store.index.key_file import HEADER
 from tests.ledger.broker.test_broker_membership import ME
 
@@ -54,7 +54,7 @@ class Node:
 
     def __init__(self) -> None:
         self.disk = MemoryDisk()
-        self.log = CommitLog.open(self.disk, Path("/log"), segment_bytes=1 << 20)
+        self.log = CommitLog.open(self.disk, Path("/log"), LogSettings(segment_bytes=1 << 20))
         self.keys = KeyIndex(self.disk, Path("/keys"), first_capacity=4, max_capacity=16)
         nothing: Any = None
         self.replica = BrokerReplica(
@@ -67,9 +67,9 @@ class Node:
         self.sent: list[Sent] = []
         for name in ("one", "two"):
             command = command_pb2.Command(create_topic=command_pb2.CreateTopic(name=name, queues=QUEUES))
-            self.add(Draft(Kind.COMMAND, command.SerializeToString()), 0)
+            self.add(EntryDraft(EntryKind.COMMAND, command.SerializeToString()), 0)
 
-    def add(self, draft: Draft, time: int) -> None:
+    def add(self, draft: EntryDraft, time: int) -> None:
         self.log.append([draft], term=1, commit=0, now_ms=time)
         self.replica.apply(*self.log.entry(self.log.last_index))
         driver: Any = SimpleNamespace(applied=self.log.last_index)
@@ -81,7 +81,7 @@ class Node:
             [b"value" * 20] * len(keys), topic_id=topic_id, queue=queue, producer_id=len(self.sent) + 1, epoch=0,
             first_sequence=0, base_timestamp_ms=0, keys=keys, codec=codec,
         )  # fmt: skip
-        draft = Draft(Kind.BATCH, body, topic_id=topic_id, queue=queue, base_offset=offset, count=len(keys))
+        draft = EntryDraft(EntryKind.BATCH, body, topic_id=topic_id, queue=queue, base_offset=offset, count=len(keys))
         self.add(draft, time)
         self.sent += [Sent(topic_id, queue, offset + i, key, time) for i, key in enumerate(keys)]
 
@@ -181,7 +181,7 @@ def test_bodies_go_out_as_they_lie_in_the_log() -> None:
     node.send(1, 1, [b"a", None], 77, Codec.ZSTD)
     (found,) = node.ask(1, b"a").batches
     assert (found.queue, found.append_time_ms, found.term) == (1, 77, 1)
-    assert found.body == node.log.body(node.log.last_index)
+    assert found.body == node.log.reading.body(node.log.last_index)
 
 
 def test_what_cannot_be_answered_is_told() -> None:

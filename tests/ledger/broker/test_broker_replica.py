@@ -14,7 +14,7 @@ from ledger.broker.members.membership import Membership
 from ledger.errors import BusyError, ChangeInProgressError, NoLeaderError, NotLeaderError
 from raft.configuration_entry import encode_configuration
 from raft.core import Busy, ChangeInProgress, NotLeader, Role, RoleChange, Transferring
-from store import Kind, Suspect
+from store import EntryKind, Suspect
 from tests.ledger.broker.test_broker_membership import ME, VOTING
 
 
@@ -34,7 +34,7 @@ def replica(leader: int = 0, doubt: Suspect | None = None) -> BrokerReplica:
 
 
 def apply_configuration(of: BrokerReplica) -> None:
-    header: Any = SimpleNamespace(kind=Kind.CONFIGURATION, index=7)
+    header: Any = SimpleNamespace(kind=EntryKind.CONFIGURATION, index=7)
     of.apply(header, memoryview(encode_configuration(VOTING)))
 
 

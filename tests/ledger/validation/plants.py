@@ -15,7 +15,7 @@ from ledger.batch import BatchHeader
 from ledger.history import OperationOutcome, Send
 from ledger.state import State
 from ledger.validation.judging.violation import Violation, ViolationKind
-from store import Checkpoint, Header, Kind, Snapshot
+from store import Checkpoint, EntryKind, Header, Snapshot
 from store.index.consume_queue import UNIT_BYTES
 from store.index.key_file import ENTRY_BYTES
 from store.index.key_file import HEADER as KEY_HEADER
@@ -103,7 +103,7 @@ def has_next(replica: StoppedReplica, header: Header) -> Header | None:
 
 def last_batch(replica: StoppedReplica, queue: int = 0) -> Header:
     """The last one of a queue of `orders`."""
-    headers = [each for each in replica.headers() if each.kind is Kind.BATCH]
+    headers = [each for each in replica.headers() if each.kind is EntryKind.BATCH]
     return [each for each in headers if (each.topic_id, each.queue) == (ORDERS, queue)][-1]
 
 
@@ -393,7 +393,7 @@ def a_gap_in_a_sequence(cluster: StoppedCluster) -> Planted:
 
 @plant
 def a_batch_of_an_epoch_that_has_ended(cluster: StoppedCluster) -> Planted:
-    headers = [each for each in cluster.replicas[0].headers() if each.kind is Kind.BATCH]
+    headers = [each for each in cluster.replicas[0].headers() if each.kind is EntryKind.BATCH]
     before, at = [each for each in headers if (each.topic_id, each.queue) == (ORDERS, 1)][-2:]
 
     def change(header: Header, body: bytes) -> tuple[Header, bytes]:
@@ -610,7 +610,7 @@ def a_message_that_surely_failed(cluster: StoppedCluster) -> Planted:
 def an_acknowledged_message_twice(cluster: StoppedCluster) -> Planted:
     at = last_batch(cluster.replicas[0])
     headers = [each for each in cluster.replicas[0].headers() if (each.topic_id, each.queue) == (ORDERS, 0)]
-    before = [each for each in headers if each.kind is Kind.BATCH][-2]
+    before = [each for each in headers if each.kind is EntryKind.BATCH][-2]
     first = BatchHeader.parse(cluster.replicas[0].bytes_of(before)[HEADER_SIZE:]).first_sequence
     _all(cluster, at.index, lambda header, body: (header, resealed_batch(body, first_sequence=first)))
     return Planted([Due(K.ACKNOWLEDGED_REPEATED, 0, offset=before.base_offset)], alone=False)

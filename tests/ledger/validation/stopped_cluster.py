@@ -28,10 +28,11 @@ from store import (
     Checkpoint,
     CommitLog,
     ConsumeQueues,
-    Draft,
+    EntryDraft,
+    EntryKind,
     Header,
     KeyIndex,
-    Kind,
+    LogSettings,
     NodeDirectory,
     PositionFiles,
     PosixDisk,
@@ -86,9 +87,9 @@ class Writer:
         self.directory = NodeDirectory.open(disk, self.path, cluster=self.cluster, node=self.node)
         VoteFile.open(disk, self.directory.vote_path(self.shard), new_incarnation=bytes(range(16))).close()
         self.snapshots = self.directory.snapshots(self.shard)
-        self.directory.record_boot(self.shard, "a-boot")
+        self.directory.marks(self.shard).record_boot("a-boot")
         shard = self.directory.shard_directory(self.shard)
-        self.log = CommitLog.open(disk, shard / "log", segment_bytes=self.segment_bytes)
+        self.log = CommitLog.open(disk, shard / "log", LogSettings(segment_bytes=self.segment_bytes))
         self.queues = ConsumeQueues(disk, shard / "queues")
         self.keys = KeyIndex(disk, shard / "keys", first_capacity=16)
         self.configuration = encode_configuration(
@@ -99,9 +100,9 @@ class Writer:
                 self.segment_bytes // 2,
             )
         )
-        self.append(Draft(Kind.CONFIGURATION, self.configuration))
+        self.append(EntryDraft(EntryKind.CONFIGURATION, self.configuration))
 
-    def append(self, draft: Draft, *, time_ms: int | None = None, commit: int | None = None) -> Header:
+    def append(self, draft: EntryDraft, *, time_ms: int | None = None, commit: int | None = None) -> Header:
         known = self.log.last_index if commit is None else commit
         now = TIME_MS + self.log.last_index if time_ms is None else time_ms
         (header,) = self.log.append([draft], term=self.term, commit=known, now_ms=now)
@@ -109,7 +110,7 @@ class Writer:
 
     def command(self, **command: object) -> Header:
         body = command_pb2.Command(**command).SerializeToString()  # type: ignore[arg-type]
-        header = self.append(Draft(Kind.COMMAND, body))
+        header = self.append(EntryDraft(EntryKind.COMMAND, body))
         self.state.apply_command(body, header.append_time_ms, index=header.index)
         return header
 
@@ -133,7 +134,7 @@ class Writer:
             base_timestamp_ms=TIME_MS, keys=keys, tags=tags,
         )  # fmt: skip
         offset = self.state.next_offset(topic_id, queue)
-        draft = Draft(Kind.BATCH, body, topic_id=topic_id, queue=queue, base_offset=offset, count=len(values))
+        draft = EntryDraft(EntryKind.BATCH, body, topic_id=topic_id, queue=queue, base_offset=offset, count=len(values))
         header = self.append(draft, time_ms=time_ms)
         self.sequences[producer, topic_id, queue] = sequence + len(values)
         self.apply(header, body)
@@ -163,7 +164,7 @@ class Writer:
         """As a node writes it: with the positions of all entries up to there."""
         positions = PositionFiles(PosixDisk(), self.directory.shard_directory(self.shard) / "positions")
         positions.wipe(1)
-        marks = positions.add(self.log.position_units(1, self.log.last_index))
+        marks = positions.add(self.log.reading.position_units(1, self.log.last_index))
         positions.close()
         self.snapshots.save(Checkpoint(self._snapshot(), 1, False, tuple(marks)), self.snapshots.log_number)
 
@@ -173,7 +174,7 @@ class Writer:
 
     def stop(self) -> None:
         self.log.sync()
-        self.directory.write_clean_mark(self.shard, self.log.clean_mark())
+        self.directory.marks(self.shard).write_clean_mark(self.log.clean_mark())
         self.log.close()
         self.queues.close()
         self.keys.close()
@@ -205,9 +206,9 @@ class StoppedReplica:
         return self.segment(header.position).read_bytes()[at : at + padded(header.size)]
 
     def headers(self) -> list[Header]:
-        log = CommitLog.open(PosixDisk(), self.shard / "log", segment_bytes=SEGMENT)
+        log = CommitLog.open(PosixDisk(), self.shard / "log", LogSettings(segment_bytes=SEGMENT))
         try:
-            return [log.header(index) for index in range(1, log.last_index + 1)]
+            return [log.reading.header(index) for index in range(1, log.last_index + 1)]
         finally:
             log.close()
 
@@ -255,7 +256,7 @@ class StoppedReplica:
 
 def sealed(header: Header, body: bytes, position: int, previous_chain: int) -> tuple[bytes, int]:
     """The bytes of an entry with right CRCs, whatever it says; and its chain."""
-    draft = Draft(header.kind, body, header.topic_id, header.queue, header.base_offset, header.count)
+    draft = EntryDraft(header.kind, body, header.topic_id, header.queue, header.base_offset, header.count)
     made, parts = encode_entry(
         draft, index=header.index, term=header.term, position=position, commit=header.commit,
         append_time_ms=header.append_time_ms, previous_chain=previous_chain,
@@ -290,8 +291,8 @@ class StoppedCluster:
             if number == batches // 2:
                 writer.checkpoint()
                 writer.term = 2
-                writer.append(Draft(Kind.NO_OP, b""))
-        writer.append(Draft(Kind.NO_OP, b""))
+                writer.append(EntryDraft(EntryKind.NO_OP, b""))
+        writer.append(EntryDraft(EntryKind.NO_OP, b""))
         writer.stop()
         cluster = StoppedCluster(path, shard, [StoppedReplica(path / "node-1", shard)], writer.written)
         cluster.replicas += [cluster.copy(node) for node in NODES[1:]]

@@ -17,7 +17,7 @@ from ledger.validation.replay.replay import Replayed
 from ledger.validation.sources.sources import open_sources
 from ledger.validation.spans.steps import BatchesApplied
 from ledger.validation.validate import plan_of
-from store import Draft, Header, Kind
+from store import EntryDraft, EntryKind, Header
 from tests.ledger.validation.stopped_cluster import TIME_MS, Writer
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -81,7 +81,7 @@ class RandomHistory:
             base_timestamp_ms=TIME_MS,
         )  # fmt: skip
         offset = state.next_offset(topic_id, queue)
-        draft = Draft(Kind.BATCH, body, topic_id=topic_id, queue=queue, base_offset=offset, count=count)
+        draft = EntryDraft(EntryKind.BATCH, body, topic_id=topic_id, queue=queue, base_offset=offset, count=count)
         header = self.writer.append(draft, time_ms=self.now_ms)
         self.writer.apply(header, body)
         self.told(header)
@@ -93,7 +93,7 @@ class RandomHistory:
 
     def command(self, **command: object) -> None:
         body = command_pb2.Command(**command).SerializeToString()  # type: ignore[arg-type]
-        header = self.writer.append(Draft(Kind.COMMAND, body), time_ms=self.now_ms)
+        header = self.writer.append(EntryDraft(EntryKind.COMMAND, body), time_ms=self.now_ms)
         self.writer.state.apply_command(body, header.append_time_ms, index=header.index)
         self.told(header)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from ledger.history import HistoryWriter, Open, OperationOutcome, Send
 from ledger.validation.judging.bound import MAX_TOLD
 from ledger.validation.judging.violation import ViolationKind
-from store import Draft, Kind
+from store import EntryDraft, EntryKind
 from store.index.consume_queue import UNIT_BYTES
 from tests.ledger.validation.stopped_cluster import ORDERS, PRODUCER, Writer
 
@@ -32,8 +32,8 @@ def write_wrong_log(path: Path) -> tuple[str, Path]:
         writer.batch([b"value"])
         writer.sequences[key] += 7
     for _ in range(BROKEN):
-        writer.append(Draft(Kind.BATCH, b"this is no batch"))
-    writer.append(Draft(Kind.NO_OP, b""))
+        writer.append(EntryDraft(EntryKind.BATCH, b"this is no batch"))
+    writer.append(EntryDraft(EntryKind.NO_OP, b""))
     writer.stop()
     units = path / "node-1" / "shard-0" / "queues" / f"{ORDERS}-0" / f"{0:020}"
     data = bytearray(units.read_bytes())

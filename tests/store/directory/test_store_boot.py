@@ -1,4 +1,4 @@
-"""A killed process against a machine that went down, and the doubt that the latter leaves for good."""
+"""The boot record: a kill is distinguished from a crash of the machine, and a crash leaves a durable suspect mark."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from store import (
     DamagedError,
     DiskFailedError,
     DiskFullError,
+    LogCallbacks,
+    LogSettings,
     MemoryDisk,
     NodeDirectory,
+    PreviousRun,
     Suspect,
     read_boot_id,
 )
@@ -32,29 +35,28 @@ def opened(disk: MemoryDisk) -> NodeDirectory:
 
 
 def start(directory: NodeDirectory, disk: MemoryDisk, boot_id: str, now_ms: int = 1000) -> CommitLog:
-    """As a node does it in `async` mode."""
-    crashed = directory.crashed(0, boot_id)
+    """Start as a node does in `async` mode."""
+    crashed = directory.marks(0).crashed(boot_id)
 
     def mark(end: CrashEnd) -> None:
-        directory.mark_suspect(0, Suspect(end.reason or "power loss", now_ms, end.last_index))
+        directory.marks(0).mark_suspect(Suspect(end.reason or "power loss", now_ms, end.last_index))
 
     log = CommitLog.open(
         disk,
         directory.log_directory(0),
-        segment_bytes=SEGMENT,
-        clean=directory.clean_mark(0),
-        after_crash=crashed,
-        before_cut=mark,
+        LogSettings(segment_bytes=SEGMENT),
+        PreviousRun(clean=directory.marks(0).clean_mark(), has_crashed=crashed),
+        LogCallbacks(before_cut=mark),
     )
     log.sync()
-    directory.record_boot(0, boot_id)
-    directory.remove_clean_mark(0)
+    directory.marks(0).record_boot(boot_id)
+    directory.marks(0).remove_clean_mark()
     return log
 
 
 @pytest.fixture
 def disk() -> MemoryDisk:
-    """Of a node that was killed after it had written something in the run "a"."""
+    """Return the disk of a node that was killed after it had written in the machine's run "a"."""
     disk = MemoryDisk()
     append(start(opened(disk), disk, "a"), 10, 20)
     return disk.after_kill()
@@ -62,54 +64,54 @@ def disk() -> MemoryDisk:
 
 def test_a_new_directory_has_not_crashed_and_one_killed_before_it_wrote_has_not_either() -> None:
     disk = MemoryDisk()
-    assert not opened(disk).crashed(0, "a")
+    assert not opened(disk).marks(0).crashed("a")
     opened(disk := disk.after_kill()).log_directory(0)
     disk.make_directory(PATH / "shard-0" / "log")
-    assert not opened(disk.after_kill()).crashed(0, "b")
+    assert not opened(disk.after_kill()).marks(0).crashed("b")
 
 
 @pytest.mark.parametrize(("boot_id", "crashed"), [("a", False), ("b", True), ("", True)])
 def test_the_same_run_of_the_machine_is_a_kill_another_or_an_unknown_one_a_crash(
     disk: MemoryDisk, boot_id: str, crashed: bool
 ) -> None:
-    assert opened(disk).crashed(0, boot_id) is crashed
-    assert not opened(disk.after_kill()).crashed(1, boot_id), "of another shard there is nothing"
+    assert opened(disk).marks(0).crashed(boot_id) is crashed
+    assert not opened(disk.after_kill()).marks(1).crashed(boot_id), "of another shard there is nothing"
 
 
 def test_after_an_orderly_stop_no_run_is_a_crash(disk: MemoryDisk) -> None:
     directory = opened(disk)
     log = start(directory, disk, "a")
     log.sync()
-    directory.write_clean_mark(0, log.clean_mark())
+    directory.marks(0).write_clean_mark(log.clean_mark())
     for boot_id in ("a", "b", ""):
-        assert not opened(disk.after_kill()).crashed(0, boot_id)
+        assert not opened(disk.after_kill()).marks(0).crashed(boot_id)
 
 
 def test_data_of_which_nobody_says_when_it_was_written_is_mistrusted(disk: MemoryDisk) -> None:
     disk.unlink(PATH / "shard-0" / "boot")
-    assert opened(disk).crashed(0, "a")
+    assert opened(disk).marks(0).crashed("a")
 
 
 def test_two_runs_of_which_the_system_says_nothing_are_not_the_same(disk: MemoryDisk) -> None:
     start(opened(disk), disk, "")
-    assert opened(disk.after_kill()).crashed(0, "")
+    assert opened(disk.after_kill()).marks(0).crashed("")
 
 
 def test_a_start_that_is_over_makes_the_next_kill_a_kill(disk: MemoryDisk) -> None:
     start(opened(disk), disk, "b")
-    assert not opened(disk.after_kill()).crashed(0, "b")
+    assert not opened(disk.after_kill()).marks(0).crashed("b")
 
 
 def test_a_start_killed_at_any_byte_leaves_the_crash_or_the_mark(disk: MemoryDisk) -> None:
     for _, survivor in each_kill(disk, lambda disk: start(opened(disk), disk, "b")):
         directory = opened(survivor)
-        assert directory.crashed(0, "b") or directory.suspect(0) is not None
+        assert directory.marks(0).crashed("b") or directory.marks(0).suspect() is not None
         start(directory, survivor, "b", now_ms=2000)
-        assert directory.suspect(0) in [Suspect("power loss", since, 2) for since in (1000, 2000)]
+        assert directory.marks(0).suspect() in [Suspect("power loss", since, 2) for since in (1000, 2000)]
 
 
 def test_after_a_failed_sync_what_the_page_cache_shows_is_written_again_before_it_counts() -> None:
-    """The kernel calls pages clean that it failed to write: the next fsync says nothing of them."""
+    """The kernel calls pages clean that it failed to write, so the next fsync reports nothing about them."""
     disk = PowerDisk()
     directory = opened(disk)
     log = start(directory, disk, "a")
@@ -119,11 +121,11 @@ def test_after_a_failed_sync_what_the_page_cache_shows_is_written_again_before_i
     disk.fail("sync", DiskFailedError(PATH, "Input/output error"), times=1)
     with pytest.raises(DiskFailedError):
         log.sync()
-    directory.distrust_page_cache(0)
+    directory.marks(0).distrust_page_cache()
     directory = opened(disk.alive_again())
-    assert directory.crashed(0, "a")
+    assert directory.marks(0).crashed("a")
     assert start(directory, disk, "a").last_index == 4
-    assert directory.suspect(0) is not None
+    assert directory.marks(0).suspect() is not None
     for seed in range(20):
         lost = disk.after_power_loss(random.Random(seed))
         assert start(opened(lost), lost, "b").last_index == 4
@@ -135,31 +137,31 @@ def test_the_page_cache_can_be_distrusted_on_a_full_disk() -> None:
     append(start(directory, disk, "a"), 400)
     disk.fail("create", DiskFullError(PATH))
     disk.fail("write", DiskFullError(PATH))
-    directory.distrust_page_cache(0)
-    assert opened(disk.alive_again()).crashed(0, "a")
+    directory.marks(0).distrust_page_cache()
+    assert opened(disk.alive_again()).marks(0).crashed("a")
 
 
 class TestSuspectMark:
     def test_stays_until_it_is_cleared(self, disk: MemoryDisk) -> None:
-        assert opened(disk).suspect(0) is None
+        assert opened(disk).marks(0).suspect() is None
         directory = opened(disk := disk.after_kill())
-        assert directory.mark_suspect(0, DOUBT) == DOUBT
+        assert directory.marks(0).mark_suspect(DOUBT) == DOUBT
         directory = opened(disk := disk.after_kill())
-        assert (directory.suspect(0), directory.suspect(1)) == (DOUBT, None)
-        directory.clear_suspect(0)
-        directory.clear_suspect(0)
-        assert opened(disk.after_kill()).suspect(0) is None
+        assert (directory.marks(0).suspect(), directory.marks(1).suspect()) == (DOUBT, None)
+        directory.marks(0).clear_suspect()
+        directory.marks(0).clear_suspect()
+        assert opened(disk.after_kill()).marks(0).suspect() is None
 
     def test_dates_from_the_first_loss_and_the_shorter_log(self, disk: MemoryDisk) -> None:
         directory = opened(disk)
-        directory.mark_suspect(0, DOUBT)
-        assert directory.mark_suspect(0, Suspect("again", 2000, 9)) == DOUBT
-        assert directory.mark_suspect(0, Suspect("again", 3000, 4)) == Suspect("power loss", 1000, 4)
-        assert directory.suspect(0) == Suspect("power loss", 1000, 4)
+        directory.marks(0).mark_suspect(DOUBT)
+        assert directory.marks(0).mark_suspect(Suspect("again", 2000, 9)) == DOUBT
+        assert directory.marks(0).mark_suspect(Suspect("again", 3000, 4)) == Suspect("power loss", 1000, 4)
+        assert directory.marks(0).suspect() == Suspect("power loss", 1000, 4)
 
     def test_killed_at_any_byte_is_whole_or_absent(self, disk: MemoryDisk) -> None:
-        for _, survivor in each_kill(disk, lambda disk: opened(disk).mark_suspect(0, DOUBT)):
-            assert opened(survivor).suspect(0) is None
+        for _, survivor in each_kill(disk, lambda disk: opened(disk).marks(0).mark_suspect(DOUBT)):
+            assert opened(survivor).marks(0).suspect() is None
 
     @pytest.mark.parametrize("name", ["suspect", "boot"])
     @pytest.mark.parametrize(
@@ -171,12 +173,12 @@ class TestSuspectMark:
             disk.unlink(path)
         disk.create(path, 0).write(0, content)
         with pytest.raises(DamagedError, match=r"no (suspect mark|boot record)"):
-            directory.suspect(0) if name == "suspect" else directory.crashed(0, "a")
+            directory.marks(0).suspect() if name == "suspect" else directory.marks(0).crashed("a")
 
 
 @pytest.mark.parametrize("seed", range(200))
 def test_whoever_lost_what_it_acknowledged_knows_it(seed: int) -> None:
-    """Through kills and power losses at any moment, those of the starts included."""
+    """The node is killed and loses power at random moments, also during its starts."""
     chance = random.Random(seed)
     disk = PowerDisk()
     acknowledged = run = 0
@@ -185,9 +187,9 @@ def test_whoever_lost_what_it_acknowledged_knows_it(seed: int) -> None:
         try:
             directory = opened(disk)
             log = start(directory, disk, str(run))
-            assert log.last_index >= acknowledged or directory.suspect(0) is not None
+            assert log.last_index >= acknowledged or directory.marks(0).suspect() is not None
             acknowledged = log.last_index
-            directory.clear_suspect(0)
+            directory.marks(0).clear_suspect()
             while True:
                 append(log, chance.randint(0, 400))
                 acknowledged = log.last_index  # in `async` mode

@@ -1,4 +1,6 @@
-"""The upgrade of a data directory from format 1 to format 2: killed at every step, refused where it must not guess."""
+"""The upgrade of a data directory from format 1 to format 2: it is killed at every step, and refuses ambiguous
+directories.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ INDEXES = Path("/indexes-1")
 
 
 def directory_of_format_1(*, indexes: bool = False) -> MemoryDisk:
-    """Two shards, each with a snapshot at the start of its log, and a reset of shard 1 under way."""
+    """Make two shards, each with a snapshot at its log start. A reset of shard 1 is in progress."""
     disk = MemoryDisk()
     for shard in (0, 1):
         disk.make_directory(DATA / f"group-{shard}" / "log")
@@ -94,7 +96,7 @@ def test_an_old_name_beside_a_new_one_is_refused_and_nothing_is_overwritten() ->
 
 
 def test_an_old_shard_in_a_directory_of_format_2_is_refused() -> None:
-    """It may hold data that this node would otherwise believe it never had."""
+    """The old directory may hold data. A node that ignored it would believe that it never had this data."""
     disk = directory_of_format_1()
     start(disk).close()
     disk.make_directory(DATA / "group-3")

@@ -1,4 +1,4 @@
-"""Whose directory it is, that one process has it, and that a clean mark vouches once."""
+"""The data directory: its owner is checked, only one process holds it, and a clean mark vouches for one start only."""
 
 from __future__ import annotations
 
@@ -135,38 +135,38 @@ class TestCleanMark:
         self, place: tuple[Disk, Path]
     ) -> None:
         directory = opened(place)
-        assert directory.clean_mark(0) is None
-        directory.write_clean_mark(0, MARK)
+        assert directory.marks(0).clean_mark() is None
+        directory.marks(0).write_clean_mark(MARK)
         directory.close()
         directory = opened(place)
-        assert directory.clean_mark(1) is None
-        assert directory.clean_mark(0) == MARK
-        assert directory.clean_mark(0) == MARK
-        directory.remove_clean_mark(0)
-        assert directory.clean_mark(0) is None
-        directory.remove_clean_mark(0)
+        assert directory.marks(1).clean_mark() is None
+        assert directory.marks(0).clean_mark() == MARK
+        assert directory.marks(0).clean_mark() == MARK
+        directory.marks(0).remove_clean_mark()
+        assert directory.marks(0).clean_mark() is None
+        directory.marks(0).remove_clean_mark()
 
     def test_the_last_one_written_counts(self, place: tuple[Disk, Path]) -> None:
         directory = opened(place)
-        directory.write_clean_mark(0, CleanMark(1, 2, 3))
-        directory.write_clean_mark(0, MARK)
-        assert directory.clean_mark(0) == MARK
+        directory.marks(0).write_clean_mark(CleanMark(1, 2, 3))
+        directory.marks(0).write_clean_mark(MARK)
+        assert directory.marks(0).clean_mark() == MARK
 
     def test_that_cannot_be_removed_durably_is_an_error(self) -> None:
         disk = MemoryDisk()
         directory = opened((disk, Path("/data/n")))
-        directory.write_clean_mark(0, MARK)
+        directory.marks(0).write_clean_mark(MARK)
         disk.fail("sync_directory", DiskFailedError(Path("/data/n"), "Input/output error"))
         with pytest.raises(DiskFailedError):
-            directory.remove_clean_mark(0)
+            directory.marks(0).remove_clean_mark()
 
     def test_killed_at_any_byte_is_whole_or_absent(self) -> None:
         path = Path("/data/n")
         before = MemoryDisk()
         opened((before, path)).shard_directory(0)
         before = before.after_kill()
-        for _, survivor in each_kill(before, lambda disk: opened((disk, path)).write_clean_mark(0, MARK)):
-            assert opened((survivor, path)).clean_mark(0) is None
+        for _, survivor in each_kill(before, lambda disk: opened((disk, path)).marks(0).write_clean_mark(MARK)):
+            assert opened((survivor, path)).marks(0).clean_mark() is None
 
     @pytest.mark.parametrize("content", [b"", b"{}", b"null", b'{"last_index": "x", "end": 1, "chain": 1}'])
     def test_that_cannot_be_read_is_damage(self, place: tuple[Disk, Path], content: bytes) -> None:
@@ -174,4 +174,4 @@ class TestCleanMark:
         disk, _ = place
         disk.create(directory.shard_directory(0) / "clean", 0).write(0, content)
         with pytest.raises(DamagedError, match="no clean mark"):
-            directory.clean_mark(0)
+            directory.marks(0).clean_mark()

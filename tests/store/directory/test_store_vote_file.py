@@ -1,4 +1,6 @@
-"""The vote file: a vote or its predecessor is there, at whatever byte the process dies; damage is never a vote."""
+"""The vote file: after a kill at any byte it holds the new vote or the vote before it, and damage is never read as a
+vote.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def opened(disk: MemoryDisk, incarnation: bytes = OTHER) -> VoteFile:
 
 
 def saved(votes: int) -> MemoryDisk:
-    """A file in which votes for terms 1..votes were saved."""
+    """Return a disk with a file in which votes for the terms 1..votes were saved."""
     disk = fresh()
     file = opened(disk, INCARNATION)
     for term in range(1, votes + 1):
@@ -106,7 +108,7 @@ def test_every_save_is_synced_before_it_returns() -> None:
 
 
 class NotedDisk(MemoryDisk):
-    """Which operations were done, in order."""
+    """A memory disk that notes its operations in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -118,7 +120,7 @@ class NotedDisk(MemoryDisk):
 
 
 def test_a_vote_that_is_found_is_written_again_and_synced_before_it_counts() -> None:
-    """A killed save may have left it in the page cache only."""
+    """A killed save may have left the vote in the page cache only."""
     disk = NotedDisk()
     disk.make_directory(PATH.parent)
     opened(disk, INCARNATION).save(Vote(1, 1, INCARNATION))

@@ -1,4 +1,4 @@
-"""The contract of `store.disk.disk`, held by the real disk and by its twin alike; and what only one of them can do."""
+"""The contract of `store.disk.disk`, tested on the real disk and on the memory disk, and tests of one of them alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from store import DirectoryInUseError, Disk, DiskFailedError, DiskFullError, MemoryDisk, PosixDisk, Usage
+from store import DirectoryInUseError, Disk, DiskFailedError, DiskFullError, DiskUsage, MemoryDisk, PosixDisk
 from store.disk.disk import read_file, replace_file
 from store.disk.memory_disk import Killed
 
@@ -185,7 +185,7 @@ def test_replace_file_makes_and_replaces_also_over_a_leftover(place: tuple[Disk,
     assert list(disk.list(root)) == ["a"]
 
 
-# Only the real disk.
+# Tests of the real disk alone.
 
 
 @pytest.mark.real
@@ -262,7 +262,7 @@ def test_more_pieces_than_one_call_takes_are_written(tmp_path: Path) -> None:
     assert file.read(1, 8 * count + 1) == b"".join(b"%08d" % number for number in range(count))
 
 
-# Only the twin.
+# Tests of the memory disk alone.
 
 
 def test_kill_leaves_exactly_the_bytes_written_before_it() -> None:
@@ -311,7 +311,7 @@ def test_usage_tells_how_full_the_disk_is(place: tuple[Disk, Path]) -> None:
     disk.create(root / "a", 64 << 20)
     after = disk.usage(root)
     assert after.total == before.total
-    # Others use the real disk too.
+    # Other programs use the real disk at the same time.
     assert after.free <= before.free - (32 << 20)
 
 
@@ -324,4 +324,4 @@ def test_usage_is_as_df_tells(tmp_path: Path) -> None:
 
 
 def test_a_disk_of_no_size_is_full() -> None:
-    assert Usage(0, 0).ratio == 1.0
+    assert DiskUsage(0, 0).ratio == 1.0

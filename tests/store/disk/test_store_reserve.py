@@ -1,4 +1,4 @@
-"""The reserve: small files are replaced on a full disk, and it comes back with the room."""
+"""The reserve: small files can be replaced on a full disk, and the reserve is filled again when there is space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ConsumeQueue against a plain list, over file borders; the set of queues over more than may be open."""
+"""The ConsumeQueue compared with a plain list, across file borders; and more queues than may have open files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PUTS: st.SearchStrategy[Puts] = st.lists(
 
 
 def put_all(queue: ConsumeQueue, puts: Puts, before: int = 0) -> list[tuple[int, int, int]]:
-    """Put them, behind `before` that are not kept, and return what each unit should be."""
+    """Put these messages after `before` messages that are not kept. Return the expected units."""
     units: list[tuple[int, int, int]] = []
     for position, size, hashes, count in puts:
         tag_hashes = None if hashes is None else np.array(hashes, np.int64)
@@ -228,7 +228,7 @@ def test_wipe_removes_what_any_run_has_left() -> None:
     assert queues.get(1, 0).read(0, 10).tolist() == [(9, 9, 0)]
 
 
-# --- queues that are no more
+# --- deleted queues
 
 
 def files_there(disk: MemoryDisk) -> list[str]:

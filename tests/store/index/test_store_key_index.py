@@ -1,4 +1,4 @@
-"""The key index against a plain dictionary of lists, over file borders, kills, damage and a log that begins later."""
+"""The key index compared with a dictionary of lists: file borders, kills, damage, and a log that begins later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from store.index.key_file import ENTRY_BYTES, HEADER
 ROOT = Path("/keys")
 FIRST, MAX = 8, 60
 
-# Few of them, and many in one slot: slots go by the upper 32 bits.
+# A few hashes, many of which share a slot, because the upper 32 bits choose the slot.
 HASHES = st.sampled_from([high << 32 | low for high in (0, 1, 1 << 31, (1 << 32) - 1) for low in (1, 2, 3)])
 PUTS = st.lists(
     st.tuples(
@@ -72,7 +72,7 @@ def expected(puts: list[Put], topic_id: int, key_hash: int) -> list[KeyHit]:
 
 
 def asked(puts: list[Put]) -> list[tuple[int, int]]:
-    """Every key that is there, in both topics, and one that is not."""
+    """Search every key that exists in both topics, and one key that does not exist."""
     hashes = sorted({each for put in puts for each in put.hashes if each} | {77})
     return [(topic_id, each) for topic_id in (1, 2) for each in hashes]
 
@@ -274,7 +274,7 @@ def test_times_that_do_not_fit_beside_the_first_begin_a_new_file() -> None:
 
 
 class CountingDisk(MemoryDisk):
-    """Counts the reads."""
+    """A memory disk that counts its reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -286,7 +286,7 @@ class CountingDisk(MemoryDisk):
 
 
 class HandleDisk(MemoryDisk):
-    """Knows which of its files are open."""
+    """A memory disk that knows which of its files are open."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The time index against a plain list of append times."""
+"""The time index compared with a list of append times."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store import CommitLog, ConsumeQueue, Draft, Kind, MemoryDisk
+from store import CommitLog, ConsumeQueue, EntryDraft, EntryKind, LogSettings, MemoryDisk
 from store.index.time_index import offset_at, position_at
 
 QUEUES = 3
@@ -19,14 +19,14 @@ ENTRIES = st.lists(
 
 
 def built(entries: list[tuple[int | None, int, int]]) -> tuple[CommitLog, list[ConsumeQueue], list[list[int]]]:
-    """A log, its queues, and the append time of each message of each queue."""
+    """Return a log, its queues, and the append time of each message of each queue."""
     disk = MemoryDisk()
-    log = CommitLog.open(disk, Path("/log"), segment_bytes=1024)
+    log = CommitLog.open(disk, Path("/log"), LogSettings(segment_bytes=1024))
     queues = [ConsumeQueue(disk, Path(f"/queue-{queue}"), units_per_file=70) for queue in range(QUEUES)]
     times: list[list[int]] = [[] for _ in range(QUEUES)]
     for (queue, count, _), time in zip(entries, accumulate(passed for *_, passed in entries), strict=True):
-        kind = Kind.NO_OP if queue is None else Kind.BATCH
-        (header,) = log.append([Draft(kind, b"body", count=count)], term=1, commit=0, now_ms=time)
+        kind = EntryKind.NO_OP if queue is None else EntryKind.BATCH
+        (header,) = log.append([EntryDraft(kind, b"body", count=count)], term=1, commit=0, now_ms=time)
         if queue is not None:
             queues[queue].put(queues[queue].end_offset, header.position, header.size, None, count)
             times[queue] += [time] * count
@@ -51,7 +51,7 @@ def test_where_the_log_begins_later_no_earlier_offset_is_given(
 ) -> None:
     log, queues, times = built(entries)
     first_kept = data.draw(st.integers(1, log.last_index + 1))
-    kept_from = log.position(first_kept) if first_kept <= log.last_index else log.end
+    kept_from = log.reading.position(first_kept) if first_kept <= log.last_index else log.end
     firsts = [offset_at(queue, kept_from) for queue in queues]
     for queue, first in zip(queues, firsts, strict=True):
         queue.begin_at(first)
@@ -70,4 +70,4 @@ def test_what_is_not_applied_yet_is_not_looked_at(
     log, _, _ = built(entries)
     last = data.draw(st.integers(0, log.last_index))
     found = position_at(log, 1 << 62, last)
-    assert found == (log.header(last).end if last else 0)
+    assert found == (log.reading.header(last).end if last else 0)

@@ -1,5 +1,6 @@
-"""The CommitLog against a plain list, through random lives: appends, copies, cuts, flushes, moved starts, resets, stops
-and kills."""
+"""The CommitLog compared with a plain list, over random sequences of appends, copies, cuts, flushes, moves of the log
+start, resets, stops and kills.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from store import CleanMark, CommitLog, Draft, MemoryDisk, Snapshot
+from store import CleanMark, CommitLog, EntryDraft, LogSettings, MemoryDisk, PreviousRun, Snapshot
 from tests.store.sample_log import DIRECTORY, SEGMENT, content, draft, open_log
 
 SIZES = st.lists(st.integers(0, SEGMENT - 80), min_size=1, max_size=6)
@@ -24,7 +25,7 @@ class LogAgainstList(RuleBasedStateMachine):
         # (term, body) of each entry.
         self.model: list[tuple[int, bytes]] = []
         self.made = 0
-        # Index and term of the entry before the first one.
+        # Index and term of the entry before the first entry.
         self.snapshot: Snapshot | None = None
         self.base_term = 0
 
@@ -33,9 +34,11 @@ class LogAgainstList(RuleBasedStateMachine):
         return 1 if self.snapshot is None else self.snapshot.index + 1
 
     def _open(self, disk: MemoryDisk, clean: CleanMark | None = None) -> CommitLog:
-        return CommitLog.open(disk, DIRECTORY, segment_bytes=SEGMENT, snapshot=self.snapshot, clean=clean)
+        return CommitLog.open(
+            disk, DIRECTORY, LogSettings(segment_bytes=SEGMENT), PreviousRun(snapshot=self.snapshot, clean=clean)
+        )
 
-    def _drafts(self, sizes: list[int]) -> list[Draft]:
+    def _drafts(self, sizes: list[int]) -> list[EntryDraft]:
         self.made += len(sizes)
         return [draft(self.made * 7 + i, size) for i, size in enumerate(sizes)]
 
@@ -50,20 +53,21 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule(sizes=SIZES, increase=st.integers(0, 2), back=st.integers(0, 3), max_bytes=st.integers(1, 2 * SEGMENT))
     def copy_from_leader(self, sizes: list[int], increase: int, back: int, max_bytes: int) -> None:
-        """A leader with this log gets ahead; ranges that begin up to `back` entries early bring its entries here."""
+        """A leader with the same log appends entries, and ranges that begin up to `back` entries early bring them to
+        this log."""
         leader = self._open(self.disk.after_kill())
         drafts, term = self._drafts(sizes), self._term(increase)
         leader.append(drafts, term=term, commit=self.log.last_index, now_ms=self.made)
         while self.log.last_index < leader.last_index:
             prev = max(self.first - 1, self.log.last_index - back)
-            data = leader.read_range(prev + 1, leader.reach(prev + 1, max_bytes))
+            data = leader.reading.read_range(prev + 1, leader.reading.reach(prev + 1, max_bytes))
             headers = self.log.examine(data, prev)
             if headers[-1].index <= self.log.last_index:
                 back = 0  # the range brought nothing new
             else:
                 self.log.write(data, headers, self.log.last_index + 1)
         self.model += [(term, made.body) for made in drafts]
-        assert (self.log.end, self.log.chain) == (leader.end, leader.chain)
+        assert (self.log.end, self.log.tail.chain) == (leader.end, leader.tail.chain)
 
     @rule(share=st.floats(0, 1))
     def truncate(self, share: float) -> None:
@@ -77,7 +81,7 @@ class LogAgainstList(RuleBasedStateMachine):
         self.snapshot = self.log.snapshot_at(self.first - 1 + dropped, configuration=b"", state=b"")
         self.log.drop_before(self.snapshot)
         if removes:
-            self.log.remove_dropped()
+            self.log.segments.remove_dropped()
         del self.model[:dropped]
         self.base_term = self.snapshot.term
 
@@ -122,14 +126,14 @@ class LogAgainstList(RuleBasedStateMachine):
     @invariant()
     def reach_is_maximal(self) -> None:
         for first in range(self.first, self.log.last_index + 1):
-            last = self.log.reach(first, 500)
-            size = len(self.log.read_range(first, last))
+            last = self.log.reading.reach(first, 500)
+            size = len(self.log.reading.read_range(first, last))
             assert last == first or size <= 500
             if (
                 last < self.log.last_index
-                and self.log.position(last + 1) // SEGMENT == self.log.position(first) // SEGMENT
+                and self.log.reading.position(last + 1) // SEGMENT == self.log.reading.position(first) // SEGMENT
             ):
-                assert len(self.log.read_range(first, last + 1)) > 500
+                assert len(self.log.reading.read_range(first, last + 1)) > 500
 
 
 TestLogAgainstList = LogAgainstList.TestCase

@@ -1,4 +1,6 @@
-"""Bytes that were whole and are not any more: always reported, with the place, and nothing is changed on the disk."""
+"""Bytes of a log that were whole are changed: the damage is always reported with its place, and no byte is changed on
+disk.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from store import CleanMark, CommitLog, DamagedError, Draft, Kind, MemoryDisk
+from store import CleanMark, CommitLog, DamagedError, EntryDraft, EntryKind, LogSettings, MemoryDisk
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, draft, open_log
 
 FIRST = DIRECTORY / f"{0:020}"
@@ -23,14 +25,14 @@ FIELDS = {
 
 @pytest.fixture
 def disk() -> MemoryDisk:
-    """Seven entries of 128 bytes in the first segment, which has 128 blank bytes then; two of 980 in later ones; and
-    one of 128 behind."""
+    """Return a log with seven entries of 128 bytes and 128 blank bytes in the first segment, two entries of 980 bytes
+    in later segments, and one entry of 128 bytes after them."""
     disk = MemoryDisk()
     log = open_log(disk)
     append(log, *[45] * 7)
     append(log, 900, 900, term=2)
     append(log, 45, term=3)
-    assert [log.position(i) for i in (8, 9, 10)] == [SEGMENT, 2 * SEGMENT, 3 * SEGMENT]
+    assert [log.reading.position(i) for i in (8, 9, 10)] == [SEGMENT, 2 * SEGMENT, 3 * SEGMENT]
     return disk
 
 
@@ -39,7 +41,7 @@ def files(disk: MemoryDisk) -> dict[str, bytes]:
 
 
 def refused(disk: MemoryDisk, clean: CleanMark | None = None) -> DamagedError:
-    """The log does not open, and what is on the disk stays as it is."""
+    """Check that the log does not open and that no file changes. Return the error."""
     before = files(disk)
     with pytest.raises(DamagedError) as caught:
         open_log(disk, clean=clean)
@@ -50,7 +52,7 @@ def refused(disk: MemoryDisk, clean: CleanMark | None = None) -> DamagedError:
 @pytest.mark.parametrize("size", [0, 8, 79, SEGMENT + 8, 1 << 31, (1 << 32) - 1])
 @pytest.mark.parametrize("index", [1, 10])
 def test_a_length_that_cannot_be_is_told_without_as_much_memory(disk: MemoryDisk, index: int, size: int) -> None:
-    position = open_log(disk.after_kill()).position(index)
+    position = open_log(disk.after_kill()).reading.position(index)
     path = DIRECTORY / f"{position // SEGMENT * SEGMENT:020}"
     disk.open(path).write(position % SEGMENT + FIELDS["size"][0], size.to_bytes(4, "little"))
     tracemalloc.start()
@@ -64,7 +66,7 @@ def test_a_length_that_cannot_be_is_told_without_as_much_memory(disk: MemoryDisk
 @pytest.mark.parametrize("index", [1, 4, 7, 10])
 @pytest.mark.parametrize("field", FIELDS)
 def test_a_flipped_bit_in_any_field_of_any_entry(disk: MemoryDisk, field: str, index: int) -> None:
-    position = open_log(disk.after_kill()).position(index)
+    position = open_log(disk.after_kill()).reading.position(index)
     path = DIRECTORY / f"{position // SEGMENT * SEGMENT:020}"
     offset, length = FIELDS[field]
     for byte in range(offset, offset + length):
@@ -86,7 +88,7 @@ def test_the_message_names_file_position_reason_and_remedy(disk: MemoryDisk) -> 
 
 
 def test_an_erased_word_before_a_later_segment(disk: MemoryDisk) -> None:
-    """It looks like a torn end, but entries follow: there was more."""
+    """This looks like a torn end, but later entries show that the log had more entries."""
     disk.open(FIRST).write(3 * 128, bytes(8))
     error = refused(disk)
     assert error.position == SEGMENT
@@ -111,20 +113,20 @@ def test_a_stray_bit_in_the_rest_of_a_segment_too_small_for_a_header() -> None:
 
 
 def test_a_stale_copy_of_an_entry_in_the_place_of_another(disk: MemoryDisk) -> None:
-    """A misdirected write: the CRC is right, the place is not."""
+    """A misdirected write: the CRC is right, but the entry lies in a wrong place."""
     disk.open(FIRST).write(4 * 128, disk.content(FIRST)[2 * 128 : 3 * 128])
     assert "says that it stands at position 256" in refused(disk).reason
 
 
 def rewritten(disk: MemoryDisk, at: int, make: Callable[[CommitLog], object]) -> None:
-    """Put the first segment's bytes from `at` on in the place of what another history has there."""
+    """Replace the first segment's bytes from `at` on by those of a different history."""
     other = MemoryDisk()
     make(open_log(other))
     disk.open(FIRST).write(at, other.content(FIRST)[at:])
 
 
 def test_an_entry_of_another_history_breaks_the_chain(disk: MemoryDisk) -> None:
-    """Same index, term, position and a right CRC: only the chain tells."""
+    """Index, term, position and CRC are right; only the chain differs."""
 
     def make(log: CommitLog) -> None:
         log.append([draft(50 + i, 45) for i in range(7)], term=1, commit=0, now_ms=1000)
@@ -152,7 +154,7 @@ def test_another_segment_size(disk: MemoryDisk) -> None:
     before = files(disk)
     for size in (SEGMENT // 2, SEGMENT * 2):
         with pytest.raises(DamagedError, match=rf"segments (had another size|of this log {size})"):
-            CommitLog.open(disk, DIRECTORY, segment_bytes=size)
+            CommitLog.open(disk, DIRECTORY, LogSettings(segment_bytes=size))
     assert files(disk) == before
 
 
@@ -200,8 +202,8 @@ class TestCleanStop:
     def test_other_bytes_of_the_same_length_are_damage(self, disk: MemoryDisk, mark: CleanMark) -> None:
         log = open_log(disk)
         log.truncate(9)
-        log.append([Draft(Kind.BATCH, bytes(45))], term=3, commit=0, now_ms=5000)
-        assert "is not the one that was last" in refused(disk, mark).reason
+        log.append([EntryDraft(EntryKind.BATCH, bytes(45))], term=3, commit=0, now_ms=5000)
+        assert "differs from the last entry at the orderly stop" in refused(disk, mark).reason
 
     def test_an_emptied_directory_is_damage(self, mark: CleanMark) -> None:
         disk = MemoryDisk()

@@ -1,4 +1,4 @@
-"""A disk that is full or fails: what was refused has left no trace, and what may be lost is never believed again."""
+"""A disk that is full or fails: a refused write leaves no trace, and bytes that may be lost are never trusted again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from store import CommitLog, DiskFailedError, DiskFullError, MemoryDisk, OutOfFilesError, StoreError
+from store import (
+    CommitLog,
+    DiskFailedError,
+    DiskFullError,
+    LogCallbacks,
+    LogSettings,
+    MemoryDisk,
+    OutOfFilesError,
+    StoreError,
+)
 from store.disk.memory_disk import Killed
 from store.log.segments import MAX_OPEN
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, open_log
@@ -25,12 +34,12 @@ def disk() -> MemoryDisk:
 
 
 def copy_two_more(log: CommitLog) -> None:
-    """As a follower: from a leader that is two entries ahead, in the segment of the tail."""
+    """As a follower, copy two entries from a leader into the segment of the tail."""
     leader = open_log(MemoryDisk())
-    data = log.read_range(1, log.last_index)
+    data = log.reading.read_range(1, log.last_index)
     leader.write(data, leader.examine(data, 0), 1)
     append(leader, 60, 70)
-    data = leader.read_range(log.last_index + 1, leader.last_index)
+    data = leader.reading.read_range(log.last_index + 1, leader.last_index)
     log.write(data, log.examine(data, log.last_index), log.last_index + 1)
 
 
@@ -47,11 +56,11 @@ def test_a_failed_write_changes_nothing_and_can_be_repeated(
     for after in range(writes):
         own = disk.after_kill()
         log = open_log(own)
-        before = (content(log), log.end, log.chain, log.known_commit, log.last_append_time_ms)
+        before = (content(log), log.end, log.tail.chain, log.known_commit, log.tail.append_time_ms)
         own.fail("write", error, after=after, times=1)
         with pytest.raises(type(error)):
             act(log)
-        assert (content(log), log.end, log.chain, log.known_commit, log.last_append_time_ms) == before
+        assert (content(log), log.end, log.tail.chain, log.known_commit, log.tail.append_time_ms) == before
         visible = own.after_kill()
         assert not any(visible.content(DIRECTORY / f"{0:020}")[log.end :])
         assert content(open_log(visible)) == before[0]
@@ -101,9 +110,15 @@ def test_after_a_failed_sync_nothing_is_believed(disk: MemoryDisk, error: StoreE
 
 @pytest.mark.parametrize("act", [CommitLog.sync, CommitLog.prepare_next, append_three_segments])
 def test_whoever_syncs_a_failure_is_told(disk: MemoryDisk, act: Callable[[CommitLog], object]) -> None:
-    """The next start must not believe the page cache, wherever the sync came from: a flush, a stop, a new segment."""
+    """The next start must not trust the page cache, whatever the reason for the sync was: a flush, a stop or a new
+    segment."""
     losses: list[str] = []
-    log = CommitLog.open(disk, DIRECTORY, segment_bytes=SEGMENT, on_loss=lambda: losses.append("lost"))
+    log = CommitLog.open(
+        disk,
+        DIRECTORY,
+        LogSettings(segment_bytes=SEGMENT),
+        callbacks=LogCallbacks(on_loss=lambda: losses.append("lost")),
+    )
     append(log, 100)
     disk.fail("sync", BROKEN, times=1)
     with pytest.raises(DiskFailedError):
@@ -112,7 +127,7 @@ def test_whoever_syncs_a_failure_is_told(disk: MemoryDisk, act: Callable[[Commit
 
 
 def test_after_a_failed_sync_no_segment_is_made(disk: MemoryDisk) -> None:
-    """A next segment says that all before it was flushed, which a second sync would only pretend."""
+    """A new segment means that all earlier bytes were flushed, and a second sync could not prove that."""
     log = open_log(disk)
     append(log, 100)
     disk.fail("sync", BROKEN, times=1)
@@ -151,9 +166,9 @@ def test_a_directory_that_cannot_be_opened_to_be_synced_leaves_that_to_the_next_
     disk.fail("sync_directory", NO_FILES, times=1)
     with pytest.raises(OutOfFilesError):
         log.sync()
-    dirty = [log.dirty]
-    assert log.sync() == (3, log.last_term)
-    dirty.append(log.dirty)
+    dirty = [log.segments.dirty]
+    assert log.sync() == (3, log.tail.term)
+    dirty.append(log.segments.dirty)
     assert dirty == [True, False]
     append(log, 60)
 
@@ -177,7 +192,7 @@ def test_a_kill_is_nobodys_to_handle(disk: MemoryDisk) -> None:
 
 
 class WatchedDisk(MemoryDisk):
-    """Notes each sync, and does something else just before an operation of one kind, once."""
+    """A memory disk that notes each sync, and runs a function once, just before an operation of one kind."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -203,9 +218,9 @@ class TestSync:
         log.prepare_next()
         append(log, 10, 835)
         disk.synced.clear()
-        dirty = [log.dirty]
+        dirty = [log.segments.dirty]
         assert log.sync() == (3, 1)
-        dirty.append(log.dirty)
+        dirty.append(log.segments.dirty)
         assert dirty == [True, False]
         assert disk.synced == [*(DIRECTORY / f"{base:020}" for base in (0, SEGMENT)), DIRECTORY]
         disk.synced.clear()
@@ -240,7 +255,8 @@ class TestSync:
         assert list(disk.list(DIRECTORY)) == [f"{0:020}"]
 
     def test_segments_made_for_a_write_that_failed_are_removed(self, disk: WatchedDisk) -> None:
-        """Where the third one is there, the first one counts as flushed: so it must not be while that is in use."""
+        """If a third segment exists, the first segment counts as flushed. So it must not exist while the first segment
+        is in use."""
         log = open_log(disk)
         append(log, 10)
         disk.fail("write", FULL, after=5, times=1)
@@ -261,7 +277,7 @@ class TestSync:
         append(log, 10, term=1)
         disk.before_next["sync"] = lambda: append(log, 20, term=2)
         assert log.sync() == (1, 1)
-        assert log.dirty
+        assert log.segments.dirty
         disk.synced.clear()
         assert log.sync() == (2, 2)
         assert disk.synced == [DIRECTORY / f"{0:020}"]
@@ -272,7 +288,7 @@ class TestSync:
         disk.before_next["write"] = log.sync
         append(log, 20)
         assert "write" not in disk.before_next
-        assert log.dirty
+        assert log.segments.dirty
         disk.synced.clear()
         assert log.sync() == (2, 1)
         assert disk.synced == [DIRECTORY / f"{0:020}"]
@@ -292,7 +308,7 @@ class TestSync:
         append(log, 10, 20)
         log.sync()
         log.truncate(1)
-        assert log.dirty
+        assert log.segments.dirty
         disk.synced.clear()
         log.sync()
         assert disk.synced == [DIRECTORY / f"{0:020}"]

@@ -1,4 +1,4 @@
-"""An entry's bytes: what is written is read back, and no flipped bit goes unseen."""
+"""The bytes of an entry: they are read back as they were written, and every flipped bit is noticed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store import Draft, Header, Kind
+from store import EntryDraft, EntryKind, Header
 from store.log.entry import HEADER_SIZE, EntryFlawError, chained, encode, is_blank, padded, parse, verified
 
 U64 = st.integers(0, 2**64 - 1)
@@ -24,7 +24,7 @@ FIELDS = {
 
 
 def made(body: bytes = b"body of 13 by") -> tuple[Header, bytes]:
-    draft = Draft(Kind.COMMAND, body, topic_id=7, queue=3, base_offset=99, count=5)
+    draft = EntryDraft(EntryKind.COMMAND, body, topic_id=7, queue=3, base_offset=99, count=5)
     header, pieces = encode(draft, index=4, term=2, position=640, commit=3, append_time_ms=1234, previous_chain=11)
     return header, b"".join(pieces)
 
@@ -34,15 +34,15 @@ def checked(data: bytes, at: int = 0) -> Header:
 
 
 @given(
-    kind=st.sampled_from(Kind), body=st.binary(max_size=100), index=U64, term=U64, position=U64, commit=U64,
+    kind=st.sampled_from(EntryKind), body=st.binary(max_size=100), index=U64, term=U64, position=U64, commit=U64,
     time=st.integers(-(2**63), 2**63 - 1), offset=st.integers(-(2**63), 2**63 - 1), topic=U32, queue=U32, count=U32,
     previous=U32,
 )  # fmt: skip
 def test_every_value_survives_the_round_trip(
-    kind: Kind, body: bytes, index: int, term: int, position: int, commit: int, time: int, offset: int, topic: int,
+    kind: EntryKind, body: bytes, index: int, term: int, position: int, commit: int, time: int, offset: int, topic: int,
     queue: int, count: int, previous: int,
 ) -> None:  # fmt: skip
-    draft = Draft(kind, body, topic, queue, offset, count)
+    draft = EntryDraft(kind, body, topic, queue, offset, count)
     header, pieces = encode(
         draft, index=index, term=term, position=position, commit=commit, append_time_ms=time, previous_chain=previous
     )

@@ -1,7 +1,7 @@
-"""A real process that appends to a real file system, killed at random instants, again and again on the same log.
+"""A real process appends to a real file system and is killed at random moments, again and again on the same log.
 
-What it was promised is there: by each append where the page cache has it, by each flush where writes are staged. And
-what is there is what was appended, in order.
+After a kill, every promised entry is there: each appended entry if writes go to the page cache, each flushed entry if
+writes are staged. All entries that are there were appended, in order.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tests.store.sample_log import draft
 pytestmark = pytest.mark.real
 
 KILLS = 25
+# The kills continue until one happens while bytes are staged, which lasts a few microseconds.
 MOST_KILLS = 10 * KILLS
-"""Until one comes while bytes are staged, which is for a few microseconds at a time."""
 LONGEST_S = 0.03
 
 
 def live_and_die(directory: Path, mode: WriteMode, seconds: float) -> dict[str, int]:
-    """Of one process: the last index that was appended, and the last one that was flushed."""
+    """Run one process until it is killed. Return the last appended index and the last flushed index."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -64,7 +64,7 @@ def test_what_was_promised_survives_kills(tmp_path: Path, mode: WriteMode) -> No
         assert log.last_index >= promised
         lost += log.last_index < told.get("appended", 0)
         for index in range(1, log.last_index + 1):
-            assert log.body(index) == draft(index, 50 + 977 * index % 5000).body
+            assert log.reading.body(index) == draft(index, 50 + 977 * index % 5000).body
         log.sync()
         log.close()
     assert log.last_index > KILLS, "it got on"

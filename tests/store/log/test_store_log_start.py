@@ -1,4 +1,4 @@
-"""A log that begins behind a base: its start moves on, it is reset, a replica starts late; kills at every byte."""
+"""A log that begins after a snapshot: its start moves on, it is reset, a replica joins late; kills at every byte."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from store import (
     DamagedError,
     Disk,
     DiskFailedError,
-    Draft,
-    Kind,
+    EntryDraft,
+    EntryKind,
+    LogSettings,
     MemoryDisk,
     PosixDisk,
+    PreviousRun,
     Snapshot,
     SnapshotFile,
 )
@@ -34,15 +36,13 @@ Entries = list[tuple[int, int, int, bytes]]
 
 
 def start(disk: MemoryDisk, *, after_crash: bool = False) -> CommitLog:
-    """As a node opens its log."""
+    """Open the log as a node does."""
     snapshot_file = SnapshotFile(disk, SNAPSHOT_PATH)
     log = CommitLog.open(
         disk,
         DIRECTORY,
-        segment_bytes=SEGMENT,
-        snapshot=snapshot_file.snapshot,
-        reset=snapshot_file.is_resetting,
-        after_crash=after_crash,
+        LogSettings(segment_bytes=SEGMENT),
+        PreviousRun(snapshot=snapshot_file.snapshot, is_resetting=snapshot_file.is_resetting, has_crashed=after_crash),
     )
     log.sync()
     snapshot_file.finish_reset()
@@ -60,7 +60,7 @@ def snapshot_at(log: CommitLog, index: int) -> Snapshot:
 
 
 def begin_behind(disk: Disk, snapshot: Snapshot, path: Path = SNAPSHOT_PATH) -> None:
-    """As `Bases` does it: by a base that was kept as the state machine passed there."""
+    """Move the log start as `Snapshots` does: to a candidate that was kept when the state machine passed there."""
     kept = path.with_name("kept")
     replace_file(disk, kept, snapshot.encode())
     SnapshotFile(disk, path).replace(snapshot, kept)
@@ -71,7 +71,7 @@ def move_start(disk: MemoryDisk, index: int) -> CommitLog:
     snapshot = snapshot_at(log, index)
     begin_behind(disk, snapshot)
     log.drop_before(snapshot)
-    log.remove_dropped()
+    log.segments.remove_dropped()
     return log
 
 
@@ -87,12 +87,12 @@ def reset(disk: MemoryDisk, snapshot: Snapshot) -> CommitLog:
 def copied(source: CommitLog, target: CommitLog) -> None:
     while target.last_index < source.last_index:
         first = target.last_index + 1
-        data = source.read_range(first, source.reach(first, 500))
+        data = source.reading.read_range(first, source.reading.reach(first, 500))
         target.write(data, target.examine(data, first - 1), first)
 
 
 class NotedSyncs(MemoryDisk):
-    """Which files were synced, in order."""
+    """A memory disk that notes which files were synced, in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,15 +117,15 @@ class TestDropBefore:
             assert content(found) == everything[index:]
             assert found.term(index) == (2 if index else 0)
             assert found.known_commit >= index
-            assert found.term_runs(index + 1, len(SIZES)) == ([(index + 1, 2)] if index < len(SIZES) else [])
-            assert found.reach(index + 1, 1 << 20) > index if index < len(SIZES) else found.end == end
+            assert found.reading.term_runs(index + 1, len(SIZES)) == ([(index + 1, 2)] if index < len(SIZES) else [])
+            assert found.reading.reach(index + 1, 1 << 20) > index if index < len(SIZES) else found.end == end
         snapshot = SnapshotFile(disk, SNAPSHOT_PATH).snapshot
         assert snapshot is not None
         assert list(disk.list(DIRECTORY)) == [name for name in names if int(name) + SEGMENT > snapshot.end]
         append(log, 40, 900, 30, term=3)
         assert content(start(disk)) == content(log)
         log.truncate(index)
-        assert (log.last_index, log.end, log.chain) == (index, snapshot.end, snapshot.chain)
+        assert (log.last_index, log.end, log.tail.chain) == (index, snapshot.end, snapshot.chain)
         append(log, 77, term=4)
         assert content(start(disk)) == content(log)
 
@@ -158,7 +158,7 @@ class TestDropBefore:
             ] == []
             append(log, 40, 900, term=3)
             assert content(start(survivor)) == content(log)
-        # Up to entry 3 all lies in the first segment: the last thing written is the name of the base.
+        # Up to entry 3 all entries lie in the first segment, so the last write is the name of the snapshot.
         assert found == ({1} if index == 3 else {1, index + 1})
 
     def test_a_view_that_a_reader_holds_stays(self) -> None:
@@ -168,7 +168,7 @@ class TestDropBefore:
         before = bytes(body)
         snapshot = snapshot_at(log, 8)
         log.drop_before(snapshot)
-        log.remove_dropped()
+        log.segments.remove_dropped()
         assert (header.index, bytes(body)) == (1, before)
 
     def test_what_was_dropped_and_not_removed_is_removed_by_the_next_start(self) -> None:
@@ -197,7 +197,7 @@ class TestDropBefore:
         move_start(disk, 2)
         disk.flip(DIRECTORY / f"{0:020}", 10)
         assert start(disk).first_index == 3
-        disk.flip(DIRECTORY / f"{0:020}", start(disk).position(3) + 10)
+        disk.flip(DIRECTORY / f"{0:020}", start(disk).reading.position(3) + 10)
         with pytest.raises(DamagedError):
             start(disk)
 
@@ -214,7 +214,7 @@ class TestDropBefore:
             snapshot = snapshot_at(log, chance.randint(1, 10))
             begin_behind(disk, snapshot)
             log.drop_before(snapshot)
-            log.remove_dropped()
+            log.segments.remove_dropped()
         except Killed:
             pass
         disk = disk.after_power_loss(chance)
@@ -239,15 +239,15 @@ class TestReset:
         disk, snapshot = grown(sizes=own), snapshot_at(leader, index)
         log = reset(disk, snapshot)
         assert (log.first_index, log.last_index, log.term(index)) == (index + 1, index, leader.term(index))
-        assert (log.end, log.chain, log.known_commit) == (snapshot.end, snapshot.chain, index)
+        assert (log.end, log.tail.chain, log.known_commit) == (snapshot.end, snapshot.chain, index)
         for found in (start(disk.after_kill()), log):
             copied(leader, found)
             assert content(found) == content(leader)[index:]
             found.prepare_next()
         assert content(start(disk.after_kill())) == content(leader)[index:]
         for number in range(index + 1, leader.last_index + 1):
-            assert log.read_range(number, number) == leader.read_range(number, number)
-            assert log.position(number) == leader.position(number)
+            assert log.reading.read_range(number, number) == leader.reading.read_range(number, number)
+            assert log.reading.position(number) == leader.reading.position(number)
         first = DIRECTORY / f"{snapshot.end // SEGMENT * SEGMENT:020}"
         assert disk.list(DIRECTORY)[0] == first.name
         assert not any(disk.content(first)[: snapshot.end % SEGMENT])
@@ -270,7 +270,7 @@ class TestReset:
             if log.first_index == 2:
                 assert content(log) == old
             else:
-                assert (log.first_index, log.last_index, log.chain) == (9, 8, snapshot.chain)
+                assert (log.first_index, log.last_index, log.tail.chain) == (9, 8, snapshot.chain)
                 copied(leader, log)
                 assert content(start(survivor)) == content(leader)[8:]
         assert found == {2, 9}
@@ -281,7 +281,10 @@ class TestReset:
         SnapshotFile(disk, SNAPSHOT_PATH).begin_reset(snapshot_at(leader, 8))
         snapshot_file = SnapshotFile(disk, SNAPSHOT_PATH)
         log = CommitLog.open(
-            disk, DIRECTORY, segment_bytes=SEGMENT, snapshot=snapshot_file.snapshot, reset=True, clean=mark
+            disk,
+            DIRECTORY,
+            LogSettings(segment_bytes=SEGMENT),
+            PreviousRun(snapshot=snapshot_file.snapshot, is_resetting=True, clean=mark),
         )
         assert (log.first_index, log.last_index) == (9, 8)
 
@@ -319,16 +322,16 @@ class TestReset:
 
 
 class Life:
-    """A replica whose log grows, is flushed, moves its start, and is reset, until the power goes."""
+    """A replica whose log grows, is flushed, moves its start and is reset, until the power is cut."""
 
     def __init__(self, disk: PowerDisk, log: CommitLog, history: Entries, chance: random.Random) -> None:
         self.disk = disk
         self.log = log
         self.chance = chance
+        # All flushed entries from index 1 on, including dropped entries.
         self.flushed = history
-        """What was flushed, of all entries from index 1 on, dropped ones too."""
+        # All entries from index 1 on that were written since.
         self.pictures = [history]
-        """What all entries from index 1 on have been since."""
 
     def step(self) -> None:
         self.chance.choices([self.grow, self.flush, self.log.prepare_next, self.move, self.reset], [8, 2, 1, 2, 1])[0]()
@@ -348,7 +351,7 @@ class Life:
         begin_behind(self.disk, snapshot)
         self.log.drop_before(snapshot)
         if self.chance.random() < 0.7:
-            self.log.remove_dropped()
+            self.log.segments.remove_dropped()
 
     def reset(self) -> None:
         leader = self._leader(self.pictures[-1])
@@ -361,17 +364,17 @@ class Life:
         self.pictures = [self.flushed]
 
     def _leader(self, history: Entries) -> CommitLog:
-        """A log with this history and some entries more."""
+        """Return a log with this history and some more entries."""
         leader = open_log(MemoryDisk())
         for _, term, _, body in history:
-            leader.append([Draft(Kind.BATCH, body)], term=term, commit=0, now_ms=0)
+            leader.append([EntryDraft(EntryKind.BATCH, body)], term=term, commit=0, now_ms=0)
         for _ in range(self.chance.randint(1, 4)):
             body = self.chance.randbytes(self.chance.choice([0, 9, 60, 200, 700, 944]))
-            leader.append([Draft(Kind.BATCH, body)], term=leader.last_term + 1, commit=0, now_ms=0)
+            leader.append([EntryDraft(EntryKind.BATCH, body)], term=leader.tail.term + 1, commit=0, now_ms=0)
         return leader
 
     def check(self, log: CommitLog) -> Entries:
-        """Returns all entries from index 1 on, as they must be taken to have been."""
+        """Check the log, and return all entries from index 1 on as they must have been."""
         first, found = log.first_index, content(log)
         matching = [picture for picture in self.pictures if picture[first - 1 : log.last_index] == found]
         assert matching, "what is there was written"
@@ -406,7 +409,7 @@ def test_over_real_files(tmp_path: Path) -> None:
     copied(leader, log)
     begin_behind(disk, snapshot_at(log, 6), tmp_path / "base")
     log.drop_before(snapshot_at(log, 6))
-    log.remove_dropped()
+    log.segments.remove_dropped()
     assert content(log) == content(leader)[6:]
     append(leader, 700, 800, 900)
     snapshot_file = SnapshotFile(disk, tmp_path / "base")
@@ -418,12 +421,14 @@ def test_over_real_files(tmp_path: Path) -> None:
     assert content(log) == expected
     snapshot = SnapshotFile(disk, tmp_path / "base").snapshot
     for after_crash in (False, True):
-        again = CommitLog.open(disk, path, segment_bytes=SEGMENT, snapshot=snapshot, after_crash=after_crash)
+        again = CommitLog.open(
+            disk, path, LogSettings(segment_bytes=SEGMENT), PreviousRun(snapshot=snapshot, has_crashed=after_crash)
+        )
         assert content(again) == expected
         again.close()
 
 
-class TestBaseFile:
+class TestSnapshotFile:
     BASE = Snapshot(7, 3, 4096, 99, 1234, b"configuration", b"state" * 100)
 
     def test_there_is_none_at_first_and_the_last_one_counts(self) -> None:

@@ -1,11 +1,11 @@
-"""The table of positions and the grid against the obvious way to compute them."""
+"""The table of positions and the grid, compared with the obvious computation."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store import Draft, Header, Kind
+from store import EntryDraft, EntryKind, Header
 from store.log.entry import encode, padded
 from store.log.grid import Grid
 from store.log.positions import Positions
@@ -14,11 +14,11 @@ GRID = Grid(512)
 
 
 def headers(entries: list[tuple[int, int]]) -> list[Header]:
-    """Of entries given as (body size, increase of the term)."""
+    """Return the headers of entries that are given as (body size, increase of the term)."""
     made, end, term = [], 0, 1
     for index, (size, increase) in enumerate(entries, 1):
         term += increase
-        draft = Draft(Kind.BATCH, bytes(size))
+        draft = EntryDraft(EntryKind.BATCH, bytes(size))
         header, _ = encode(
             draft, index=index, term=term, position=GRID.place(end, draft.size), commit=0, append_time_ms=0,
             previous_chain=0,

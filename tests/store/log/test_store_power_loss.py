@@ -1,4 +1,4 @@
-"""The power is cut: what was flushed is there, what is there is what was written, and a second start finds the same."""
+"""The power is cut: flushed entries are there, all entries there were written, a second start finds the same log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from store import CommitLog, CrashEnd, DamagedError, Draft, Kind, Vote, VoteFile
+from store import (
+    CommitLog,
+    CrashEnd,
+    DamagedError,
+    EntryDraft,
+    EntryKind,
+    LogCallbacks,
+    LogSettings,
+    PreviousRun,
+    Vote,
+    VoteFile,
+)
 from store.disk.memory_disk import Killed
 from tests.store.power_disk import PowerDisk
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, draft, open_log
@@ -23,19 +34,25 @@ Entries = list[tuple[int, int, int, bytes]]
 
 
 def after_crash(disk: PowerDisk, before_cut: Callable[[CrashEnd], None] | None = None) -> CommitLog:
-    return CommitLog.open(disk, DIRECTORY, segment_bytes=SEGMENT, after_crash=True, before_cut=before_cut)
+    return CommitLog.open(
+        disk,
+        DIRECTORY,
+        LogSettings(segment_bytes=SEGMENT),
+        PreviousRun(has_crashed=True),
+        LogCallbacks(before_cut=before_cut),
+    )
 
 
 class Workload:
-    """A log that is appended to, cut and flushed at random, and what it held since it was last flushed."""
+    """A log that is appended to, cut and flushed at random, and the entries that it held since its last flush."""
 
     def __init__(self, disk: PowerDisk, log: CommitLog, chance: random.Random) -> None:
         self.disk = disk
         self.chance = chance
         self.log = log
-        self.term = log.last_term + 1
+        self.term = log.tail.term + 1
+        # Entries that were flushed and not cut since.
         self.flushed: Entries = content(log)
-        """What was flushed and never cut since."""
         self.pictures: list[Entries] = [self.flushed]
 
     def step(self) -> None:
@@ -45,8 +62,9 @@ class Workload:
     def grow(self) -> None:
         sizes = [self.chance.choice([0, 9, 60, 200, 700, 944]) for _ in range(self.chance.randint(1, 4))]
         drafts = [draft(self.chance.randint(0, 999), size) for size in sizes]
-        now_ms = self.log.last_append_time_ms + 1
-        # A write that the power cut ends may be there up to any entry: what it will have been is noted before.
+        now_ms = self.log.tail.append_time_ms + 1
+        # A write that the power cut interrupts may be there up to any of its entries, so its entries are noted before
+        # the write.
         twin = open_log(self.disk.after_kill())
         twin.append(drafts, term=self.term, commit=self.log.last_index // 2, now_ms=now_ms)
         self.pictures.append(content(twin))
@@ -70,7 +88,7 @@ class Workload:
 
 
 def live(disk: PowerDisk, log: CommitLog, chance: random.Random) -> Workload:
-    """Some steps, and then, perhaps in the middle of one, the power goes."""
+    """Run some steps, and cut the power, possibly in the middle of a step."""
     workload = Workload(disk, log, chance)
     try:
         for _ in range(chance.randint(0, 12)):
@@ -123,10 +141,11 @@ def test_a_power_loss_in_the_middle_of_the_cut_does_no_harm(seed: int) -> None:
 
 
 def test_what_was_cut_does_not_come_back_by_being_erased_in_part() -> None:
-    """Zeros are what the torn body should have been: erased before its header is, the entry would be whole again."""
+    """The torn body should have been zeros. If the body were erased before the header, the entry would be whole
+    again."""
     before = PowerDisk()
     append(open_log(before), 45)
-    open_log(before).append([Draft(Kind.BATCH, bytes(600))], term=1, commit=0, now_ms=2000)
+    open_log(before).append([EntryDraft(EntryKind.BATCH, bytes(600))], term=1, commit=0, now_ms=2000)
     before.flip(FIRST, 500)
     for seed in range(60):
         disk = before.copied()
@@ -137,7 +156,7 @@ def test_what_was_cut_does_not_come_back_by_being_erased_in_part() -> None:
 
 
 class TestWhatEndsTheLog:
-    """One segment's worth of entries that were never flushed: any flaw in them ends the log."""
+    """One segment of entries that were never flushed: any flaw in them ends the log."""
 
     @pytest.fixture
     def disk(self) -> PowerDisk:
@@ -178,7 +197,7 @@ class TestWhatEndsTheLog:
         assert ends == [CrashEnd(last_index=5, end=5 * 128, reason="")]
 
     def test_one_of_an_unknown_version_is_refused(self, disk: PowerDisk) -> None:
-        """A program that is older than the log must not cut it."""
+        """A program that is older than the log must not cut the log."""
         for byte in (4, 5, 6, 7):
             own = disk.copied()
             own.flip(FIRST, 3 * 128 + byte, bit=6)
@@ -197,7 +216,7 @@ class TestWhatEndsTheLog:
 
 
 class TestWhatIsDamageStill:
-    """Where a third segment is, the first one was flushed: no power loss touches it any more."""
+    """If a third segment exists, the first segment was flushed, so a power loss cannot change it."""
 
     @pytest.fixture
     def disk(self) -> PowerDisk:

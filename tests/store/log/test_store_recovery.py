@@ -1,4 +1,6 @@
-"""A process killed at every byte of what it writes: the next one finds the old log or the new one, and can go on."""
+"""A process is killed at every byte that it writes: the next process finds the old log or the new log, and can continue
+it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ def grown(*groups: tuple[int, ...]) -> MemoryDisk:
 
 
 def goes_on(disk: MemoryDisk) -> None:
-    """A log found after a kill takes entries of any size, and none of what lay behind it comes to light again."""
+    """Check that a log found after a kill takes entries of any size, and that no bytes after its end become visible
+    again."""
     for sizes in [(3,), (40, 40), (200, 300, 500), (900,)]:
         again = disk.after_kill()
         log = open_log(again)
@@ -30,7 +33,8 @@ def goes_on(disk: MemoryDisk) -> None:
 
 
 def states_after_kills(before: MemoryDisk, act: Callable[[CommitLog], object]) -> list[int]:
-    """The last index found after a kill at each byte, having seen that it is a prefix of one of the two logs."""
+    """Return the last index found after a kill at each byte. Check that each log found is a prefix of the old or the
+    new log."""
     old = content(open_log(before.after_kill()))
     done = before.after_kill()
     act(open_log(done))
@@ -85,7 +89,7 @@ def test_a_killed_follower_write_leaves_all_or_nothing() -> None:
     before = grown((20, 30), (40,))
     leader = open_log(before.after_kill())
     append(leader, 70, 0, 25, term=4)
-    data = leader.read_range(2, 6)
+    data = leader.reading.read_range(2, 6)
 
     def act(log: CommitLog) -> None:
         log.write(data, log.examine(data, 1), 4)

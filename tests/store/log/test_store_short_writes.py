@@ -1,4 +1,4 @@
-"""System calls that do less than they were asked to: short reads and writes, interruptions, a part of a write."""
+"""System calls that do less than they were asked to: short reads and writes, interruptions, partial writes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.store.sample_log import draft
 
 pytestmark = pytest.mark.real
 
+# Number of bytes for each call: an entry takes several calls, and its header may be split.
 MOST = 1000
-"""Bytes of one call: an entry takes several, and its header may be cut."""
 
 HALF_HEARTED = r"""
 #define _GNU_SOURCE
@@ -43,7 +43,7 @@ ssize_t pread64(int file, void *data, size_t count, off64_t at) {
 
 @pytest.fixture(scope="module")
 def half_hearted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A library in front of libc: the kernel is asked for a part only, and so gives a part."""
+    """Build a library that is loaded before libc and passes only a part of each request to the kernel."""
     if shutil.which("gcc") is None:
         pytest.skip("needs gcc: a library that shortens real calls")
     directory = tmp_path_factory.mktemp("library")
@@ -75,8 +75,8 @@ def test_interrupted_calls_are_made_again(tmp_path: Path, mode: WriteMode) -> No
 
 @pytest.mark.parametrize("mode", ["direct", "staged"])
 def test_a_write_of_which_a_part_fits_leaves_nothing(tmp_path: Path, mode: WriteMode) -> None:
-    """Files may not grow, or be written, beyond a limit in the midst of an entry: the call before the refusal is
-    short. What was refused is not in the log, and a process without the limit goes on."""
+    """A file size limit lies in the middle of an entry, so the write before the refused write is short. The refused
+    entry is not in the log, and a process without the limit can continue the log."""
     limit = 40_001
     limited = ["prlimit", f"--fsize={limit}:{limit}", sys.executable, "-m", APPENDER]
     log = open_log(tmp_path / "log", "direct")  # a segment that is longer than the limit

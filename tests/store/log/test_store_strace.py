@@ -1,4 +1,4 @@
-"""A real process over a real file system whose system calls fail at a given moment (`strace -e inject`)."""
+"""A real process on a real file system whose system calls fail at a given moment (`strace -e inject`)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = [
 
 
 def told(directory: Path, mode: WriteMode, inject: str) -> list[tuple[str, int]]:
-    """What the process says, each with its last index."""
+    """Return what the process printed, each line with its last index."""
     command = [sys.executable, "-m", APPENDER, str(directory), mode, str(STEPS)]
     traced = ["strace", "-qq", "-f", "-o", "/dev/null", "-e", f"inject={inject}", *command]
     ran = subprocess.run(traced, capture_output=True, text=True, timeout=60, check=True, env=environment())
@@ -49,7 +49,7 @@ def holds(directory: Path, *, at_least: int, after_crash: bool) -> None:
     log = open_log(directory, "staged" if after_crash else "direct")
     assert log.last_index >= at_least
     for index in range(1, log.last_index + 1):
-        assert log.body(index) == draft(index, 50 + 977 * index % 5000).body
+        assert log.reading.body(index) == draft(index, 50 + 977 * index % 5000).body
 
 
 @pytest.mark.parametrize("mode", get_args(WriteMode))

@@ -1,4 +1,4 @@
-"""Three ways into the same files: what they have in common, and what waits in memory where writes are staged."""
+"""The three ways of writing into the same files: their common behaviour, and the loss of staged bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import get_args
 
 import pytest
 
-from store import CommitLog, Disk, DiskFailedError, MemoryDisk, PosixDisk, WriteMode, Writing
+from store import CommitLog, Disk, DiskFailedError, LogSettings, MemoryDisk, PosixDisk, PreviousRun, WriteMode, Writing
 from store.disk import paging
 from store.disk.memory_disk import Killed
 from tests.store.power_disk import PowerDisk
@@ -30,7 +30,9 @@ Entries = list[tuple[int, int, int, bytes]]
 def open_log(
     disk: Disk, writing: Writing, directory: Path = DIRECTORY, *, segment: int = SEGMENT, after_crash: bool = False
 ) -> CommitLog:
-    return CommitLog.open(disk, directory, segment_bytes=segment, writing=writing, after_crash=after_crash)
+    return CommitLog.open(
+        disk, directory, LogSettings(segment_bytes=segment, writing=writing), PreviousRun(has_crashed=after_crash)
+    )
 
 
 @pytest.mark.parametrize("mode", get_args(WriteMode))
@@ -78,7 +80,7 @@ def test_a_file_with_holes_gets_its_space_before_it_is_mapped(tmp_path: Path) ->
 
 
 class InterruptedDisk(MemoryDisk):
-    """Something else is done just before its next write, once."""
+    """A memory disk that runs a function once, just before its next write."""
 
     before_next_write: Callable[[], object] | None = None
 
@@ -99,18 +101,18 @@ class TestStaged:
         log = open_log(disk, STAGED)
         append(log, 30, 40)
         assert not any(disk.content(FIRST))
-        assert log.staged_bytes == log.end
+        assert log.segments.staged_bytes == log.end
         assert len(content(log)) == 2, "it can be read meanwhile"
         log.write_out()
-        assert log.staged_bytes == 0
-        assert log.dirty, "it is not flushed by that"
+        assert log.segments.staged_bytes == 0
+        assert log.segments.dirty, "it is not flushed by that"
         assert content(open_log(disk.after_kill(), Writing())) == content(log)
 
     def test_a_flush_writes_out_first(self, disk: MemoryDisk) -> None:
         log = open_log(disk, STAGED)
         append(log, 30)
         log.sync()
-        assert (log.staged_bytes, log.dirty) == (0, False)
+        assert (log.segments.staged_bytes, log.segments.dirty) == (0, False)
         assert content(open_log(disk.after_kill(), Writing())) == content(log)
 
     def test_a_segment_found_at_start_is_gone_on_with_directly(self, disk: MemoryDisk) -> None:
@@ -119,16 +121,16 @@ class TestStaged:
         log.sync()
         log = open_log(disk.after_kill(), STAGED)
         append(log, 40)
-        assert log.staged_bytes == 0
+        assert log.segments.staged_bytes == 0
         append(log, 900)
-        assert log.staged_bytes == 984
+        assert log.segments.staged_bytes == 984
 
     def test_a_buffer_that_is_looked_at_is_not_used_again(self, disk: MemoryDisk) -> None:
         log = open_log(disk, STAGED)
         views = []
         for number in range(1, 5):
             append(log, 900)
-            staged, view = log.staged_bytes > 0, log.entry(number)[1]
+            staged, view = log.segments.staged_bytes > 0, log.entry(number)[1]
             assert staged == (number <= 2), "both buffers are looked at: what follows is written directly"
             views.append(view)
             log.sync()
@@ -139,7 +141,7 @@ class TestStaged:
         append(log, 900)  # into a segment that was made before
         log.prepare_next()
         append(log, 900)
-        assert log.staged_bytes > 0, "and they come back when nobody looks any more"
+        assert log.segments.staged_bytes > 0, "and they come back when nobody looks any more"
         log.sync()
         assert content(open_log(disk.after_kill(), Writing())) == content(log)
 
@@ -162,12 +164,12 @@ class TestStaged:
 
         def roll_and_read() -> None:
             append(log, 900)
-            read.append(log.body(1))
+            read.append(log.reading.body(1))
 
         disk.before_next_write = roll_and_read
         log.write_out()
         assert read == [draft(1, 400).body]
-        assert log.body(1) == draft(1, 400).body
+        assert log.reading.body(1) == draft(1, 400).body
 
     @pytest.mark.parametrize("act", [CommitLog.write_out, CommitLog.sync, CommitLog.prepare_next])
     def test_what_could_not_be_written_out_poisons_the_log(
@@ -227,7 +229,8 @@ class TestStaged:
 
 
 class Life:
-    """A staged log, and a twin that is never killed: what it held since the last flush, and what was flushed."""
+    """A staged log, and a second log that is never killed: its entries since the last flush, and its flushed
+    entries."""
 
     def __init__(self, log: CommitLog, twin: CommitLog, chance: random.Random) -> None:
         self.log = log
@@ -241,7 +244,7 @@ class Life:
         doing()
 
     def grow(self) -> None:
-        sizes, term = [self.chance.choice([0, 9, 60, 700]) for _ in range(3)], self.log.last_term + 1
+        sizes, term = [self.chance.choice([0, 9, 60, 700]) for _ in range(3)], self.log.tail.term + 1
         for log in (self.twin, self.log):
             append(log, *sizes, term=term)
             self.pictures.append(content(self.twin))
@@ -298,7 +301,7 @@ def _locked_bytes() -> int:
 
 
 def _resident_pages(path: Path) -> int:
-    """How many pages of a file are in memory."""
+    """Return how many pages of a file are in memory."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = os.open(path, os.O_RDWR)
     with mmap.mmap(descriptor, PAGED_SEGMENT) as mapping:

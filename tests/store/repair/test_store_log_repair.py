@@ -1,4 +1,4 @@
-"""A damaged log and a whole one: what is taken of the other, what is given up, and what is remembered meanwhile."""
+"""Startup repair of a damaged log from a whole log: taken entries, cut entries, and the repair mark."""
 
 from __future__ import annotations
 
@@ -7,19 +7,29 @@ from pathlib import Path
 
 import pytest
 
-from store import CleanMark, CommitLog, Disk, LogDamagedError, LogRepair, MemoryDisk, Taken
+from store import (
+    CleanMark,
+    CommitLog,
+    Disk,
+    LogDamagedError,
+    LogRepair,
+    LogToRepair,
+    MemoryDisk,
+    RepairCallbacks,
+    Taken,
+)
 from store.log.tail import EMPTY
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, each_kill, open_log
 
 FIRST, SECOND, THIRD, FOURTH = (DIRECTORY / f"{number * SEGMENT:020}" for number in range(4))
+# Number of entries of the sample.
 ALL = 10
-"""Entries of the sample."""
 
 
 @pytest.fixture
 def disk() -> MemoryDisk:
-    """Seven entries of 128 bytes in the first segment, which has 128 blank bytes then; two of 980 in later ones; and
-    one of 128 behind."""
+    """Return a log with seven entries of 128 bytes and 128 blank bytes in the first segment, two entries of 980 bytes
+    in later segments, and one entry of 128 bytes after them."""
     disk = MemoryDisk()
     log = open_log(disk)
     append(log, *[45] * 7)
@@ -30,12 +40,12 @@ def disk() -> MemoryDisk:
 
 @pytest.fixture
 def other(disk: MemoryDisk) -> CommitLog:
-    """The same log on another node."""
+    """Return the same log on another node."""
     return open_log(disk.after_kill())
 
 
 class Mark:
-    """What a node would keep in its directory."""
+    """The repair mark that a node would keep in its directory."""
 
     def __init__(self) -> None:
         self.is_there = self.ends = False
@@ -48,32 +58,28 @@ class Mark:
 
 
 def repair_of(disk: Disk, mark: Mark, clean: CleanMark | None = None, least: int = 0) -> LogRepair:
-    return LogRepair(
-        disk,
-        DIRECTORY,
-        segment_bytes=SEGMENT,
-        start=EMPTY,
-        clean=clean,
-        least=least,
-        begins=mark.begin,
-        found_again=mark.found_again,
-    )
+    log = LogToRepair(DIRECTORY, SEGMENT, EMPTY, clean, least)
+    return LogRepair(disk, log, RepairCallbacks(mark.begin, mark.found_again))
 
 
 def ask(other: CommitLog, index: int, max_bytes: int = 300) -> bytes:
-    """What follows that entry there."""
-    return other.read_range(index + 1, other.reach(index + 1, max_bytes)) if index < other.last_index else b""
+    """Return the entries of the other log after entry `index`."""
+    return (
+        other.reading.read_range(index + 1, other.reading.reach(index + 1, max_bytes))
+        if index < other.last_index
+        else b""
+    )
 
 
 def take_all(repair: LogRepair, other: CommitLog, commit: int) -> Taken:
-    """All that the other gives, in small pieces."""
+    """Take all entries that the other log has, in small ranges."""
     while (taken := repair.take(ask(other, repair.tail.index), commit)) is Taken.MORE:
         pass
     return taken
 
 
 def heal(disk: Disk, other: CommitLog, mark: Mark, commit: int = ALL, clean: CleanMark | None = None) -> CommitLog:
-    """Repairs until the log opens; cuts where that is permitted."""
+    """Repair until the log opens, and cut if that is permitted."""
     for _ in range(20):
         try:
             return open_log(disk, clean=None if mark.ends else clean)
@@ -90,7 +96,7 @@ def files(disk: MemoryDisk) -> dict[Path, bytes]:
 
 
 def put(disk: MemoryDisk, path: Path, data: bytes) -> None:
-    """Another file in its place."""
+    """Replace a file by another file."""
     if disk.exists(path):
         disk.unlink(path)
     disk.create(path, len(data)).write(0, data)
@@ -100,8 +106,8 @@ def put(disk: MemoryDisk, path: Path, data: bytes) -> None:
 def test_a_flipped_bit_anywhere_in_an_entry_is_as_if_it_had_never_been(
     disk: MemoryDisk, other: CommitLog, index: int
 ) -> None:
-    whole, position = files(disk), other.position(index)
-    for at in range(position, other.header(index).end, 5):
+    whole, position = files(disk), other.reading.position(index)
+    for at in range(position, other.reading.header(index).end, 5):
         path = DIRECTORY / f"{position // SEGMENT * SEGMENT:020}"
         disk.flip(path, at % SEGMENT, at % 8)
         mark = Mark()
@@ -176,7 +182,7 @@ def test_two_logs_that_are_damaged_at_different_places_heal_each_other(disk: Mem
 
 
 def test_nothing_is_cut_while_whole_entries_lie_behind(disk: MemoryDisk) -> None:
-    """The other has lost its end, and does not know what was committed."""
+    """The other log has lost its end and does not know which entries were committed."""
     other = open_log(disk.after_kill())
     other.truncate(3)
     disk.flip(FIRST, 3 * 128 + 20)
@@ -192,7 +198,7 @@ def test_nothing_is_cut_while_whole_entries_lie_behind(disk: MemoryDisk) -> None
 
 
 def test_a_branch_that_a_committed_entry_contradicts_is_cut(disk: MemoryDisk) -> None:
-    """Ours has entries 4 to 10 of a leader that was deposed; the others have committed another entry 4 and 5."""
+    """This log has entries 4 to 10 of a deposed leader. The other replicas have committed other entries 4 and 5."""
     other = open_log(disk.after_kill())
     other.truncate(3)
     append(other, 30, 200, term=9)
@@ -204,7 +210,7 @@ def test_a_branch_that_a_committed_entry_contradicts_is_cut(disk: MemoryDisk) ->
 
 
 def test_a_tail_of_a_branch_that_is_given_up_is_found_by_what_was_committed(disk: MemoryDisk) -> None:
-    """The last whole entry before the flaw is not in the other's log at all."""
+    """The last whole entry before the flaw is not in the other log at all."""
     other = open_log(disk.after_kill())
     other.truncate(8)
     append(other, 30, 31, term=9)
@@ -212,7 +218,7 @@ def test_a_tail_of_a_branch_that_is_given_up_is_found_by_what_was_committed(disk
     mark = Mark()
     repair = repair_of(disk, mark)
     assert repair.tail.index == 9
-    assert other.tail_at(9).chain != repair.tail.chain
+    assert other.reading.tail_at(9).chain != repair.tail.chain
     common = repair.committed_tail()
     while common != repair.tail:
         found = repair.align(common, ask(other, common.index), 10)
@@ -247,7 +253,7 @@ def test_a_log_ends_nowhere_before_what_is_known_of_it(disk: MemoryDisk, other: 
 
 
 def test_what_a_checkpoint_vouches_for_is_not_given_up(disk: MemoryDisk, other: CommitLog) -> None:
-    """The other has lost its end too."""
+    """The other log has lost its end, too."""
     other.truncate(ALL - 1)
     disk.flip(FOURTH, 90)
     assert repair_of(disk, Mark(), least=ALL - 1).may_cut(ALL - 1)
@@ -280,7 +286,7 @@ def test_another_log_gives_nothing(disk: MemoryDisk) -> None:
 
 def test_damage_on_the_way_gives_what_comes_before_it(disk: MemoryDisk, other: CommitLog) -> None:
     put(disk, FIRST, bytes(SEGMENT))
-    data = bytearray(other.read_range(1, 7))
+    data = bytearray(other.reading.read_range(1, 7))
     data[300] ^= 1
     repair = repair_of(disk, Mark())
     assert repair.take(bytes(data), ALL) is Taken.MORE
@@ -288,12 +294,10 @@ def test_damage_on_the_way_gives_what_comes_before_it(disk: MemoryDisk, other: C
 
 
 def test_segments_of_another_size_are_left_alone(disk: MemoryDisk, other: CommitLog) -> None:
-    """Whoever sets `segment_bytes` wrongly is not repaired: no entry fits into such a log."""
+    """A wrong setting of `segment_bytes` repairs nothing, because no entry fits into such a log."""
     mark, before = Mark(), files(disk)
-    repair = LogRepair(
-        disk, DIRECTORY, segment_bytes=2 * SEGMENT, start=EMPTY, clean=None, least=0,
-        begins=mark.begin, found_again=mark.found_again,
-    )  # fmt: skip
+    log = LogToRepair(DIRECTORY, 2 * SEGMENT, EMPTY)
+    repair = LogRepair(disk, log, RepairCallbacks(mark.begin, mark.found_again))
     assert repair.tail.index == 7
     assert take_all(repair, other, ALL) is Taken.NOTHING
     assert files(disk) == before
@@ -302,7 +306,8 @@ def test_segments_of_another_size_are_left_alone(disk: MemoryDisk, other: Commit
 @pytest.mark.long
 @pytest.mark.parametrize("damage", ["bit", "missing", "end"])
 def test_a_repair_that_is_killed_at_any_byte(disk: MemoryDisk, other: CommitLog, damage: str) -> None:
-    """Afterwards the log is damaged still, or as it was, or there is a mark; and it can be repaired."""
+    """After the kill the log is still damaged, or as it was before the damage, or there is a repair mark. It can be
+    repaired again."""
     whole = files(disk)
     if damage == "missing":
         disk.unlink(SECOND)
@@ -324,8 +329,8 @@ def test_a_repair_that_is_killed_at_any_byte(disk: MemoryDisk, other: CommitLog,
 
 @pytest.mark.long
 def test_a_repair_that_is_killed_hides_no_loss(disk: MemoryDisk, other: CommitLog) -> None:
-    """The last entry is gone without a trace, and the one before it comes back: where the log opens then, there is a
-    mark."""
+    """The last entry is lost without a trace, and the entry before it is repaired. If the log then opens, there is a
+    repair mark."""
     disk.flip(THIRD, 90)
     put(disk, FOURTH, bytes(SEGMENT))
     marks: list[Mark] = []

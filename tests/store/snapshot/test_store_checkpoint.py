@@ -1,4 +1,4 @@
-"""A start that goes on at a checkpoint: what is known is not read again, and never believed where it is not so."""
+"""A start that continues from a checkpoint: known entries are not read again, and a wrong checkpoint is not used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store import Checkpoint, CommitLog, DamagedError, FileMark, Header, Known, MemoryDisk, PositionFiles, Snapshots
+from store import (
+    Checkpoint,
+    CommitLog,
+    DamagedError,
+    FileMark,
+    Header,
+    KnownEntries,
+    LogCallbacks,
+    LogSettings,
+    MemoryDisk,
+    PositionFiles,
+    PreviousRun,
+    Snapshots,
+)
 from store.log import recovery
 from store.log.positions import Positions
 from store.snapshot.snapshot import Snapshot
@@ -69,7 +82,7 @@ def test_a_checkpoint_before_the_log_start_or_damaged_is_of_no_use() -> None:
 
 
 def grown(entries: int = 30) -> tuple[MemoryDisk, CommitLog]:
-    """Over several segments and terms."""
+    """Return a log with several segments and terms."""
     disk = MemoryDisk()
     log = open_log(disk)
     for number in range(entries):
@@ -78,28 +91,32 @@ def grown(entries: int = 30) -> tuple[MemoryDisk, CommitLog]:
     return disk, log
 
 
-def known_up_to(log: CommitLog, index: int) -> Known:
-    """As a checkpoint there has it."""
+def known_up_to(log: CommitLog, index: int) -> KnownEntries:
+    """Return the known entries up to `index`, as a checkpoint there has them."""
     positions = Positions()
-    positions.load(log._positions.units(1, index))
-    return Known(log.snapshot_at(index, configuration=b"", state=b"").tail, positions)
+    positions.load(log._state.positions.units(1, index))
+    return KnownEntries(log.snapshot_at(index, configuration=b"", state=b"").tail, positions)
 
 
-def reopen(disk: MemoryDisk, known: Known, *, after_crash: bool = False) -> tuple[CommitLog, list[int]]:
+def reopen(disk: MemoryDisk, known: KnownEntries, *, after_crash: bool = False) -> tuple[CommitLog, list[int]]:
     read: list[int] = []
 
     def on_entry(header: Header, _: object) -> None:
         read.append(header.index)
 
     log = CommitLog.open(
-        disk, DIRECTORY, segment_bytes=SEGMENT, known=known, after_crash=after_crash, on_entry=on_entry
+        disk,
+        DIRECTORY,
+        LogSettings(segment_bytes=SEGMENT),
+        PreviousRun(known=known, has_crashed=after_crash),
+        LogCallbacks(on_entry=on_entry),
     )
     return log, read
 
 
 @pytest.fixture
 def read_again(monkeypatch: pytest.MonkeyPatch) -> int:
-    """So many of the entries that are known."""
+    """Set how many of the known entries recovery reads again."""
     monkeypatch.setattr(recovery, "READ_AGAIN_ENTRIES", 3)
     return 3
 
@@ -111,15 +128,15 @@ def test_what_is_known_is_not_read_again_but_for_its_end(index: int, after_crash
     found, read = reopen(disk.after_kill(), known_up_to(log, index), after_crash=after_crash)
     assert read == list(range(max(index - read_again, 0) + 1, 31))
     assert content(found) == content(log)
-    assert (found.chain, found.end, found.last_term) == (log.chain, log.end, log.last_term)
+    assert (found.tail.chain, found.end, found.tail.term) == (log.tail.chain, log.end, log.tail.term)
     assert found.known_commit == max(index, log.known_commit)
-    assert found.term_runs(1, 30) == log.term_runs(1, 30)
+    assert found.reading.term_runs(1, 30) == log.reading.term_runs(1, 30)
     append(found, 40, 50)
     assert content(open_log(disk_of(found))) == content(found)
 
 
 def disk_of(log: CommitLog) -> MemoryDisk:
-    disk = log._segments._disk
+    disk = log.segments._disk
     assert isinstance(disk, MemoryDisk)
     return disk
 
@@ -129,7 +146,7 @@ Spoil = Callable[[MemoryDisk, CommitLog], None]
 
 def flip_in(index: int) -> Spoil:
     def spoil(disk: MemoryDisk, log: CommitLog) -> None:
-        position = log.position(index)
+        position = log.reading.position(index)
         file = disk.open(DIRECTORY / f"{position - position % SEGMENT:020}")
         at = position % SEGMENT + 90
         file.write(at, bytes([file.read(at, 1)[0] ^ 1]))
@@ -188,7 +205,7 @@ def test_positions_come_back_from_their_files(pieces: list[int], first: int) -> 
     files = PositionFiles(disk, POSITIONS, units_per_file=16)
     files.wipe(1)
     for count in pieces:
-        marks = files.add(log.position_units(index + 1, index + count))
+        marks = files.add(log.reading.position_units(index + 1, index + count))
         index += count
     begins = min(first, index)
     start_tail = log.snapshot_at(begins, configuration=b"", state=b"").tail if begins else None
@@ -196,8 +213,8 @@ def test_positions_come_back_from_their_files(pieces: list[int], first: int) -> 
     found = PositionFiles(disk, POSITIONS, units_per_file=16).load(start_tail, index, marks)
     assert found is not None
     for entry in range(begins + 1, index + 1):
-        assert (found.position(entry), found.term(entry)) == (log.position(entry), log.term(entry))
-    assert found.runs(begins + 1, index) == log.term_runs(begins + 1, index)
+        assert (found.position(entry), found.term(entry)) == (log.reading.position(entry), log.term(entry))
+    assert found.runs(begins + 1, index) == log.reading.term_runs(begins + 1, index)
 
 
 def test_positions_that_are_not_as_their_marks_say_are_not_believed() -> None:
@@ -205,7 +222,7 @@ def test_positions_that_are_not_as_their_marks_say_are_not_believed() -> None:
     disk = MemoryDisk()
     files = PositionFiles(disk, POSITIONS)
     files.wipe(1)
-    marks = files.add(log.position_units(1, 30))
+    marks = files.add(log.reading.position_units(1, 30))
     assert PositionFiles(disk, POSITIONS).load(None, 29, marks) is None
     disk.open(POSITIONS / f"{0:020}").write(25, b"?")
     assert PositionFiles(disk, POSITIONS).load(None, 30, marks) is None

@@ -1,4 +1,6 @@
-"""A base that comes in pieces: it resumes after kills and power losses, and counts only when all of it is right."""
+"""A snapshot that arrives in pieces: it resumes after kills and power losses, and counts only when it is complete and
+right.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
-from store import CorruptSnapshotError, IncomingSnapshot, MemoryDisk, Offer, Snapshot
+from store import CorruptSnapshotError, IncomingSnapshot, MemoryDisk, Snapshot, SnapshotOffer
 from store.disk.memory_disk import Killed
 from tests.store.power_disk import PowerDisk
 from tests.store.sample_log import each_kill
@@ -17,7 +19,7 @@ from tests.store.sample_log import each_kill
 PATH = Path("/data/incoming")
 BASE = Snapshot(7, 3, 4096, 99, 1234, b"configuration", bytes(range(256)) * 3)
 DATA = BASE.encode()
-OFFER = Offer.of(BASE, DATA)
+OFFER = SnapshotOffer.of(BASE, DATA)
 PIECE = 100
 
 
@@ -29,7 +31,7 @@ def disk() -> MemoryDisk:
 
 
 def give(incoming: IncomingSnapshot, data: bytes = DATA, size: int = PIECE) -> None:
-    """The next piece."""
+    """Append the next piece."""
     piece = data[incoming.received : incoming.received + size]
     incoming.append(incoming.received, piece, google_crc32c.value(piece))
 
@@ -113,10 +115,12 @@ def test_a_piece_that_is_bad_or_not_next_is_not_taken(disk: MemoryDisk) -> None:
         (replace(OFFER, crc=5), DATA),
         (replace(OFFER, index=8), DATA),
         (replace(OFFER, term=9), DATA),
-        (Offer(7, 3, 500, google_crc32c.value(bytes(500))), bytes(500)),
+        (SnapshotOffer(7, 3, 500, google_crc32c.value(bytes(500))), bytes(500)),
     ],
 )
-def test_a_whole_that_is_not_what_was_offered_is_thrown_away(disk: MemoryDisk, offer: Offer, data: bytes) -> None:
+def test_a_whole_that_is_not_what_was_offered_is_thrown_away(
+    disk: MemoryDisk, offer: SnapshotOffer, data: bytes
+) -> None:
     incoming = IncomingSnapshot.open(disk, PATH, offer)
     while not incoming.is_complete:
         give(incoming, data)

@@ -1,4 +1,4 @@
-"""The bases of a shard: candidates for its log start, the start itself, and one that comes from another node."""
+"""The snapshots of a shard: candidates for its log start, the log start itself, and a snapshot from another node."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
-from store import DiskFullError, MemoryDisk, Offer, Snapshot
+from store import DiskFullError, MemoryDisk, Snapshot, SnapshotOffer
 from store.snapshot.snapshots import Snapshots
 from tests.store.sample_log import each_kill
 
@@ -72,7 +72,7 @@ def test_a_start_that_moves_killed_at_every_byte_is_the_old_one_or_the_new_one(d
 
 
 def test_the_start_moves_on_a_full_disk(disk: MemoryDisk) -> None:
-    """What is old can go only then."""
+    """Old entries can be removed only after the start has moved."""
     snapshots = kept(disk, 10, 20)
     for operation in ("create", "write"):
         disk.fail(operation, DiskFullError(SHARD))
@@ -96,7 +96,7 @@ def test_a_reset_for_which_there_is_no_room_has_not_begun(disk: MemoryDisk) -> N
 
 def test_a_base_comes_piece_by_piece_and_what_is_wrong_is_asked_for_again(disk: MemoryDisk) -> None:
     data = snapshot(40).encode()
-    offer = Offer.of(snapshot(40), data)
+    offer = SnapshotOffer.of(snapshot(40), data)
     snapshots = Snapshots(disk, SHARD)
 
     def give(offset: int, piece: bytes, crc: int | None = None) -> int | Snapshot:
@@ -118,6 +118,6 @@ def test_a_base_comes_piece_by_piece_and_what_is_wrong_is_asked_for_again(disk: 
 def test_a_whole_that_is_not_the_offered_one_is_asked_for_from_the_start(disk: MemoryDisk) -> None:
     snapshots = Snapshots(disk, SHARD)
     data = snapshot(40).encode()
-    offer = Offer(41, 2, len(data), google_crc32c.value(data))
+    offer = SnapshotOffer(41, 2, len(data), google_crc32c.value(data))
     assert snapshots.receive(offer, 0, data, google_crc32c.value(data)) == 0
     assert snapshots.receive(offer, 0, b"", 0) == 0

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from cluster.node.http.segment_routes import MAX_DOWNLOADS
-from store import Found, LogReader, PosixReadOnlyDisk, SegmentFile
+from store import FoundEntry, LogReader, PosixReadOnlyDisk, SegmentFile
 from store.log.tail import EMPTY
 from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
 from tests.cluster.scrape import get
@@ -156,7 +156,7 @@ async def test_bytes_are_right_while_the_log_grows(fleet: Fleet, tmp_path: Path)
         (tmp_path / name).write_bytes(have.ljust(2 << 20, b"\0"))
     files = [SegmentFile(tmp_path / name, int(name)) for name in sorted(copy)]
     reader = LogReader(PosixReadOnlyDisk(), files, segment_bytes=2 << 20, start=EMPTY)
-    assert all(isinstance(each, Found) for each in reader)
+    assert all(isinstance(each, FoundEntry) for each in reader)
 
 
 async def test_a_segment_that_is_removed_while_it_is_read(fleet: Fleet) -> None:
@@ -249,7 +249,7 @@ async def test_what_waits_in_memory_is_not_served(make_fleet: MakeFleet, tmp_pat
         (tmp_path / segment["name"]).write_bytes(body.ljust(2 << 20, b"\0"))
         files = [SegmentFile(tmp_path / segment["name"], segment["position"])]
         *_, last = LogReader(PosixReadOnlyDisk(), files, segment_bytes=2 << 20, start=EMPTY)
-        assert isinstance(last, Found)
+        assert isinstance(last, FoundEntry)
         assert last.header.index == segment["last_index"]
 
 

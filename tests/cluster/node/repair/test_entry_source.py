@@ -11,7 +11,7 @@ import pytest
 from cluster.node.repair.entry_source import MOST_BYTES, EntryReader
 from cluster.node.repair.repair_retries import FIRST_S, LONGEST_S, TELL_EVERY_S, RepairRetries
 from raft.v1 import raft_pb2
-from store import CommitLog, Draft, Kind, MemoryDisk
+from store import CommitLog, EntryDraft, EntryKind, LogSettings, MemoryDisk
 
 SEGMENT_BYTES = 4 << 20
 LAST = 60
@@ -20,15 +20,15 @@ BODY = 50_000
 
 @pytest.fixture
 def log() -> CommitLog:
-    log = CommitLog.open(MemoryDisk(), Path("/log"), segment_bytes=SEGMENT_BYTES)
+    log = CommitLog.open(MemoryDisk(), Path("/log"), LogSettings(segment_bytes=SEGMENT_BYTES))
     for _ in range(LAST):
-        log.append([Draft(Kind.BATCH, bytes(BODY))], term=1, commit=0, now_ms=0)
+        log.append([EntryDraft(EntryKind.BATCH, bytes(BODY))], term=1, commit=0, now_ms=0)
     return log
 
 
 @pytest.fixture
 def reader(log: CommitLog) -> EntryReader:
-    return EntryReader("orders", 0, 2, SEGMENT_BYTES, log, commit=50, is_damaged=False)
+    return EntryReader("orders", 0, 2, SEGMENT_BYTES, log.reading, commit=50, is_damaged=False)
 
 
 def request(log: CommitLog, prev_index: int, **other: Any) -> raft_pb2.ReadEntriesRequest:
@@ -38,7 +38,7 @@ def request(log: CommitLog, prev_index: int, **other: Any) -> raft_pb2.ReadEntri
         "receiver": 2,
         "segment_bytes": SEGMENT_BYTES,
         "prev_index": prev_index,
-        "prev_chain": log.tail_at(prev_index).chain if prev_index <= LAST else 0,
+        "prev_chain": log.reading.tail_at(prev_index).chain if prev_index <= LAST else 0,
         "max_bytes": MOST_BYTES,
     }
     return raft_pb2.ReadEntriesRequest(**{**fields, **other})
@@ -85,11 +85,11 @@ def test_behind_its_own_damage_it_has_nothing(reader: EntryReader, log: CommitLo
 
 def test_what_is_marked_as_damaged_is_not_given(reader: EntryReader, log: CommitLog) -> None:
     requests = {prev: request(log, prev, max_bytes=1) for prev in range(3, 8)}
-    log.mark_damaged(range(5, 7))
+    log.reading.mark_damaged(range(5, 7))
     refusals = {prev: reader.answer(each).refusal for prev, each in requests.items()}
     # The chains of 5 and 6 are not to be believed.
     assert [prev for prev, refusal in refusals.items() if "is damaged between the positions" in refusal] == [4, 5, 6]
-    log.mark_whole()
+    log.reading.mark_whole()
     assert all(reader.answer(each).entries for each in requests.values())
 
 

@@ -10,7 +10,7 @@ import pytest
 from cluster.node.replica.disk_threads import DiskThreads, Flushing
 from cluster.node.replica.flush_schedule import FlushSchedule
 from cluster.node.runtime import Runtime
-from store import CommitLog, Draft, Kind, PosixDisk, StoreError, VoteFile, Writing
+from store import CommitLog, EntryDraft, EntryKind, LogSettings, PosixDisk, StoreError, VoteFile, Writing
 from store.directory.vote_file import INCARNATION_BYTES
 from tests.cluster.waiter import until
 
@@ -36,7 +36,7 @@ class Flushed:
 
     def __init__(self, directory: Path, schedule: FlushSchedule, writing: Writing) -> None:
         disk = PosixDisk()
-        self.log = CommitLog.open(disk, directory / "log", segment_bytes=1 << 20, writing=writing)
+        self.log = CommitLog.open(disk, directory / "log", LogSettings(segment_bytes=1 << 20, writing=writing))
         self.log.prepare_next()  # which flushes what is there
         self.log.sync()
         self.event = asyncio.Event()
@@ -52,7 +52,7 @@ class Flushed:
         )
 
     def append(self, size: int) -> None:
-        self.log.append([Draft(Kind.BATCH, bytes(size))], term=1, commit=0, now_ms=1)
+        self.log.append([EntryDraft(EntryKind.BATCH, bytes(size))], term=1, commit=0, now_ms=1)
 
 
 def _nothing() -> None:
@@ -76,7 +76,7 @@ async def test_the_log_is_flushed_by_itself(tmp_path: Path, schedule: FlushSched
     flushed.append(size)
     flushed.threads.start()
     await asyncio.wait_for(flushed.event.wait(), 10)
-    assert not flushed.log.dirty
+    assert not flushed.log.segments.dirty
     await flushed.threads.stop()
 
 
@@ -85,7 +85,7 @@ async def test_a_few_bytes_wait_for_the_thorough_flush(tmp_path: Path) -> None:
     flushed.threads.start()
     flushed.append(1)
     await asyncio.sleep(0.05)  # ten intervals
-    assert flushed.log.dirty
+    assert flushed.log.segments.dirty
     assert not flushed.event.is_set()
     flushed.append(4 * PAGE)
     await asyncio.wait_for(flushed.event.wait(), 10)
@@ -95,9 +95,9 @@ async def test_a_few_bytes_wait_for_the_thorough_flush(tmp_path: Path) -> None:
 async def test_what_is_staged_is_written_out_long_before_it_is_flushed(tmp_path: Path) -> None:
     flushed = Flushed(tmp_path, FlushSchedule(NEVER_MS, 4, NEVER_MS, write_out_ms=10), Writing("staged"))
     flushed.append(100)
-    assert flushed.log.staged_bytes > 0
+    assert flushed.log.segments.staged_bytes > 0
     flushed.threads.start()
-    await until(lambda: flushed.log.staged_bytes == 0, "all of it is in the file")
-    assert flushed.log.dirty
+    await until(lambda: flushed.log.segments.staged_bytes == 0, "all of it is in the file")
+    assert flushed.log.segments.dirty
     assert not flushed.event.is_set()
     await flushed.threads.stop()

@@ -17,7 +17,7 @@ from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.retention.log_trim import LogTrim
 from ledger.errors import StorageFailedError
 from ledgermq import AsyncAdmin, AsyncProducer
-from store import CommitLog, DiskFailedError, PosixDisk, Usage
+from store import CommitLog, DiskFailedError, DiskUsage, PosixDisk
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
 from tests.cluster.waiter import until
 
@@ -47,9 +47,9 @@ class Clocks:
 class ToldDisk(PosixDisk):
     """A disk whose use the test sets."""
 
-    told = Usage(100, 100)
+    told = DiskUsage(100, 100)
 
-    def usage(self, path: object) -> Usage:
+    def usage(self, path: object) -> DiskUsage:
         return self.told
 
 
@@ -108,7 +108,7 @@ class Hand:
 
     async def gone(self) -> None:
         """Wait until the removed segments are gone from the disk."""
-        await until(lambda: not self.replica.log.has_dropped, "the files are removed")
+        await until(lambda: not self.replica.log.segments.has_dropped, "the files are removed")
 
     async def fill(self, segments: int) -> None:
         async with AsyncProducer(self.fleet.bootstrap) as producer:
@@ -122,7 +122,7 @@ async def hand(make_fleet: MakeFleet) -> AsyncIterator[Hand]:
     await fleet.start()
     await fleet.leader()
     made = Hand(fleet)
-    made.clocks.now = made.replica.log.last_append_time_ms
+    made.clocks.now = made.replica.log.tail.append_time_ms
     await fleet.create_topic()
     yield made
 
@@ -141,7 +141,7 @@ async def test_only_what_is_older_than_the_bound_goes(hand: Hand) -> None:
     await watch.look()
     young = hand.first
     assert 1 < young < hand.replica.log.last_index
-    assert hand.replica.log.header(young + 1).append_time_ms >= hand.clocks.now - HOUR_MS - 1
+    assert hand.replica.log.reading.header(young + 1).append_time_ms >= hand.clocks.now - HOUR_MS - 1
     hand.clocks.pass_ms(HOUR_MS)
     await watch.look()
     assert hand.first > young
@@ -169,10 +169,10 @@ async def test_the_hour_counts_until_the_disk_fills(hand: Hand) -> None:
     await watch.look()
     until_five = (5 * HOUR_MS - hand.clocks.now) % (24 * HOUR_MS)
     hand.clocks.pass_ms(until_five + 2 * HOUR_MS)
-    hand.disk.told = Usage(100, 26)
+    hand.disk.told = DiskUsage(100, 26)
     await watch.look()
     assert hand.first == 1
-    hand.disk.told = Usage(100, 25)
+    hand.disk.told = DiskUsage(100, 25)
     await watch.look()
     assert hand.first > 1
     assert hand.told == [pytest.approx(used) for used in (0, 0.74, 0.75)]
@@ -183,7 +183,7 @@ async def test_a_full_disk_refuses_until_there_is_room(hand: Hand, caplog: pytes
     watch = hand.watch(disk_refuse_ratio=0.9)
     caplog.set_level(logging.INFO)
     for free, refuses in ((11, False), (10, True), (3, True), (11, False)):
-        hand.disk.told = Usage(100, free)
+        hand.disk.told = DiskUsage(100, free)
         await watch.look()
         assert bool(hand.replica.no_room) == refuses
     said = [record.getMessage() for record in caplog.records if record.name == "ledgermq.node.retention"]
@@ -194,7 +194,7 @@ async def test_a_full_disk_refuses_until_there_is_room(hand: Hand, caplog: pytes
 
 @pytest.mark.real
 async def test_a_disk_that_does_not_tell_refuses_nothing(hand: Hand, caplog: pytest.LogCaptureFixture) -> None:
-    def fail(path: object) -> Usage:
+    def fail(path: object) -> DiskUsage:
         raise DiskFailedError(hand.fleet.data(1), "Input/output error")
 
     hand.disk.usage = fail  # type: ignore[method-assign]
@@ -246,7 +246,7 @@ async def test_what_a_learner_is_being_given_stays(hand: Hand, monkeypatch: pyte
 async def test_nothing_more_goes_before_what_went_is_removed(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a full disk would cost more messages than necessary."""
     await hand.fill(3)
-    hand.disk.told = Usage(100, 0)
+    hand.disk.told = DiskUsage(100, 0)
     watch = hand.watch(disk_force_ratio=0.5, disk_refuse_ratio=0)
     with monkeypatch.context() as patch:
         patch.setattr(CommitLog, "has_dropped", property(lambda _: True))
@@ -269,7 +269,7 @@ async def test_only_places_that_are_here_and_applied_are_candidates(hand: Hand) 
     driver._applier.applied = applied
     assert all(hand.replica.log.begins_segment(each.index + 1) for each in all_of_them)
     assert [each.position for each in all_of_them] == [
-        hand.replica.log.position(each.index + 1) for each in all_of_them
+        hand.replica.log.reading.position(each.index + 1) for each in all_of_them
     ]
 
 

@@ -1,0 +1,123 @@
+"""The marks of one shard: small files that say how the shard was stopped, and what it may lack.
+
+    <shard>/clean      exists only between an orderly stop and the next start (clean_mark.py)
+    <shard>/boot       the run of the machine in which the shard was last written (boot.py)
+    <shard>/suspect    exists only while the node may lack entries it acknowledged (suspect.py)
+    <shard>/repair     exists only during a startup repair of the shard's log (store/repair/repair_mark.py)
+
+Each mark is replaced whole or removed, and the directory is synced. So a kill or a power loss leaves the old mark or
+the new mark. A method that reads a mark raises `DamagedError` if the bytes are no mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from store.directory.boot import decode_boot_record, encode_boot_record
+from store.directory.clean_mark import CleanMark
+from store.directory.suspect import Suspect
+from store.disk.disk import Disk, read_file, replace_file
+from store.disk.reserve import Reserve
+from store.errors import DamagedError
+from store.repair.repair_mark import RepairMark
+
+_Mark = TypeVar("_Mark")
+
+
+class ShardMarks:
+    def __init__(self, disk: Disk, directory: Path, reserve: Reserve) -> None:
+        """`directory` is the directory of the shard."""
+        self._disk = disk
+        self._directory = directory
+        self._reserve = reserve
+        self._clean_path = directory / "clean"
+        self._boot_path = directory / "boot"
+        self._suspect_path = directory / "suspect"
+        self._repair_path = directory / "repair"
+
+    def write_clean_mark(self, mark: CleanMark) -> None:
+        """Write the clean mark. This is the last step of an orderly stop, after the log was flushed."""
+        self._reserve.replace_file(self._clean_path, mark.encode())
+
+    def clean_mark(self) -> CleanMark | None:
+        """Return the mark of the last stop, or None if the stop was not orderly. The mark stays until
+        `remove_clean_mark`, because a log that disagrees with it must be refused at every start."""
+        return self._read_mark(self._clean_path, CleanMark.decode, "clean mark")
+
+    def remove_clean_mark(self) -> None:
+        """Remove the mark durably. Call this after the log is open and before the first write, because the mark does
+        not vouch for later writes."""
+        self._remove_mark(self._clean_path)
+
+    def crashed(self, boot_id: str) -> bool:
+        """Return whether the machine went down, or may have gone down, without an orderly stop since this shard was
+        last written. Then unflushed bytes may be missing. Ask before any file of the shard is opened. The answer stays
+        the same until `record_boot`."""
+        if self._disk.exists(self._clean_path):
+            return False
+        recorded = self._read_mark(self._boot_path, decode_boot_record, "boot record")
+        if recorded is None:
+            log_directory = self._directory / "log"
+            return self._disk.exists(log_directory) and bool(self._disk.list(log_directory))
+        return boot_id == "" or boot_id != recorded
+
+    def record_boot(self, boot_id: str) -> None:
+        """Record the boot id durably, after the log was flushed and before the first write. From then on the end of the
+        process counts as a kill. With an empty id it counts as a crash: staged writes are lost with the process."""
+        path = self._boot_path
+        if self._read_mark(path, decode_boot_record, "boot record") != boot_id:
+            self._reserve.replace_file(path, encode_boot_record(boot_id))
+
+    def distrust_page_cache(self) -> None:
+        """Remove the boot record durably, after a failed sync. The page cache may then show bytes as clean that never
+        reached the disk, so the next start must treat the stop as a crash. This works on a full disk, because no file
+        is written."""
+        self._remove_mark(self._boot_path)
+
+    def mark_suspect(self, suspect: Suspect) -> Suspect:
+        """Write the suspect mark durably. Return the mark as it is now, joined with an earlier mark."""
+        before = self.suspect()
+        mark = suspect if before is None else before.joined(suspect)
+        if mark != before:
+            self._reserve.replace_file(self._suspect_path, mark.encode())
+        return mark
+
+    def suspect(self) -> Suspect | None:
+        """Return the suspect mark of the shard, or None if the node is not a suspect."""
+        return self._read_mark(self._suspect_path, Suspect.decode, "suspect mark")
+
+    def clear_suspect(self) -> None:
+        """Remove the suspect mark durably. The node must have caught up, and flushed its log, before."""
+        self._remove_mark(self._suspect_path)
+
+    def mark_repair(self, mark: RepairMark) -> None:
+        """Write the repair mark durably, before entries of another replica are written into a damaged log. An earlier
+        mark is joined with this mark: its time stays, and so does the note that the end of the log was given up."""
+        before = self.repair()
+        if before is not None:
+            mark = RepairMark(before.doubt.joined(mark.doubt), before.ends or mark.ends)
+        if mark != before:
+            replace_file(self._disk, self._repair_path, mark.encode())
+
+    def repair(self) -> RepairMark | None:
+        """Return the mark of the startup repair in progress, or None if no repair was begun."""
+        return self._read_mark(self._repair_path, RepairMark.decode, "repair mark")
+
+    def clear_repair(self) -> None:
+        """Remove the repair mark durably: the log is whole, or the suspect mark says that entries may be missing."""
+        self._remove_mark(self._repair_path)
+
+    def _read_mark(self, path: Path, decode: Callable[[bytes], _Mark], what: str) -> _Mark | None:
+        if not self._disk.exists(path):
+            return None
+        try:
+            return decode(read_file(self._disk, path))
+        except ValueError as error:
+            raise DamagedError(path, 0, f"this is no {what} ({error})") from error
+
+    def _remove_mark(self, path: Path) -> None:
+        if self._disk.exists(path):
+            self._disk.unlink(path)
+            self._disk.sync_directory(path.parent)
