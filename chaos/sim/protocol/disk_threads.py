@@ -2,8 +2,8 @@
 `raft.interfaces.DriverDisk`.
 
 It behaves like `cluster.node.replica.disk_threads`. In `sync` mode a request that arrives during a flush waits for the
-next flush, because the running flush covers only what was written before it began. In `async` mode a write counts as held at
-once, and the log is flushed at intervals.
+next flush, because the running flush covers only what was written before it began. In `async` mode a write counts as
+held at once, and the log is flushed at intervals.
 """
 
 from __future__ import annotations

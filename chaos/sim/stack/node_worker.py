@@ -20,8 +20,8 @@ SLOWEST_S = 10.0
 
 
 class SimWorker:
-    """Implements `cluster.node.process.workers.Worker`. `mean_ms` returns the mean duration of a job. `worked` is called
-    after each successful job."""
+    """Implements `cluster.node.process.workers.Worker`. `mean_ms` returns the mean duration of a job. `worked` is
+    called after each successful job."""
 
     def __init__(
         self, life: Life, random: Random, mean_ms: Callable[[], float], worked: Callable[[], None] | None = None
