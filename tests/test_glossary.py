@@ -284,6 +284,15 @@ def test_paths_in_documents_exist(document: str) -> None:
     assert {path for path in paths if path.rstrip("/") not in endings()} - NOT_OURS == set()
 
 
+@pytest.mark.parametrize("folder", sorted(FOLDERS))
+def test_paths_in_code_exist(folder: str) -> None:
+    """Every path in backticks in a docstring or comment names a file or folder of this repository."""
+    modules = (path for path in (ROOT / folder).rglob("*.py") if path != Path(__file__))
+    paths = {text for path in modules for text in re.findall(r"`([^`\n]+)`", path.read_text(encoding="utf-8"))}
+    whole = {path for path in paths if looks_like_a_path(path) and path.split("/")[0] in FOLDERS}
+    assert {path for path in whole if path.rstrip("/") not in endings()} == set()
+
+
 def test_paths_are_recognised() -> None:
     for path in ("raft/core/lane.py", "cluster/node/", "leader.txt", "tests/lane", "Lane.md"):
         assert looks_like_a_path(path)
