@@ -231,7 +231,7 @@ class KillLoop:
             await self._read(node, ends)
         figures.acknowledged = len(acknowledged)
         logs = [self.pids[node].log for node in NODES]
-        figures.suspects = sum(log.count("may be lost here") for log in logs)
+        figures.suspects = sum(log.count("may be lost on this node") for log in logs)
         for node in NODES:
             self._stop(node)
             self._verify(node, orderly=True)

@@ -213,7 +213,7 @@ def test_messages_by_key_place_and_time(cluster: DevCluster, directory: Path, to
     assert got.stdout == b"1\n"
     assert b"key k" in got.stderr
     beyond = run("message", "get", f"{topic}:1:3", cwd=directory, status=1)
-    assert b"it has 0 to 2" in beyond.stderr
+    assert b"it has the offsets 0 to 2" in beyond.stderr
 
     offsets = ("topic", "offsets", topic, "--format", "json", "--time")
     there = json.loads(run(*offsets, behind, cwd=directory).stdout)["offsets"]

@@ -53,7 +53,7 @@ def test_topics_shards_and_queues(directory: Path) -> None:
     read = run("consume", "orders", "--from", "earliest", "--count", "3", cwd=directory).stdout
     assert sorted(read.splitlines()) == [b"one", b"three", b"two"]
     fewer = run("topic", "alter", "orders", "--queues", "1", cwd=directory, status=1)
-    assert b"it can only be given more" in fewer.stderr
+    assert b"queues cannot be removed: ask for more than 4" in fewer.stderr
     wrong = run("cluster", "add-shard", "--nodes", "1;2", cwd=directory, status=2)
     assert b"is not of the form 1,2,3" in wrong.stderr
 

@@ -101,7 +101,7 @@ async def test_indexes_of_two_nodes_in_one_directory_are_refused(make_fleet: Mak
 @pytest.mark.parametrize(
     ("data", "indexes", "what"),
     [
-        ("b", "new", "the indexes of a node, not to the data of one"),
+        ("b", "new", "the indexes of a node, not to the data of a node"),
         ("new", "a", "the data of a node, not to the indexes"),
     ],
 )

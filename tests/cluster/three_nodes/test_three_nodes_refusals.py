@@ -189,7 +189,7 @@ async def test_what_was_appended_without_a_majority_is_unknown(make_fleet: MakeF
             async with asyncio.timeout(5):
                 await sending
         assert timed_out.value.maybe_committed
-        assert "read it before sending them again" in str(timed_out.value)
+        assert "read the queue before you send them again" in str(timed_out.value)
         for node in followers:
             disks[node].release()
         assert (await producer.send("topic", b"later")).offset == 1  # behind the other, whose fate is settled by now

@@ -181,7 +181,7 @@ async def test_no_such_segment_and_no_such_shard(fleet: Fleet) -> None:
     assert status == 404
     status, text = await get(fleet.http(1), "/shards/7/segments")
     assert status == 404
-    assert "no shard 7" in text
+    assert "no replica of shard 7" in text
 
 
 async def test_only_so_many_downloads_at_once(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:

@@ -17,7 +17,8 @@ from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.retention.log_trim import LogTrim
 from ledger.errors import StorageFailedError
 from ledgermq import AsyncAdmin, AsyncProducer
-from store import CommitLog, DiskFailedError, DiskUsage, PosixDisk
+from store import DiskFailedError, DiskUsage, PosixDisk
+from store.log.segments import Segments
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
 from tests.cluster.waiter import until
 
@@ -55,13 +56,14 @@ class ToldDisk(PosixDisk):
 
 def test_the_time_by_the_log_is_its_newest_entry_s_and_what_passed_since() -> None:
     clocks = Clocks()
-    log: Any = SimpleNamespace(last_index=7, last_term=1, last_append_time_ms=clocks.now)
+    tail = SimpleNamespace(term=1, append_time_ms=clocks.now)
+    log: Any = SimpleNamespace(last_index=7, tail=tail)
     clock, began = LogClock(log, clocks.monotonic_ms), clocks.now
     assert clock.now_ms() == began
     clocks.pass_ms(1_000)
     clocks.now += YEARS_MS
     assert clock.now_ms() == began + 1_000
-    log.last_index, log.last_append_time_ms = 8, clocks.now  # written by the clock that has jumped
+    log.last_index, tail.append_time_ms = 8, clocks.now  # written by the clock that has jumped
     assert clock.now_ms() == clocks.now
     clocks.pass_ms(30)
     clocks.now -= HOUR_MS
@@ -249,7 +251,7 @@ async def test_nothing_more_goes_before_what_went_is_removed(hand: Hand, monkeyp
     hand.disk.told = DiskUsage(100, 0)
     watch = hand.watch(disk_force_ratio=0.5, disk_refuse_ratio=0)
     with monkeypatch.context() as patch:
-        patch.setattr(CommitLog, "has_dropped", property(lambda _: True))
+        patch.setattr(Segments, "has_dropped", property(lambda _: True))
         await watch.look()
         assert hand.first == 1
     await watch.look()
