@@ -24,7 +24,7 @@ QUEUES = 4
 RETRY_DELAYS_S = (0.2, 0.4)
 
 
-@pytest.fixture(scope="module", params=[1, 3], ids=["one group", "three groups"])
+@pytest.fixture(scope="module", params=[1, 3], ids=["one shard", "three shards"])
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEDGERMQ_RETRY_DELAYS_S", ",".join(map(str, RETRY_DELAYS_S)))

@@ -127,7 +127,7 @@ async def test_bytes_that_are_no_entries_are_refused_and_change_nothing(fleet: F
     )
     status, sentence = await refusal(fleet, victim, await identity(fleet, sender=other, receiver=victim), garbage)
     assert status == grpc.StatusCode.DATA_LOSS.name
-    assert "was not written" in sentence
+    assert "Nothing was written" in sentence
     after = await fleet.level()
     assert (after.last_index, after.chain) == (before.last_index, before.chain)
     assert error_of(await fleet.produce(leader, sample_batch(1))) is None

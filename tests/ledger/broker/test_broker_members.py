@@ -96,7 +96,8 @@ class Leader:
     def __init__(self) -> None:
         self.shard = 0
         self.driver = Driver()
-        self.log = SimpleNamespace(first_index=1, last_index=COMMIT, span=lambda first, last: (last - first + 1) << 20)
+        reading = SimpleNamespace(span=lambda first, last: (last - first + 1) << 20)
+        self.log = SimpleNamespace(first_index=1, last_index=COMMIT, reading=reading)
         self.membership = Membership(1, ONE, {})
         self.membership.applied(1, SHARD)
         self.newest = SHARD
