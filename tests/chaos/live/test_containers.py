@@ -73,7 +73,7 @@ def test_a_node_is_killed_paused_and_forgets_and_nothing_of_it_stays(
     environment.start(1)
     operator.ready(60)
     (environment.data(1) / "never-synced").write_text("gone")
-    assert "gone: 1 of" in environment.cut_power(1)
+    assert "unsynced data is lost: 1 of" in environment.cut_power(1)
     assert not (environment.data(1) / "never-synced").exists()
     environment.start(1)
     operator.ready(60)
