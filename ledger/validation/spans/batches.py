@@ -1,6 +1,6 @@
-"""The batches among a run's entries as columns: what their own headers say, beside what their entries say.
+"""The batches among a run's entries as columns: the fields of the batch headers and of the entry headers.
 
-The producer wrote one, the leader the other; where they speak of the same thing they must agree.
+The producer wrote the batch header, and the leader wrote the entry header. Fields that both headers have must be equal.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WORDS = HEADER_BYTES // ALIGNMENT
 
 
 def batches_of(block: SpanBlock, entries: Entries) -> tuple[Facts, list[Break]]:
-    """Those that are batches, and what is wrong with those that ought to be."""
+    """Return the facts of the intact batches, and a `Break` for each batch entry whose body is no intact batch."""
     is_batch = entries.rows["kind"] == EntryKind.BATCH
     large = entries.rows["size"] >= HEADER_SIZE + HEADER_BYTES
     chosen = np.flatnonzero(is_batch & large)
@@ -73,9 +73,9 @@ def _reason(said: np.void, entry: np.void, crc: int) -> str:
     if said["version"] != VERSION:
         return f"its batch has version {said['version']}, and this program knows {VERSION}"
     if said["size"] + HEADER_SIZE != entry["size"]:
-        return f"its batch says that it has {said['size']} bytes, and has {entry['size'] - HEADER_SIZE}"
+        return f"the header of its batch says {said['size']} bytes, and the batch has {entry['size'] - HEADER_SIZE}"
     if said["crc"] != crc:
-        return f"its batch has CRC {crc:#010x}, and says {int(said['crc']):#010x}"
+        return f"the CRC of its batch is {crc:#010x}, and the header of the batch says {int(said['crc']):#010x}"
     return (
         f"its batch is of topic {said['topic_id']}, queue {said['queue']} and has {said['count']} messages; its header "
         f"says topic {entry['topic_id']}, queue {entry['queue']}, {entry['count']} messages"
@@ -84,7 +84,7 @@ def _reason(said: np.void, entry: np.void, crc: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Hashes:
-    """One hash for each message of some batches, in the order of both."""
+    """One hash for each message of some batches, in the order of the batches and of their messages."""
 
     # Which of the batches each message is in.
     of: npt.NDArray[np.int64]
@@ -92,12 +92,12 @@ class Hashes:
 
 
 def tag_hashes(block: SpanBlock, facts: Facts) -> Hashes:
-    """0 where a message has no tag."""
+    """Return the tag hash of each message; 0 for a message without a tag."""
     return _hashes(block, facts, (facts["columns"] & TAGS) != 0, np.zeros(len(facts), np.int64))
 
 
 def key_hashes(block: SpanBlock, facts: Facts) -> Hashes:
-    """0 where a message has no key; they lie behind those of the tags."""
+    """Return the key hash of each message; 0 for a message without a key. In a batch, key hashes follow tag hashes."""
     behind = np.where((facts["columns"] & TAGS) != 0, facts["count"].astype(np.int64), 0)
     return _hashes(block, facts, (facts["columns"] & KEYS) != 0, behind)
 
@@ -115,7 +115,7 @@ def _hashes(block: SpanBlock, facts: Facts, there: npt.NDArray[np.bool_], behind
 
 
 def body_of(block: SpanBlock, fact: np.void) -> bytes:
-    """The bytes of the batch itself."""
+    """Return the bytes of the batch, without the header of its entry."""
     at, size = int(fact["at"]), int(fact["size"])
     assert padded(size) <= len(block.data) - at
     return block.data[at + HEADER_SIZE : at + size]

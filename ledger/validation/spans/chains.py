@@ -2,8 +2,8 @@
 
     chain of entry i  =  CRC32C(chain of entry i - 1, crc of entry i), two u32, little-endian
 
-A CRC is linear, so that of 8 bytes is four look-ups, one for each 2 of them, and numpy does each look-up for all
-entries together. The tables are made from the library's own CRC, which is the definition.
+A CRC is linear. So the CRC of 8 bytes is the XOR of four table look-ups, one for each 2 bytes. numpy does each look-up
+for all entries at once. The tables are computed with the CRC library, so both always agree.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NOTHING = google_crc32c.value(bytes(_BYTES))
 
 @cache
 def _tables() -> npt.NDArray[np.uint32]:
-    """[4, 65536]: for each place of two bytes among eight, what they do to the CRC there."""
+    """Return a table of shape [4, 65536]: how each value of two bytes at each of the four places changes the CRC."""
     by_byte = np.array([[_effect(place, byte) for byte in range(256)] for place in range(_BYTES)], np.uint32)
     low, high = np.arange(1 << 16) & 0xFF, np.arange(1 << 16) >> 8
     return np.stack([by_byte[place][low] ^ by_byte[place + 1][high] for place in range(0, _BYTES, 2)])
@@ -34,7 +34,7 @@ def _effect(place: int, byte: int) -> int:
 
 
 def chained_all(chains: U32, crcs: U32) -> U32:
-    """For each pair, the chain of an entry with this crc that follows one with that chain."""
+    """Return for each pair (chain, crc) the chain of an entry with this CRC that follows an entry with this chain."""
     low = np.uint32(0xFFFF)
     chain_low, chain_high, crc_low, crc_high = _tables()
     found: U32 = chain_low.take(chains & low)

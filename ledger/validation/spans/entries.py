@@ -1,11 +1,12 @@
-"""The entries of a block as columns: found, and judged each by itself.
+"""Finds the entries of a block, checks each entry by itself, and returns them as columns.
 
     positions  80        480       1,000 ...
     rows       header    header    header ...        `store.log.entry.ROW`, one gather of 10 words each
     digests    xxh3 of each body
 
-Only what numpy cannot do is done an entry at a time (how large it is, its CRCs and its digest); all else is one
-operation for all. An entry counts from the bytes alone: what lies around it, other parts compare.
+A Python loop reads the size, the CRCs and the digest of each entry, because numpy cannot do that. All other checks are
+numpy operations on all entries at once. This module judges each entry by its own bytes. `run_check.py` and `pieces.py`
+compare an entry with its neighbours.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _PADDING = np.array([0, *(((1 << 64) - 1) << (8 * rest) & ((1 << 64) - 1) for re
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Whole entries that lie one right behind the other; all columns have the same length."""
+    """Whole entries without gaps between them, as columns of the same length."""
 
     # Where each begins in the block.
     at: npt.NDArray[np.int64]
@@ -57,13 +58,13 @@ class Entries:
         return len(self.at)
 
     def header(self, number: int) -> Header:
-        """As `store` has it; a negative number counts from behind."""
+        """Return the header of an entry as `store` defines it. A negative number counts from the last entry."""
         fields = self.rows[number].item()
         return Header(EntryKind(fields[2]), fields[3], *fields[4:])
 
     @staticmethod
     def joined(parts: Sequence[Entries]) -> Entries:
-        """One behind the other."""
+        """Return the entries of all parts, in the order of the parts."""
         if len(parts) == 1:
             return parts[0]
         return Entries(
@@ -75,8 +76,8 @@ class Entries:
 
 
 def entries_from(block: SpanBlock, position: int) -> tuple[Entries, int]:
-    """The whole entries from `position` on that begin in the block, up to the first place where none lies; and that
-    place, which is where the last one ends."""
+    """Return the whole entries from `position` on, up to the first position without a whole entry; and that position.
+    Only entries that begin in the block are returned."""
     parts: list[Entries] = []
     while True:
         at, sizes, end = _sizes_from(block, position)
@@ -97,8 +98,8 @@ def _none() -> Entries:
 
 
 def _sizes_from(block: SpanBlock, position: int) -> tuple[list[int], list[int], int]:
-    """Of up to so many entries as are looked at together: where each begins in the block, what it says of its size;
-    and where the last one ends."""
+    """Return the offsets in the block and the sizes of up to _AT_ONCE entries, and the position after the last one.
+    The sizes are those in the headers."""
     ats: list[int] = []
     sizes: list[int] = []
     begin, last = block.begin, block.end - block.begin
@@ -121,7 +122,7 @@ def _sizes_from(block: SpanBlock, position: int) -> tuple[list[int], list[int], 
 
 
 def _judged(block: SpanBlock, ats: list[int], sizes: list[int]) -> Entries:
-    """Those of them before the first one that is not whole, or does not say that it stands there."""
+    """Return the entries before the first entry that is damaged or whose header has another position."""
     crcs, digests, batch_crcs = _hashed(block, ats, sizes)
     at = np.array(ats, np.int64)
     words = at // ALIGNMENT

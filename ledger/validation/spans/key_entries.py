@@ -1,11 +1,11 @@
-"""The key index against the log: what its files say of the batches of a span, and what these give.
+"""Compares the entries of the key index with the entries that follow from the batches of a span.
 
     entry 57: topic 3, keys a, b, at 4,096, 800 bytes
     <keys>/00000000000000000000         entries 9, 10: hashes of a and b, 4,096, 800, time
 
-Index entries lie in the order of the log, so those of a span lie next to each other; what they must be is made once
-more for all of them, and compared as a whole. Where that differs, what is alike before and behind is left out, and
-the rest is told. How entries are linked is looked at for each file by itself (key_files.py).
+Index entries are in the order of the log, so the index entries of a span are neighbours. This module computes all index
+entries of a span and compares them as a whole. If they differ, it leaves out the equal entries at the beginning and at
+the end, and reports the rest. `key_files.py` checks how the entries of a file are linked.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ Due = npt.NDArray[np.void]
 
 @dataclass(frozen=True, slots=True)
 class WrongKeys:
-    """Entries of the key index that are not what the log gives."""
+    """Entries of the key index that differ from the log."""
 
     kind: ViolationKind
-    # Of the first entry of the log whose keys are wrong or missing.
+    # The index of the first log entry whose keys are wrong or missing.
     index: int | None
     path: str
-    # In the file.
+    # The byte position in the file.
     position: int
     log_position: int
-    # In the file, behind the last entry that is not right; None where entries are only missing.
+    # The byte position after the last wrong entry in the file; None if entries are only missing.
     end: int | None = None
 
 
 class KeyEntryCheck:
-    """Of one replica's index."""
+    """Compares the key index of one replica."""
 
     def __init__(self, indexes: str) -> None:
         self._directory = Path(indexes) / "keys"
         self._files: list[KeyIndexFile] | None = None
         self.right = 0
         self.wrong: list[WrongKeys] = []
-        # Missing, with nothing of the index behind them: it may lag behind its log.
+        # Missing entries at the end of the index: the index may lag behind its log.
         self.absent: list[WrongKeys] = []
 
     def compare(self, block: SpanBlock, facts: Facts, begin: int, end: int) -> None:
-        """Batches that lie in [begin, end) of the log, all that do."""
+        """Compare the index entries of all batches in the range [begin, end) of log positions."""
         due = due_of(block, facts)
         try:
             self._compare(facts, due, begin, end)
-        except FileNotFoundError:  # retention took one that was there before
+        except FileNotFoundError:  # retention has removed a file that was there before
             self._files = None
             self._compare(facts, due, begin, end)
 
@@ -70,7 +70,7 @@ class KeyEntryCheck:
         if self._agrees(due, [file.between(begin, end) for file in self._files]):
             self.right += len(due)
             return
-        # One wrong position may have led the search astray: now all of them are looked at.
+        # A wrong position may have misled the binary search, so now read all index entries.
         there = [file.between(begin, end, thoroughly=True) for file in self._files]
         if self._agrees(due, there):
             self.right += len(due)
@@ -106,7 +106,7 @@ class KeyEntryCheck:
         (self.wrong if goes_on else self.absent).append(wrong)
 
     def _place(self, there: list[KeyEntries], number: int, log_position: int) -> tuple[str, int]:
-        """File and place of the entry with that number; where there are not so many, the place where it belongs."""
+        """Return the file and the byte position of the entry with this number, or where that entry would be."""
         for each in there:
             if number < len(each.entries):
                 return str(each.file.path), each.file.place(each.first + number)
@@ -119,7 +119,7 @@ class KeyEntryCheck:
 
 
 def due_of(block: SpanBlock, facts: Facts) -> Due:
-    """The entries that these batches must have, in the order of the index."""
+    """Return the index entries that these batches must have, in the order of the index."""
     hashes = key_hashes(block, facts)
     there = hashes.values != 0
     of, values = hashes.of[there], hashes.values[there]
@@ -152,7 +152,7 @@ def _joined(there: list[KeyEntries]) -> Due:
 def _in_files(
     there: list[KeyEntries], kind: ViolationKind, index: int | None, at: int, first: int, end: int
 ) -> Iterator[WrongKeys]:
-    """The entries from the number `first` to before the number `end`, which are not right, in each of their files."""
+    """Return the wrong entries with the numbers first .. end - 1, one `WrongKeys` for each file that has some."""
     begin = 0
     for each in there:
         low, high = max(first - begin, 0), min(end - begin, len(each.entries))

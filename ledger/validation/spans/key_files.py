@@ -1,7 +1,7 @@
-"""The files of a key index, as they lie there: which entries each has, and whether they are linked as they must be.
+"""Reads the files of a key index, and checks that their entries are linked correctly.
 
-Entries lie in the order of the log, so those of a range of it are found by bisection, with a few small reads; and how
-they must be linked follows from their hashes alone, so each file can be judged by itself.
+Index entries are in the order of the log, so a binary search finds the entries of a range of the log with a few small
+reads. The links follow from the hashes alone, so each file can be checked by itself.
 """
 
 from __future__ import annotations
@@ -24,55 +24,57 @@ _AT_ONCE = 1 << 20
 
 
 class KeyIndexFile:
-    """One file, up to its last whole entry."""
+    """One file of a key index, up to its last whole entry."""
 
     def __init__(self, path: Path) -> None:
-        """Raises `ValueError` where it has no header that this program knows, OSError."""
+        """Raises ValueError if the file has no header that this program knows, and OSError."""
         self.path = path
         head = self._read(0, HEADER.size)
         if len(head) < HEADER.size:
             raise ValueError("the file is too short")
         magic, version, self.slots, self.capacity, self.begin_ms = HEADER.unpack(head)
         if (magic, version) != (MAGIC, VERSION) or not self.slots:
-            raise ValueError(f"no file of a key index that this program knows begins with {magic:#010x}, {version}")
-        # Where the next file begins in the log, if there is one: no batch of this file lies there or behind.
+            raise ValueError(f"no known format of a key index begins with {magic:#010x}, {version}")
+        # Log position at which the next file begins; None for the last file. All batches of this file lie before it.
         self.limit: int | None = None
         self.count = (path.stat().st_size - HEADER.size) // ENTRY_BYTES
 
     def place(self, number: int) -> int:
-        """In the file, of the entry that is the `number`th, counted from 0."""
+        """Return the byte position in the file of the entry with this number, counted from 0."""
         return HEADER.size + number * ENTRY_BYTES
 
     def entries(self, first: int = 0, end: int | None = None) -> Entries:
-        """Those from `first` to before `end`; all where none is given."""
+        """Return the entries with the numbers first .. end - 1. Without `end`, up to the last entry."""
         count = (self.count if end is None else end) - first
         data = self._read(self.place(first), count * ENTRY_BYTES)
         return np.frombuffer(data, ENTRY, len(data) // ENTRY_BYTES)
 
     def pieces(self) -> Iterator[Entries]:
-        """All entries, so many at a time."""
+        """Yield all entries, in pieces of at most _AT_ONCE entries."""
         for first in range(0, self.count, _AT_ONCE):
             yield self.entries(first, min(self.count, first + _AT_ONCE))
 
     def between(self, begin: int, end: int, *, thoroughly: bool = False) -> KeyEntries:
-        """Those of batches in [begin, end) of the log. `thoroughly`: also where some positions are wrong."""
+        """Return the entries of batches in the range [begin, end) of log positions.
+
+        With `thoroughly`, all entries are read, so they are found even if some positions in the file are wrong."""
         if thoroughly:
             said = self.entries()["position"]
-            positions = _mended(said, self.limit)
+            positions = _in_order(said, self.limit)
             first, last = np.searchsorted(positions, np.array([begin, end], np.uint64)).tolist()
             while first and said[first - 1] != positions[first - 1]:
-                first -= 1  # it may be of the first batch here as well as of the one before
+                first -= 1  # this entry may belong to the first batch of the range or to the batch before
         else:
             first = self._bisected(begin, 0)
             last = self._bisected(end, first)
         return KeyEntries(self, first, self.entries(first, last))
 
     def reaches(self, position: int) -> bool:
-        """Whether it has entries of batches behind that position."""
+        """Whether the file has entries of batches after this log position."""
         return self.count > 0 and int(self.entries(self.count - 1)["position"][0]) > position
 
     def _bisected(self, position: int, low: int) -> int:
-        """How many entries lie before that position of the log."""
+        """Return how many entries belong to batches before this log position."""
         high = self.count
         while low < high:
             middle = (low + high) // 2
@@ -88,7 +90,7 @@ class KeyIndexFile:
 
 @dataclass(frozen=True, slots=True)
 class KeyEntries:
-    """Some neighbours in one file."""
+    """Consecutive entries of one file."""
 
     file: KeyIndexFile
     first: int
@@ -96,12 +98,12 @@ class KeyEntries:
 
 
 def key_files_in(directory: Path) -> list[KeyIndexFile]:
-    """Those that can be read, by position; `unreadable_in` has the others."""
+    """Return the files with a known header, in the order of the log. `unreadable_in` yields the other files."""
     files = []
     for path in _paths(directory):
         try:
             files.append(KeyIndexFile(path))
-        except (ValueError, FileNotFoundError):  # retention takes them, of a node that runs
+        except (ValueError, FileNotFoundError):  # retention of a running node may have removed the file
             continue
     for file, following in pairwise(files):
         file.limit = int(following.path.name)
@@ -121,9 +123,10 @@ def _paths(directory: Path) -> list[Path]:
 
 
 def link_flaws(path: Path, pieces: Iterable[Entries], slot_count: int, *, is_last: bool) -> Iterator[Flaw]:
-    """What is wrong with how these, all of a file in pieces, are linked: each leads to the one before it in its slot,
-    and the slot to the last of them. `is_last`: of the index; it may still grow, and its slots need not be on the
-    disk."""
+    """Yield a flaw for each wrong link of a file. `pieces` are all entries of the file.
+
+    An entry must lead to the previous entry of its slot, and the slot to its last entry. `is_last`: the file is the
+    last file of the index. The last file may still grow, and its slots need not be on the disk."""
     heads = np.zeros(slot_count, "<u4")
     done = 0
     for entries in pieces:
@@ -136,7 +139,7 @@ def link_flaws(path: Path, pieces: Iterable[Entries], slot_count: int, *, is_las
         wrong = np.flatnonzero(previous != entries["previous"])
         if len(wrong):
             number = done + int(wrong[0])
-            reason = f"entry {number + 1} of the file does not lead to the one before it in its slot"
+            reason = f"entry {number + 1} of the file does not lead to the entry before it in its slot"
             place = HEADER.size + number * ENTRY_BYTES
             yield Flaw(FlawKind.DAMAGE, path, place, None, reason, place + ENTRY_BYTES)
         heads[slots] = numbers
@@ -145,28 +148,28 @@ def link_flaws(path: Path, pieces: Iterable[Entries], slot_count: int, *, is_las
 
 
 def _slot_flaws(path: Path, due: bytes, *, is_last: bool) -> Iterator[Flaw]:
-    """Those of a file that is full are on the disk."""
+    """Yield a flaw if the slots on the disk are wrong. The slots of a full file must be on the disk."""
     if not path.exists():
         if not is_last:
-            yield Flaw(FlawKind.DAMAGE, path, 0, None, "it is missing, though the index goes on in another file")
+            yield Flaw(FlawKind.DAMAGE, path, 0, None, "the file is missing, but the index continues in a later file")
         return
     there = path.read_bytes()
     if there != due:
         at = next((i for i, (one, other) in enumerate(zip(there, due, strict=False)) if one != other), len(there))
-        yield Flaw(FlawKind.DAMAGE, path, at, None, "its slots are not those that the entries give")
+        yield Flaw(FlawKind.DAMAGE, path, at, None, "the slots do not match the entries")
 
 
-def _mended(positions: npt.NDArray[np.uint64], limit: int | None) -> npt.NDArray[np.uint64]:
-    """Positions in order: one that does not lie between its neighbours, or is not below the limit, is taken to be that
-    of the one before."""
-    mended = positions.astype(np.int64).clip(0)
-    if limit is not None and len(mended) > 1 and mended[-1] >= limit:
-        mended[-1] = mended[-2]
-    if len(mended) > 2:
-        odd = (mended[1:-1] < mended[:-2]) | (mended[1:-1] > mended[2:])
-        fits = mended[2:] >= mended[:-2]
+def _in_order(positions: npt.NDArray[np.uint64], limit: int | None) -> npt.NDArray[np.uint64]:
+    """Return the positions in ascending order. A position that does not fit between its neighbours, or reaches the
+    limit, is replaced by the position before it."""
+    ordered = positions.astype(np.int64).clip(0)
+    if limit is not None and len(ordered) > 1 and ordered[-1] >= limit:
+        ordered[-1] = ordered[-2]
+    if len(ordered) > 2:
+        odd = (ordered[1:-1] < ordered[:-2]) | (ordered[1:-1] > ordered[2:])
+        fits = ordered[2:] >= ordered[:-2]
         at = np.flatnonzero(odd & fits) + 1
-        mended[at] = mended[at - 1]
-    if len(mended) > 1 and mended[0] > mended[1]:
-        mended[0] = mended[1]
-    return np.maximum.accumulate(mended).astype(np.uint64) if len(mended) else positions
+        ordered[at] = ordered[at - 1]
+    if len(ordered) > 1 and ordered[0] > ordered[1]:
+        ordered[0] = ordered[1]
+    return np.maximum.accumulate(ordered).astype(np.uint64) if len(ordered) else positions

@@ -1,10 +1,10 @@
-"""What a span holds, in the order of positions: runs of whole entries, and the gaps between them.
+"""The contents of a span in the order of positions: runs of whole entries, and the gaps between runs.
 
     | entry 5 | entry 6 | entry 7 | ######## | entry 9 | entry 10 |   blank   |
       run: first 5, last 7          gap        run: first 9, last 10  gap: blank
 
-Within a run everything was judged by whoever read it; so of a whole span no more is left to be judged than how its
-pieces follow each other, and how the first one follows the span before.
+The reader of a run has already checked the entries inside the run. To judge a span, it remains to check how its pieces
+follow each other, and how its first piece follows the previous span.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from store.log.grid import Grid
 
 class GapKind(StrEnum):
     DAMAGE = "damage"
-    # Of a version that this program does not know.
+    # Entries of a version that this program does not know.
     UNKNOWN = "unknown"
-    # It begins with a blank word.
+    # The gap begins with a blank word (8 zero bytes).
     BLANK = "blank"
 
 
 @dataclass(frozen=True, slots=True)
 class EntryRun:
-    """Entries without anything between them."""
+    """Whole entries without a gap between them."""
 
     first: Header
     last: Header
-    # The largest that any of them mentions.
+    # The largest commit index that any entry of the run mentions.
     commit: int
-    # The chain that the last one ought to have, where it says another one.
+    # The correct chain of the last entry, if the entry says another chain; otherwise None.
     due_chain: int | None
-    # The entry behind the first one, where its chain does not continue the chain that the first one says.
+    # The second entry, if its chain does not continue the chain in the first entry; otherwise None.
     second: Header | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EntryGap:
-    """It goes on to the next run, or to the end."""
+    """Bytes that are no entry. A gap ends where the next run begins, or where the span ends."""
 
     kind: GapKind
     position: int
     reason: str
-    # Of a blank: the first byte behind it, in this span, that is not zero; None where all are.
+    # In a BLANK gap: the position of the first later byte of this span that is not zero; None if all are zero.
     junk: int | None = None
 
 
@@ -68,8 +68,10 @@ class Break:
 
 
 def break_between(tail: LogTail, header: Header, grid: Grid, due_chain: int | None) -> tuple[Break | None, int | None]:
-    """What is wrong where the entry `header` comes right behind `tail`; and the chain that it ought to have, where it
-    says another one. `due_chain`: the same of the entry before."""
+    """Check that the entry `header` may follow `tail`. Return the fault or None, and the correct chain or None.
+
+    The second value is the correct chain of the entry if the entry says another chain. `due_chain` is that value for
+    the entry before it."""
     if header.index > tail.index + 1:
         first, last = tail.index + 1, header.index - 1
         reason = f"entries {first} to {last} are missing: entry {header.index} comes next"
@@ -84,5 +86,5 @@ def break_between(tail: LogTail, header: Header, grid: Grid, due_chain: int | No
     due = entry.chained(tail.chain, header.crc)
     if header.chain == due or (due_chain is not None and header.chain == entry.chained(due_chain, header.crc)):
         return None, None
-    reason = f"the chain of entry {header.index} does not continue the one before it"
+    reason = f"the chain of entry {header.index} does not continue the chain of the entry before it"
     return Break(ViolationKind.CHAIN_BROKEN, reason, header.position, header.index, header.end, header.index), due

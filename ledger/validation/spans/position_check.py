@@ -1,10 +1,10 @@
-"""The positions of entries, for which the checkpoint vouches, against the log.
+"""Compares the position files, up to the checkpoint, with the log.
 
     entry 57 at 4,096, 800 bytes, term 3
     <shard>/positions/00000000000000000000, unit 57     position 4,096, size 800, term 3
 
-The next start believes the positions up to the checkpoint's entry, and writes those behind it anew: so only the first
-are compared.
+The next start trusts the positions up to the checkpoint's entry and writes all later positions again. So only the
+positions up to that entry are compared.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from store.log.positions import UNIT
 
 @dataclass(frozen=True, slots=True)
 class WrongPositions:
-    """A run of neighbouring units that do not say what the log gives, or are missing."""
+    """A run of neighbouring units that differ from the log or are missing."""
 
     index: int
     last_index: int
@@ -36,7 +36,7 @@ class WrongPositions:
 
 
 class PositionCheck:
-    """The positions of one replica. A replica that has none of them to look at agrees with everything."""
+    """Compares the positions of one replica. A replica without position files always passes."""
 
     def __init__(self, replica: LogReplica) -> None:
         self._directory = Path(replica.directory) / "positions" if replica.directory is not None else None
@@ -45,7 +45,7 @@ class PositionCheck:
         self.wrong: list[WrongPositions] = []
 
     def compare(self, entries: Entries) -> None:
-        """The units of these entries."""
+        """Compare the units of these entries."""
         rows = entries.rows[entries.rows["index"] <= self._last]
         if self._directory is None or not len(rows):
             return
@@ -60,7 +60,7 @@ class PositionCheck:
             data = read_part(path, first * UNIT.itemsize, (last - first + 1) * UNIT.itemsize)
         except FileNotFoundError:
             if self._is_running or not path.parent.parent.exists():
-                return  # retention took it, or all is gone
+                return  # retention has removed the file, or the whole directory is gone
             data = b""
         there = np.frombuffer(data, UNIT, len(data) // UNIT.itemsize)
         is_there = at - first < len(there)
@@ -73,12 +73,12 @@ class PositionCheck:
     def _tell(
         self, path: Path, at: npt.NDArray[np.int64], is_there: npt.NDArray[np.bool_], indexes: npt.NDArray[np.uint64]
     ) -> None:
-        """Each run of neighbours once."""
+        """Add one `WrongPositions` for each run of neighbouring wrong units."""
         if not len(at):
             return
         for run in np.split(np.arange(len(at)), np.flatnonzero(np.diff(at) != 1) + 1):
             first, last = int(run[0]), int(run[-1])
             index = int(indexes[first])
-            reason = f"the unit of entry {index} is " + ("not what the log gives" if is_there[first] else "missing")
+            reason = f"the unit of entry {index} is " + ("different from the log" if is_there[first] else "missing")
             position, end = int(at[first]) * UNIT.itemsize, (int(at[last]) + 1) * UNIT.itemsize
             self.wrong.append(WrongPositions(index, int(indexes[last]), str(path), position, end, reason))

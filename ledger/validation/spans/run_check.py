@@ -1,7 +1,7 @@
-"""Whether entries that lie one behind the other follow each other.
+"""Checks that each entry of a run follows the entry before it.
 
-All of them are compared at once with what is right; the few that are not are judged once more, one by one, by the
-rule that also joins spans (`pieces.break_between`), which says what is wrong.
+numpy compares all entries at once. For the few entries that fail, `pieces.break_between` finds the reason, one entry at
+a time. The same function checks the joints between spans.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from store.log.grid import Grid
 
 
 def check_run(entries: Entries, grid: Grid) -> tuple[EntryRun, list[Break]]:
-    """Of at least one entry."""
+    """Check a run of at least one entry."""
     rows = entries.rows
     before, after = rows[:-1], rows[1:]
     wrong = after["index"] != before["index"] + np.uint64(1)

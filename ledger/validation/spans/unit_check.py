@@ -1,10 +1,10 @@
-"""ConsumeQueue units against the log: what the units of a span's messages say, and what its entries give.
+"""Compares the ConsumeQueue units of a span's messages with the units that follow from the log.
 
     entry 57: topic 3, queue 1, offsets 100 .. 119, at 4,096, 800 bytes
     <queues>/3-1/00000000000000000000, units 100 .. 119     position 4,096, size 800, tag hash as in the batch
 
-Offsets of a queue lie next to each other in a span, and so do its units in a file: what they must be is made once
-more for all of them together, and compared as bytes. Only where these differ is each unit looked at.
+Within a span, the offsets of a queue are consecutive, and so are its units in the file. This module computes all units
+that the file must have and compares them as bytes. It looks at single units only if the bytes differ.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from store.index.consume_queue import UNIT, UNIT_BYTES, UNITS_PER_FILE
 
 @dataclass(frozen=True, slots=True)
 class WrongUnits:
-    """A run of units that say something else than the log."""
+    """A run of units that differ from the log."""
 
     topic_id: int
     queue: int
     offset: int
-    # Of the entry that the first one is of.
+    # The index of the entry that contains the message of the first wrong unit.
     index: int
     path: str
     position: int
     end: int
-    # Of the entry that the last one is of.
+    # The index of the entry that contains the message of the last wrong unit.
     last_index: int
 
 
 @dataclass(frozen=True, slots=True)
 class AbsentUnits:
-    """Units that are not in the file, from there to the end of the span's messages in that queue."""
+    """Units that the file lacks, from `offset` up to the last message of the span in that queue."""
 
     topic_id: int
     queue: int
@@ -52,7 +52,7 @@ class AbsentUnits:
 
 
 def first_of_each(absent: Iterable[AbsentUnits]) -> list[AbsentUnits]:
-    """The first missing unit of each queue."""
+    """Return the first missing unit of each queue."""
     first: dict[tuple[int, int], AbsentUnits] = {}
     for each in sorted(absent, key=lambda each: each.offset):
         first.setdefault((each.topic_id, each.queue), each)
@@ -60,7 +60,7 @@ def first_of_each(absent: Iterable[AbsentUnits]) -> list[AbsentUnits]:
 
 
 class UnitCheck:
-    """Of one run of entries."""
+    """Compares the units of one replica, one block after the other."""
 
     def __init__(self, indexes: str) -> None:
         self._directory = Path(indexes) / "queues"
@@ -79,7 +79,7 @@ class UnitCheck:
                 self._compare_queue(facts[dense], _tags_of(tags.values, first, facts, dense))
 
     def _compare_queue(self, facts: Facts, tags: npt.NDArray[np.uint64]) -> None:
-        """Batches of one queue whose offsets go on from one to the next."""
+        """Compare the units of batches of one queue. The offsets of the batches are consecutive."""
         counts = facts["count"].astype(np.int64)
         due = np.empty(int(counts.sum()), UNIT)
         due["position"] = np.repeat(facts["position"], counts)
@@ -127,7 +127,7 @@ def _dense(facts: Facts, mine: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int
 def _tags_of(
     tags: npt.NDArray[np.uint64], first: npt.NDArray[np.int64], facts: Facts, chosen: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.uint64]:
-    """The hashes of the messages of these batches, in their order."""
+    """Return the tag hashes of the messages of these batches, in the order of the messages."""
     if len(chosen) == len(facts):
         return tags
     counts = facts["count"][chosen].astype(np.int64)
