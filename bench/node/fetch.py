@@ -72,8 +72,7 @@ class DiskShare:
 
 
 class OneQueue:
-    """What the broker's fetch asks for: a log with one queue (`ledger.broker.fetch.fetch`'s `ReadableQueues` and
-    `ReadableQueue`)."""
+    """A log with one queue, as `ReadableQueues` and `ReadableQueue` of `ledger.broker.fetch.fetch` describe it."""
 
     def __init__(self, log: CommitLog, units: ConsumeQueue) -> None:
         self.log = log

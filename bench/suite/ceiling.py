@@ -182,7 +182,7 @@ class Handler(grpc.GenericRpcHandler):
 
 
 async def follow(requests: AsyncIterator[bytes], _: object) -> AsyncIterator[bytes]:
-    """A follower: acknowledges every message."""
+    """Run a follower, which acknowledges every message."""
     async for _ in requests:
         yield ACKNOWLEDGEMENT
 

@@ -1,4 +1,4 @@
-"""How long no write was acknowledged around each fault.
+"""Measures around each fault how long no write was acknowledged.
 
 A user notices a failover as the longest time in which no write is acknowledged. This module measures that time, not the
 time of an election. It is pure.

@@ -272,7 +272,7 @@ class StackWorld:
         return [*missing, *opening, *self.workload.unsettled(), *self._unconsumed()]
 
     def _unconsumed(self) -> list[str]:
-        """What members of consumer groups have not come to."""
+        """Return the messages that consumer groups have not consumed yet."""
         leaders = [leader for roster in self._rosters if (leader := roster.leader) is not None]
         leading = {leader: leader.replica for leader in leaders if leader.replica is not None}
         if len(leading) < len(list(self._rosters)):

@@ -125,7 +125,7 @@ class ProduceDecisions:
         obstacle: Obstacle | None,
         no_room: str = "",
     ) -> Decision:
-        """What to do with a batch whose bytes are in order.
+        """Decide what happens to a batch whose bytes are intact.
 
         `state` is the applied state. `projected` is the state with the leader's uncommitted entries, None before the
         leader has applied its no-op. `pending` holds the `id` of every BatchRecord whose batch waits for its commit.

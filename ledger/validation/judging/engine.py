@@ -1,11 +1,11 @@
-"""An engine: who reads spans, and brings together what belongs together.
+"""The interface of an engine, which reads spans and combines their results; and the functions that engines run.
 
     read spans ─> outlines ─> (join) ─> replay each replica, compare windows, look at ends of indexes ─> violations
                                         read the windows that differ once more, entry by entry
                                         read what clients were told, and the messages
 
-All judgement is in pure functions of what spans say; an engine only decides where they run. So the one of a single
-process and the one on Spark say the same.
+Pure functions make all judgements from the facts of spans; an engine only decides where these functions run. So the
+engine of a single process and the engine on Spark find the same violations.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ WINDOWS_AT_ONCE = 64
 
 
 def no_progress(_spans: int, _bytes: int, _wrong: int) -> None:
-    """For whom nobody watches."""
+    """Ignore the progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """What is to be read."""
+    """The replicas and the spans that an engine reads."""
 
     replicas: tuple[LogReplica, ...]
     spans: tuple[ReplicaSpan, ...]
-    # By shard: the indexes at which states are to be told, ascending.
+    # For each shard: the indexes at which the replay reports the state, ascending.
     cuts: Mapping[int, tuple[int, ...]]
 
     @property
@@ -55,21 +55,21 @@ class ReadPlan:
 
 @dataclass(frozen=True, slots=True)
 class LogBounds:
-    """Of one replica, once its spans were joined."""
+    """The bounds of one replica's log, known after its spans were joined."""
 
-    # Where its log begins by now: the indexes of what lies before may be gone, of a node that runs.
+    # The present start of the log. A running node may have removed the indexes of what lies before.
     begin: int
-    # Where its log ends: what begins there or behind is no part of it.
+    # The end of the log: entries that begin there or later are no part of it.
     end: int
-    # Of topics, by id.
+    # The names of topics, by id.
     names: Mapping[int, str]
-    # Positions of entries whose chain is right, and continues the right one of an entry that says a wrong one.
+    # Positions of entries with a correct chain after an entry that says a wrong chain.
     excused: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class WantedMessages:
-    """Messages that are to be laid over the histories: those of one replica."""
+    """The messages of one replica that are compared with the histories."""
 
     replica: int
     # Hashes of names by topic id.
@@ -82,7 +82,7 @@ class WantedMessages:
 class AcknowledgedFound:
     violations: list[Violation]
     acknowledged: int
-    # How many are not in `violations`, by kind.
+    # How many violations are not in `violations`, by kind.
     left_out: Counter[str]
     in_tail: int
     dropped: int
@@ -90,38 +90,39 @@ class AcknowledgedFound:
 
 @dataclass(frozen=True, slots=True)
 class Violations:
-    """All that there are, of which the first ones are here."""
+    """The first violations, and the number of all violations."""
 
     first: tuple[Violation, ...]
-    # Of all, by kind.
+    # The number of all violations, by kind.
     counts: Mapping[str, int]
-    # How many were told one by one.
+    # How many violations were written to the file one by one.
     written: int
 
 
 class Engine(Protocol):
     @property
     def name(self) -> str:
-        """As a report calls it."""
+        """The name of the engine in reports."""
 
     def read(self, plan: ReadPlan) -> list[SpanFacts]:
-        """Reads all spans. Returns what joins them: without windows, steps and what is wrong within."""
+        """Read all spans. Return the outlines that join them: without windows, steps, and faults inside spans."""
 
     def read_again(self, spans: Sequence[ReplicaSpan]) -> list[SpanFacts]:
-        """Spans whose beginning is known better now: they take the place of those with their numbers."""
+        """Read spans again whose beginning is known better now. They replace the spans with the same numbers."""
 
     def replay(self, ends: Mapping[int, int]) -> tuple[list[Replayed], list[Violation], list[str]]:
-        """The replay of each replica, up to the end of its log, what is wrong with its snapshots, and why some could
-        not be judged. `ends`: by replica."""
+        """Replay each replica up to the end of its log, given in `ends` by replica.
+
+        Return the replays, the violations of snapshots, and a sentence for each snapshot that could not be judged."""
 
     def differing_windows(self) -> dict[int, set[int]]:
-        """By shard."""
+        """Return for each shard the windows in which replicas differ."""
 
     def divergences(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Divergence]]:
-        """By shard: where replicas part, within these windows. Reads them once more."""
+        """Read these windows again, and return for each shard where its replicas diverge."""
 
     def index_ends(self, known: Sequence[IndexEnds]) -> list[IndexEndsFound]:
-        """What `check_index_ends` says of each."""
+        """Return the result of `check_index_ends` for each."""
 
     def acknowledged(
         self,
@@ -131,7 +132,7 @@ class Engine(Protocol):
         *,
         all_kept: bool,
     ) -> AcknowledgedFound:
-        """Raises HistoryError."""
+        """Compare the messages with the histories. Raises HistoryError."""
 
     def violations(
         self,
@@ -140,15 +141,16 @@ class Engine(Protocol):
         left_out: Mapping[str, int],
         out: Path | None,
     ) -> Violations:
-        """What is wrong within spans, and these `others`, of whose kinds so many were left out; what is told one by one
-        as Parquet in the directory `out`, if any. Raises LedgerError where that cannot be written."""
+        """Return the violations inside spans together with `others`. `left_out` counts, by kind, the violations that are
+        missing in `others`. With `out`, also write violations as Parquet into that directory. Raises LedgerError if
+        they cannot be written."""
 
 
 # -- what engines run
 
 
 def outline_of(facts: SpanFacts) -> SpanFacts:
-    """What is needed of a span to join it."""
+    """Return the facts of a span that are needed to join it with its neighbours."""
     return replace(
         facts, windows=[], steps=[], breaks=[], misfits=[], wrong_positions=[], wrong_units=[], wrong_keys=[],
         bound=Bound(),
@@ -156,17 +158,17 @@ def outline_of(facts: SpanFacts) -> SpanFacts:
 
 
 def left_out_of(facts: SpanFacts, replica: LogReplica, bounds: LogBounds) -> Counter[str]:
-    """How many violations of a span are not in `violations_in`, since they were too many."""
+    """Return, by kind, how many violations of a span `violations_in` does not yield because there were too many."""
     return facts.bound.left_out(_end_of(replica, bounds))
 
 
 def _end_of(replica: LogReplica, bounds: LogBounds) -> int:
-    """Where violations end; of a replica that runs, where bytes may still be replaced."""
+    """Return the position where violations end: the end of the log, or of a running replica's settled bytes."""
     return min(bounds.end, replica.settled) if replica.is_running else bounds.end
 
 
 def violations_in(facts: SpanFacts, replica: LogReplica, bounds: LogBounds) -> Iterator[Violation]:
-    """What is wrong within a span."""
+    """Yield the violations inside a span."""
     end = _end_of(replica, bounds)
     path = replica.segments[facts.span.segment].path
     for each in facts.breaks:
@@ -218,8 +220,8 @@ def topic_name(names: Mapping[int, str], topic_id: int) -> str:
 
 
 def entries_in(replica: LogReplica, span: ReplicaSpan, access: Access, end: int) -> Iterator[tuple[SpanBlock, Entries]]:
-    """The entries of a span once more, up to the end of the log. What cannot be read any more is passed over: it was
-    told when it was read first, or is gone by retention."""
+    """Read the entries of a span again, up to the end of the log. Entries that cannot be read are skipped: the first
+    reading reported them, or retention has removed them."""
     try:
         block = SpanBlock.read(access, replica.segments[span.segment], span.begin, span.end, replica.largest_entry)
         for piece in runs_in(block, span.begin if span.is_exact else None):

@@ -1,7 +1,7 @@
-"""The engine of one process: a span after the other, without anything that is not installed with ledgermq.
+"""The engine of one process: reads one span after the other, and needs no optional package.
 
-It keeps of each span what an outline, its windows and its steps are, which is little; and holds the entries of some
-windows at a time, where replicas differ.
+It keeps only the outline, the windows and the steps of each span. If replicas differ, it holds the entries of a few
+windows at a time.
 """
 
 from __future__ import annotations
@@ -147,12 +147,12 @@ class PlainEngine:
             yield from violations_in(facts, replica, bounds[replica.number])
 
     def _of(self, replica: LogReplica) -> Iterable[SpanFacts]:
-        """In the order of the log."""
+        """Return the spans of the replica in the order of the log."""
         mine = (facts for facts in self._facts.values() if facts.span.replica == replica.number)
         return sorted(mine, key=lambda facts: facts.span.begin)
 
     def _access(self, replica: LogReplica) -> Access:
-        """One for each replica, so that a connection is kept."""
+        """Return the access to a replica. Each replica has one, so that its connection is kept open."""
         if replica.number not in self._accesses:
             self._accesses[replica.number] = access_to(replica.segments[0].path)
         return self._accesses[replica.number]

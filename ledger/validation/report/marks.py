@@ -1,13 +1,13 @@
-"""Where violations lie in the pictures: each at an index and a position of each log that it is of. Pure.
+"""Finds the places of violations in the pictures: an index and a position in each log that a violation is about.
 
     position
-       |            x     a violation that knows its index only lies on the log's course there;
-       |        ....      so does one whose position is in another file, as that of a snapshot
+       |            x     a violation without a position lies on the log's curve at its index;
+       |        ....      so does a violation whose position is in another file, such as a snapshot
        |    ....
        +------------ index
 
-A picture of a log is entries against bytes, so a violation needs both; what it does not say itself, the course of its
-log does. What has neither is in no picture, and counted.
+A picture of a log shows bytes over entries, so a mark needs an index and a position. If a violation has only one of
+them, the curve of its log gives the other. Violations without both are in no picture; the report counts them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Mark:
 
 
 def marks_of(replica: ReplicaReport, violations: Iterable[Violation]) -> list[Mark]:
-    """Those of this replica, of it and another one, and of its whole shard, that have a place."""
+    """Return the marks of violations of this replica, of a pair with this replica, and of its whole shard."""
     found = (_mark(replica, each) for each in violations if is_of(replica, each))
     return [mark for mark in found if mark is not None]
 
@@ -65,7 +65,7 @@ def _mark(replica: ReplicaReport, violation: Violation) -> Mark | None:
 
 
 def without_place(shard: ShardReport, violations: Sequence[Violation]) -> Counter[str]:
-    """How many, by kind, no picture of the shard has."""
+    """Return, by kind, how many violations are in no picture of the shard."""
     return Counter(
         each.kind.value for each in violations if not any(marks_of(replica, [each]) for replica in shard.replicas)
     )

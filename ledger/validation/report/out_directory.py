@@ -1,11 +1,12 @@
-"""What a validation leaves in the directory that `--out` names.
+"""The files that a validation writes into the directory given by `--out`.
 
     verdict.json            the report
-    violations.parquet      all violations (a directory where Spark wrote it); violations.jsonl without pyarrow
-    index.html              the report as a page with pictures, where jinja2 and matplotlib are installed
+    violations.parquet      all violations (a directory if Spark wrote it); violations.jsonl without pyarrow
+    index.html              the report as a page with pictures, if jinja2 and matplotlib are installed
 
-What is missing on this machine takes nothing from the verdict; it is told in one line with the way out. And what an
-earlier validation left is gone before this one begins, so that two are never mixed.
+If a package is missing on this machine, the verdict is still complete. The command then prints one line that says which
+file is missing and what to install. A validation first removes the files of an earlier validation, so the files of two
+validations are never mixed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _PARQUET, _LINES, _VERDICT, _PAGE = "violations.parquet", "violations.jsonl", "v
 
 
 def prepare(out: Path) -> None:
-    """Makes the directory, and removes these files from it. Raises LedgerError."""
+    """Create the directory, and remove the files of an earlier validation from it. Raises LedgerError."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name in (_PARQUET, _LINES, _VERDICT, _PAGE):
@@ -38,7 +39,7 @@ def prepare(out: Path) -> None:
 
 
 def write_violations(violations: Sequence[Violation], out: Path) -> None:
-    """As Parquet where pyarrow is installed, else as JSON lines. Raises LedgerError."""
+    """Write the violations as Parquet if pyarrow is installed, else as JSON lines. Raises LedgerError."""
     rows = [violation.fields() for violation in violations]
     try:
         if find_spec("pyarrow") is None:
@@ -52,8 +53,9 @@ def write_violations(violations: Sequence[Violation], out: Path) -> None:
 
 
 def write_verdict(report: ValidationReport, out: Path) -> tuple[str, ...]:
-    """The report, and the page where it can be drawn. Returns what a person must be told: a line for each thing that
-    is not there as it could be. Raises LedgerError."""
+    """Write the report, and the page if it can be drawn. Return a line for each file that is missing or reduced.
+
+    Raises LedgerError."""
     lacking: list[str] = []
     if (out / _LINES).exists():
         lacking.append(

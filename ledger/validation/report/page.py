@@ -1,7 +1,7 @@
-"""The page of a validation: one file that a browser shows without any network.
+"""Writes the page of a validation: one file that a browser shows without any network.
 
-Its size is bounded, whatever was found: violations in the table, shards with pictures, and notes are the first ones,
-and how many more there are is said.
+The size of the page is bounded. The page contains the first violations, the first shards and the first notes, and says
+how many more there are.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MEANINGS = (
 
 
 def write_page(report: ValidationReport, directory: Path) -> Path:
-    """`index.html` in that directory. Returns its path; raises OSError."""
+    """Write `index.html` into the directory and return its path. Raises OSError."""
     drawn = _drawn(report)
     return write_html(
         directory / PAGE,

@@ -1,11 +1,11 @@
-"""The picture of one shard: what each replica has and lacks, the terms of the log, and where violations are.
+"""Draws the picture of one shard: the entries of each replica, the terms of the log, and the places of violations.
 
-    node 1  ##########::   behind      entries each replica has, committed ones dark
+    node 1  ##########::   behind      the entries of each replica; committed entries are dark
     node 2  ########::::   ##
-    terms   __/--/----     one line for each replica, wide ones below, so that equal ones show
+    terms   __/--/----     one line for each replica; wide lines are below, so that equal lines stay visible
     node 1  ../x/.../..    position over index, for each replica
 
-Everything stands over the same axis, the index; what is above each other happened at the same entries.
+All parts have the same horizontal axis, the index, so marks above each other belong to the same entries.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _COUNT = FuncFormatter(lambda value, _: f"{value:,.0f}")
 
 
 def draw(shard: ShardReport, violations: Sequence[Violation]) -> Figure:
-    """`violations`: of this shard. Draws `REPLICAS_DRAWN` of its replicas at most."""
+    """Draw at most `REPLICAS_DRAWN` replicas of a shard, with the shard's `violations`."""
     replicas = shard.replicas[:REPLICAS_DRAWN]
     marks = [marks_of(replica, violations) for replica in replicas]
     heights = [0.34 * len(replicas) + 0.3, 1.3, *[1.15] * len(replicas)]
@@ -59,7 +59,7 @@ def draw(shard: ShardReport, violations: Sequence[Violation]) -> Figure:
 
 
 def names_of(replicas: Sequence[ReplicaReport]) -> list[str]:
-    """Short ones, each of one replica only: `node 1`, or the end of the source where that says no more."""
+    """Return a short, unique name for each replica: `node 1`, or the end of its source if the node is not unique."""
     nodes = [replica.node for replica in replicas]
     return [
         f"node {replica.node}"
@@ -190,7 +190,7 @@ def _legend(axes: Axes, handles: Sequence[Line2D | Patch]) -> None:
 def _set_up_axis(
     entries: Axes, rows: Sequence[Axes], replicas: Sequence[ReplicaReport], marks: Sequence[Sequence[Mark]]
 ) -> None:
-    """The axis of indexes, which all share."""
+    """Set up the axis of indexes, which all parts of the picture share."""
     firsts = [float(replica.first_index) for replica in replicas if replica.first_index is not None]
     lasts = [float(replica.last_index) for replica in replicas]
     placed = [index for mine in marks for mark in mine for index in (mark.index, mark.last_index)]
