@@ -46,8 +46,8 @@ def gates() -> list[Gate]:
 
 
 def planted(gate: Gate, directory: Path) -> tuple[str, ...]:
-    """Plant the fault, and return the environment variables for the nodes. If the fault changes code, the changed copy of
-    the code is in `directory`. Raises StaleMutantError if a change does not fit the code.
+    """Plant the fault, and return the environment variables for the nodes. If the fault changes code, the changed copy
+    of the code is in `directory`. Raises StaleMutantError if a change does not fit the code.
     """
     if not gate.plant.changes:
         return gate.node_env

@@ -167,8 +167,8 @@ def test_a_module_hides_a_package_and_a_plain_folder_does_not(complete: Installa
 
 
 def test_a_source_tree_needs_no_installation(complete: Installation, tmp_path: Path) -> None:
-    """The program runs from a source tree. The folder of the sources comes before the installed packages on the path, as
-    in an editable installation.
+    """The program runs from a source tree. The folder of the sources comes before the installed packages on the path,
+    as in an editable installation.
     """
     program = "import ledgermq; print(ledgermq.__file__, ledgermq.__version__, ledgermq.Producer.__module__)"
     finished = run(str(complete.python), "-c", program, folder=tmp_path, environment={"PYTHONPATH": str(ROOT)})

@@ -103,8 +103,8 @@ print(*sorted(ours))
 
 @pytest.mark.real
 def test_the_clients_need_the_base_dependencies_only() -> None:
-    """Importing the clients loads no package that only a node or an extra needs. Public names that need an extra raise an
-    error without it.
+    """Runs a process in which every import of an extra or of a node's dependency fails. All public names must load, a
+    producer must start, and none of the packages store, raft, cluster and chaos may be loaded.
     """
     extras = (
         "aiohttp prometheus_client pydantic_settings pydantic structlog uvloop pyspark pyarrow pandas jinja2 matplotlib"

@@ -1,5 +1,5 @@
-"""Tests that the payload of a batch has Arrow's memory layout. The tests read the buffers with numpy alone, at the places
-that Arrow's specification gives.
+"""Tests that the payload of a batch has Arrow's memory layout. The tests read the buffers with numpy alone, at the
+places that Arrow's specification gives.
 """
 
 from __future__ import annotations

@@ -30,7 +30,9 @@ HEADERS = st.lists(st.tuples(st.text(max_size=5), st.binary(max_size=5)), max_si
 @st.composite
 def messages(draw: st.DrawFn) -> dict[str, Any]:
     """Generate the messages as arguments of `encode`. Each column except the values may be missing."""
-    count = draw(st.integers(1, 20) | st.sampled_from([31, 32, 33, 40]))  # small batches, and batches around 32 messages
+    count = draw(
+        st.integers(1, 20) | st.sampled_from([31, 32, 33, 40])
+    )  # small batches, and batches around 32 messages
 
     def column(items: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         return st.none() | st.lists(items, min_size=count, max_size=count)

@@ -1,5 +1,4 @@
-"""Tests every decision about a produced batch. The decisions are pure functions, and each rule has one row in a table.
-"""
+"""Tests every decision about a produced batch. The decisions are pure functions, and each rule has one row in a table."""
 
 from __future__ import annotations
 

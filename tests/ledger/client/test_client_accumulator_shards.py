@@ -247,8 +247,7 @@ def test_a_shard_that_is_passed_over_takes_nothing_over() -> None:
 
 
 def test_what_is_put_off_stays(accumulator: Accumulator) -> None:
-    """A throttled batch waits for its own shard. Throttling is no failure, so the batch does not go to another shard.
-    """
+    """A throttled batch waits for its own shard. Throttling is no failure, so the batch does not go to another shard."""
     sequencers = made(accumulator)
     add(accumulator, sequencers[0], b"a")
     [batch] = sent_to(accumulator, 0)[0]

@@ -144,7 +144,9 @@ def test_members_have_nothing_of_it_any_more_and_are_assigned_anew() -> None:
     assert group.members["a"].version == log.index > version, "a new version informs the owner"
     assert group.generation == log.index != group.assigned
     log.join("b", gone, kept)
-    assert group.queues == {kept: 2}, "a member that does not know of the deletion subscribes only to the existing topic"
+    assert group.queues == {kept: 2}, (
+        "a member that does not know of the deletion subscribes only to the existing topic"
+    )
 
 
 def test_of_two_topics_of_one_name_another_shard_knows_the_later_one_until_the_first_is_deleted() -> None:
@@ -198,7 +200,9 @@ def test_the_first_claim_of_a_broadcast_takes_an_epoch_that_is_later_than_all_be
     topic_id = log.create("t", 0).topic_id
     first = log.claim(topic_id, name="prices@a", epoch=0)
     assert first == ProgressResult(0, (), epoch=log.index)
-    assert log.claim(topic_id, name="prices@a", epoch=first.epoch) == ProgressResult(0, ()), "the consumer claims again after a reset"
+    assert log.claim(topic_id, name="prices@a", epoch=first.epoch) == ProgressResult(0, ()), (
+        "the consumer claims again after a reset"
+    )
     second = log.claim(topic_id, name="prices@a", epoch=0)
     assert second.epoch == log.index > first.epoch
     assert isinstance(log.claim(topic_id, name="prices@a", epoch=first.epoch), ConsumerFencedError)
