@@ -1,4 +1,4 @@
-"""Rows a second for each core of the Spark source, compared with a source that makes one row at a time.
+"""Measures how many rows a second the Spark source reads for each core, compared with a source that makes single rows.
 
     .venv/bin/python -m bench.clients.spark_source [--json] [--directory PATH] [--rows 4000000] [--rounds 3]
 

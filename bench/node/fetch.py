@@ -1,4 +1,4 @@
-"""Fetches of 1 MiB compared with a bare read of the same bytes, and how many fetches read from the disk.
+"""Measures fetches of 1 MiB compared with a bare read of the same bytes, and how many fetches read from the disk.
 
     .venv/bin/python -m bench.node.fetch [--json] [--directory PATH]
 
@@ -72,8 +72,7 @@ class DiskShare:
 
 
 class OneQueue:
-    """What the broker's fetch asks for: a log with one queue (`ledger.broker.fetch.fetch`'s `ReadableQueues` and
-    `ReadableQueue`)."""
+    """A log with one queue. Implements `ReadableQueues` and `ReadableQueue` of `ledger.broker.fetch.fetch`."""
 
     def __init__(self, log: CommitLog, units: ConsumeQueue) -> None:
         self.log = log

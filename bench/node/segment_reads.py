@@ -1,4 +1,4 @@
-"""Segments over HTTP: sendfile compared with reading and writing, in one server, in turns.
+"""Measures how fast a server sends segments over HTTP: sendfile compared with reading and writing, in turns.
 
     python -m bench.node.segment_reads [--mib 256] [--rounds 5]
 

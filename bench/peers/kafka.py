@@ -22,12 +22,12 @@ _PARTITIONS = 4
 _HEAP = "1g"
 _JAVA = ["java", f"-Xms{_HEAP}", f"-Xmx{_HEAP}", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
 _JAVA += ["-XX:InitiatingHeapOccupancyPercent=35", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-# So many messages may wait in librdkafka, whose default limit is 100,000.
+# The number of messages that may wait in librdkafka, whose default limit is 100,000.
 _WAITING = 90_000
 _CALL = 10_000
 _AIO_BATCH_BYTES = 256 << 10
 _TIMEOUT_S = 60.0
-# Three Java virtual machines start on a loaded machine.
+# The limit for the start, in seconds. It is high, because three Java virtual machines start on a loaded machine.
 _START_S = 300.0
 
 _PROPERTIES = """

@@ -34,8 +34,8 @@ class SeededMessages:
 
 @dataclass(frozen=True, slots=True)
 class PeerLoadOrder:
-    """What a load process does. To produce, `sent` has one element, and its first `warm` messages are sent before the
-    clock starts. To consume, the process reads all messages of `sent`, in any order.
+    """The task of one load process. To produce, `sent` has one element, and its first `warm` messages are sent before
+    the clock starts. To consume, the process reads all messages of `sent`, in any order.
     """
 
     # The client's class, as module:class.
@@ -56,7 +56,7 @@ class PeerLoadOrder:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What was consumed, compared with what was sent."""
+    """The differences between sent and consumed messages: how many are missing, were never sent, or came twice."""
 
     missing: int
     strange: int

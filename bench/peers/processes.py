@@ -19,7 +19,7 @@ from bench.peers.peer import PeerError
 
 _STOP_S = 15.0
 _POLL_S = 0.1
-# How long a killed process may take until it is gone and reaped.
+# The time in seconds that a killed process may take until it is gone and reaped.
 _GONE_S = 5.0
 _LOG_TAIL = 1500
 
@@ -63,7 +63,7 @@ class Processes:
                 time.sleep(_POLL_S)
 
     def check(self) -> None:
-        """Raises PeerError if a process has ended by itself."""
+        """Check that no process has ended by itself. Raises PeerError otherwise."""
         for name, process in self._started.items():
             if process.poll() is not None:
                 raise PeerError(f"{name} ended with status {process.returncode}. {self._last_words(name)}")

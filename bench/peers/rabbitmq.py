@@ -28,7 +28,7 @@ cluster_formation.classic_config.nodes.1 = {nodes[0]}
 cluster_formation.classic_config.nodes.2 = {nodes[1]}
 cluster_formation.classic_config.nodes.3 = {nodes[2]}
 """
-# Like Erlang's own script, which works only in /usr/lib/erlang.
+# A start script for Erlang. Erlang's own script works only in /usr/lib/erlang.
 _ERL = """#!/bin/sh
 export ROOTDIR={erlang} BINDIR={machine}/bin EMU=beam PROGNAME=erl
 exec "$BINDIR/erlexec" "$@"

@@ -16,7 +16,7 @@ _MOST_GROWTH = 10
 
 @dataclass(frozen=True, slots=True, order=True)
 class Case:
-    """What a rate measures."""
+    """A kind of measurement: the way of sending or consuming, and the size of the messages."""
 
     way: Way
     size: int
@@ -56,7 +56,7 @@ class ClientRates:
 
     @property
     def compared(self) -> Compared:
-        """The sums of all rounds."""
+        """Return the comparisons of all rounds, added up."""
         each = [run.compared for run in self.runs if run.compared]
         return Compared(
             sum(one.missing for one in each), sum(one.strange for one in each), sum(one.twice for one in each)

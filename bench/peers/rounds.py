@@ -27,7 +27,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 PRODUCED: tuple[Way, ...] = ("each", "bulk")
 _ROOT = Path(__file__).resolve().parents[2]
-# So many messages a load process sends before the clock starts.
+# The number of messages that a load process sends before the clock starts.
 _WARM = 1_000
 # The warm-up of one case lasts as long as this many runs, but has at most the second number of runs.
 _WARM_UP_RUNS, _MOST_WARM_UPS = 2, 6
@@ -36,13 +36,13 @@ _TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class ContestScale:
-    """How much is measured. `messages` is the largest number in a run at 128 B; larger messages are fewer, in
+    """The size of a comparison. `messages` is the largest number in a run at 128 B; larger messages are fewer, in
     proportion.
     """
 
     messages: int = 1_000_000
     rounds: int = 3
-    # How long a run should take. A run with the largest number of messages may be shorter.
+    # The time in seconds that a run should take. A run with the largest number of messages may be shorter.
     seconds: float = 3.0
     in_flight: int = 1_000
     # GiB of memory to touch before each client's turn in a round; see `suite.machine.touch_memory`.

@@ -1,4 +1,4 @@
-"""How near the CommitLog comes to the bare disk: appends in each write mode, rolls, and flushes, as ratios of one run.
+"""Measures how near the CommitLog comes to the bare disk: appends in each write mode, rolls, and flushes, as ratios.
 
     .venv/bin/python -m bench.store.append [--json] [--directory PATH]
 

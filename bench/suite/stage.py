@@ -1,4 +1,4 @@
-"""Where the suite measures: new clusters of processes, and `ledgermq bench` as a command against them.
+"""Gives the suite new clusters of processes, and runs the command `ledgermq bench` against them.
 
 The command line of every run is kept beside its figures.
 """

@@ -1,7 +1,7 @@
-"""What an operator sees of the cluster and requests from it, through the clients' own `Admin`.
+"""Observes the cluster and sends an operator's requests to it, through the clients' own `Admin`.
 
-A cluster under faults may answer late or not at all. That is no failure of the run. Each question therefore has an
-answer for "unknown", and each request is repeated until it succeeds or its time is over.
+A cluster under faults may answer late or not at all. Such answers do not make the run fail. Each question therefore has
+an answer for "unknown", and each request is repeated until it succeeds or its time is over.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""How long no write was acknowledged around each fault.
+"""Measures, around each fault, the longest time in which no write was acknowledged.
 
-A user notices a failover as the longest time in which no write is acknowledged. This module measures that time, not the
-time of an election. It is pure.
+A user notices a failover by this time. The time of the election alone is not measured. This module is pure.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def _placed(columns: HistoryColumns) -> _Placed:
     found[found == len(identities)] = 0
     is_read = (identities[found] == sends.identity) if len(identities) else np.zeros(len(sends.identity), np.bool_)
     read_at = reads.offset[first[found]] if len(identities) else sends.offset
-    doubtful = is_read & (sends.outcome == UNKNOWN)  # a number that was refused may be another message's by now
+    doubtful = is_read & (sends.outcome == UNKNOWN)  # a failed send is left out: its number may be reused
     offset = np.where(sends.outcome == OK, sends.offset, np.where(doubtful, read_at, NONE))
     rows = where((offset != NONE) & (sends.identity != NONE))
     return _Placed(rows, offset[rows])

@@ -20,7 +20,7 @@ class NoEvidenceError(Exception):
 
 
 class FaultTarget(StrEnum):
-    """Which nodes a fault hits. The nodes are chosen when the fault strikes."""
+    """Says which nodes a fault hits. The nodes are chosen when the fault strikes."""
 
     ONE = "one"
     LEADER = "leader"
@@ -30,8 +30,8 @@ class FaultTarget(StrEnum):
 
 
 class FaultNeeds(Flag):
-    """What the environment of a run must support. With `async` flush, a cluster may lose data if a majority loses power
-    at once, so such a loss is no anomaly; faults of that kind need `SYNC_FLUSH`.
+    """The capabilities that a fault needs from the environment of a run. With `async` flush, a cluster may lose data if
+    a majority loses power at once, so such a loss is no anomaly; faults of that kind need `SYNC_FLUSH`.
     """
 
     NOTHING = 0
@@ -79,13 +79,13 @@ class LoadClients(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FaultSite:
-    """What a fault can use when it strikes and heals."""
+    """The objects that a fault can use when it strikes and heals."""
 
     environment: NodeEnvironment
     members: ClusterControl
     clients: LoadClients
     random: Random
-    # Waits so many seconds. Raises an error if the run must end.
+    # Waits the given number of seconds. Raises an error if the run must end.
     wait: Callable[[float], None]
 
     def is_up(self, node: int) -> bool:

@@ -22,11 +22,11 @@ from chaos.live.hosts.link_shaper import LinkShape
 from store.directory.vote_file import examined
 from store.disk.disk import PosixReadOnlyDisk
 
-# Much shorter than an election timeout, so that W is elected.
+# This delay is much shorter than an election timeout, so W is elected in spite of it.
 _LATE = LinkShape(delay_ms=200.0)
 _ELECTED_WITHIN_S = 3.0
 _AGAIN_WITHIN_S = 30.0
-# So long the second leader keeps leading, so that the watch records it.
+# The time in seconds that the second leader keeps leading, so that the leader watch records it.
 _SEEN_S = 1.0
 _ASK_EVERY_S = 0.01
 
@@ -48,7 +48,7 @@ class StaleVote(Fault):
         _hand_over(site, elected)
         self._down = voters
         for node in voters:
-            environment.pause(node)  # all at once; to kill takes longer
+            environment.pause(node)  # pausing is faster than killing, so all nodes stop nearly at once
         for node in voters:
             environment.kill(node)
         forgotten = "; ".join(f"node {node}: {_put_back(votes)}" for node, votes in kept.items())

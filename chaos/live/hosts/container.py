@@ -1,4 +1,4 @@
-"""One node as a container of this machine's engine."""
+"""Runs one node as a container of this machine's container engine."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class ContainerEngine:
             raise ChaosError(f"{error}; or use --env local, which needs no engine") from error
 
     def need_image(self, image: str) -> None:
-        """Raises ChaosError if the engine does not have the image."""
+        """Check that the engine has the image. Raises ChaosError otherwise."""
         try:
             need_image(self._client, image)
         except EngineError as error:

@@ -19,9 +19,9 @@ from chaos.live.hosts.link_shaper import LinkShaper
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSetup:
-    """What the environment must provide."""
+    """The properties that an environment must have for a run."""
 
-    # For the logs, and for the data until `down`.
+    # The directory of the logs. The data is also there until `down`.
     directory: Path
     nodes: int
     seed: int = 0
@@ -48,7 +48,7 @@ class NodeEnvironment(Protocol):
 
     @property
     def nodes(self) -> Sequence[int]:
-        """All nodes of the environment, running or not."""
+        """Return all nodes of the environment, running or not."""
 
     def up(self) -> None:
         """Create everything and start the nodes. `down` removes what was created, also if `up` fails half-way."""

@@ -1,5 +1,5 @@
-"""Nodes as processes of this machine, each in a network namespace of its own, and with a disk of its own if the run
-needs one.
+"""Runs the nodes as processes of this machine. Each node has a network namespace of its own, and a disk of its own if
+the run needs disks.
 
     DIRECTORY/
       node-1/
@@ -94,7 +94,7 @@ class LocalEnvironment(NodesOfFiles):
         self._end(self._processes.pop(node))
         self._namespaces.remove(node)
 
-    # -- inside
+    # -- internal methods
 
     def _namespace(self, node: int) -> Namespace | None:
         return self._namespaces.of(node) if node in self._processes else None

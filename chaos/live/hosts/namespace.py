@@ -35,12 +35,12 @@ class Namespace:
 
     @property
     def prefix(self) -> list[str]:
-        """The words that go before a command to run it inside the namespace."""
+        """Return the words to put before a command, so that the command runs inside the namespace."""
         return ["nsenter", f"--net={self.file}"]
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call the function inside the namespace and return its result. It runs in a thread of its own; what it opens
-        stays in the namespace.
+        """Call the function inside the namespace and return its result. The function runs in a thread of its own;
+        sockets and files that it opens stay in the namespace.
         """
         results: list[T] = []
         failures: list[BaseException] = []

@@ -29,7 +29,7 @@ from chaos.live.hosts.environment import EnvironmentSetup
 PORT = 9871
 HTTP_PORT = 9872
 DISK_BYTES = 2 << 30
-# How many nodes may be added to the first ones. Addresses are not used again, and they end at 254.
+# The number of nodes that a run may add to the first ones. Addresses are not used again, and the last address is 254.
 ROOM = 200
 
 
@@ -100,7 +100,7 @@ class NodesOfFiles(ABC):
     def log(self, node: int) -> Path:
         return self._directory(node) / "log"
 
-    # -- inside
+    # -- internal methods
 
     def _directory(self, node: int) -> Path:
         return self.setup.directory / f"node-{node}"

@@ -1,4 +1,4 @@
-"""One node as a process that this program started."""
+"""Runs one node as a child process of this program."""
 
 from __future__ import annotations
 

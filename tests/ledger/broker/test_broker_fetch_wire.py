@@ -47,7 +47,9 @@ def by_protobuf(result: FetchResult, configuration_index: int) -> broker_pb2.Fet
 
 @given(RESULTS, OFFSETS)
 def test_it_is_the_same_as_by_protobuf(result: FetchResult, configuration_index: int) -> None:
-    """The parsed response equals the one that protobuf would serialize, except that queues without batches come last."""
+    """The parsed response equals the one that protobuf would serialize, except that queues without batches come
+    last.
+    """
     result.queues.sort(key=lambda queue: not queue.batches)
     written = broker_pb2.FetchResponse.FromString(serialize(result, configuration_index))
     assert written == by_protobuf(result, configuration_index)

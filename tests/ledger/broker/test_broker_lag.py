@@ -1,4 +1,6 @@
-"""Tests the lag of a consumer group, in messages and in time. A replica with a real log is compared with plain lists."""
+"""Tests the lag of a consumer group, in messages and in time. A replica with a real log is compared with plain
+lists.
+"""
 
 from __future__ import annotations
 

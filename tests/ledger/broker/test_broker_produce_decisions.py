@@ -1,4 +1,6 @@
-"""Tests every decision about a produced batch. The decisions are pure functions, and each rule has one row in a table."""
+"""Tests every decision about a produced batch. The decisions are pure functions, and each rule has one row in a
+table.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +47,8 @@ from store import StoreError
 # Topic ids: a user's topic with two queues, an internal topic, and a topic that is being deleted.
 ORDERS, RETRIES, DELETED = 1, 2, 3
 
-
 # The producer has sent ten batches of two messages to queue 0 in this epoch. The last batch is not committed yet.
 PRODUCER, EPOCH, BATCHES = 7, 2, 10
-
 
 # Numbers of batches: the last batch, the last committed batch, and a batch that the broker has forgotten.
 PENDING = BATCHES - 1

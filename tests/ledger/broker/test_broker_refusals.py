@@ -19,7 +19,9 @@ REQUEST = broker_pb2.GetRouteRequest()
 
 
 class Routes(RefusingService):
-    """A service with one method. The method sets the cluster's name in the response, and then raises `failure` if set."""
+    """A service with one method. The method sets the cluster's name in the response, and then raises `failure` if
+    set.
+    """
 
     def __init__(self, failure: Exception | None = None) -> None:
         self.failure = failure

@@ -1,4 +1,6 @@
-"""Tests how a topic that was deleted in shard 0 is removed from all other shards. The replicas are fakes with a state."""
+"""Tests how a topic that was deleted in shard 0 is removed from all other shards. The replicas are fakes with a
+state.
+"""
 
 from __future__ import annotations
 

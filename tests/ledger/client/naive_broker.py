@@ -50,7 +50,7 @@ class NaiveBroker:
         if header.first_sequence < known.next_sequence:
             base_offset, count = known.batches[header.first_sequence]
             assert count == len(values)
-            assert self.log[base_offset : base_offset + count] == values, "one number, two contents"
+            assert self.log[base_offset : base_offset + count] == values, "two batches have the same number"
             return Acknowledged(base_offset, 1, 0, duplicate=True)
         base_offset = len(self.log)
         self.log += values

@@ -139,7 +139,7 @@ class ShardsMachine(RuleBasedStateMachine):
             assert bound == sorted(bound), "messages are out of order"
         for fate in self.fates:
             if fate.first_offset is not None and fate.queue is not None:
-                assert self.brokers[fate.queue].log[fate.first_offset] == fate.values[0], "not where it was said"
+                assert self.brokers[fate.queue].log[fate.first_offset] == fate.values[0], "wrong offset"
             if isinstance(fate.error, DeliveryTimeoutError) and not fate.error.maybe_committed:
                 assert fate.values[0] not in everything, "a message is in a log that was reported as not committed"
 
@@ -247,7 +247,9 @@ def test_a_shard_that_is_passed_over_takes_nothing_over() -> None:
 
 
 def test_what_is_put_off_stays(accumulator: Accumulator) -> None:
-    """A throttled batch waits for its own shard. Throttling is no failure, so the batch does not go to another shard."""
+    """A throttled batch waits for its own shard. Throttling is no failure, so the batch does not go to another
+    shard.
+    """
     sequencers = made(accumulator)
     add(accumulator, sequencers[0], b"a")
     [batch] = sent_to(accumulator, 0)[0]

@@ -1,4 +1,6 @@
-"""Tests that a group member applies a new assignment at once, even while a claim or an acknowledgement is unanswered."""
+"""Tests that a group member applies a new assignment at once, even while a claim or an acknowledgement is
+unanswered.
+"""
 
 from __future__ import annotations
 

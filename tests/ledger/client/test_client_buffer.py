@@ -64,7 +64,7 @@ async def test_who_waits_waits_in_line(full: Gate) -> None:
     await turn()
     gate.buffer.release(5)
     await turn()
-    assert gate.placed == [], "the small one overtook the large one"
+    assert gate.placed == [], "the small call overtook the large call"
     with pytest.raises(BufferFullError):
         gate.nowait("smaller", 1)
     gate.buffer.release(5)

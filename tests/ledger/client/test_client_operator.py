@@ -45,7 +45,9 @@ def view(leader: int = 1, *, transferring_to: int = 0, caught_up: bool = True, *
 
 
 class Cluster:
-    """Stands for a ClusterClient. Each method returns its prepared answers in order, and then repeats the last answer."""
+    """Stands for a ClusterClient. Each method returns its prepared answers in order, and then repeats the last
+    answer.
+    """
 
     def __init__(self, **answers: list[Any]) -> None:
         self.answers = answers

@@ -20,7 +20,9 @@ SECONDS = 10
 
 
 class Waking:
-    """Stands for an accumulator without messages. It has a time to wake, and sets `polled` when it is polled in time."""
+    """Stands for an accumulator without messages. It has a time to wake, and sets `polled` when it is polled in
+    time.
+    """
 
     def __init__(self) -> None:
         self.wake: float | None = None

@@ -1,4 +1,6 @@
-"""Tests the table of consumer groups: members join and leave, queues change owners, epochs increase, and limits hold."""
+"""Tests the table of consumer groups: members join and leave, queues change owners, epochs increase, and limits
+hold.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Tests the progress of consumer groups: claims and fencing, offsets that never decrease, settled messages, and limits."""
+"""Tests the progress of consumer groups: claims and fencing, offsets that never decrease, settled messages, and
+limits.
+"""
 
 from __future__ import annotations
 
@@ -280,7 +282,9 @@ def claim(state: State, *queues: tuple[int, int, int, int]) -> list[ProgressResu
 
 
 def acknowledge(state: State, *offsets: tuple[int, int, int, int]) -> list[ProgressResult | LedgerError]:
-    """Apply a command that acknowledges offsets, each given as (topic id, queue, epoch, offset). Returns the results."""
+    """Apply a command that acknowledges offsets, each given as (topic id, queue, epoch, offset). Returns the
+    results.
+    """
     wanted = [
         command_pb2.AcknowledgedOffset(topic_id=topic_id, queue=queue, epoch=epoch, offset=offset)
         for topic_id, queue, epoch, offset in offsets

@@ -195,7 +195,9 @@ def test_what_the_projection_admits_the_state_comes_to(events: list[dict[str, An
 
 @given(EVENTS)
 def test_replicas_come_to_the_same_though_producers_are_forgotten(events: list[dict[str, Any] | int]) -> None:
-    """If producers are soon forgotten, every admitted batch can still be applied, and all replicas get the same state."""
+    """If producers are soon forgotten, every admitted batch can still be applied, and all replicas get the same
+    state.
+    """
     limits = ProducerLimits(expiry_ms=6, most=2)
     leader, follower = Leader(limits), State(limits)
     follower.apply_command(create_topic("orders", 3), 0, index=1)
