@@ -1,4 +1,4 @@
-"""Kafka 4 in KRaft mode, from Maven; the clients confluent-kafka and aiokafka."""
+"""The peer Kafka 4 in KRaft mode. The servers come from Maven; the clients are confluent-kafka and aiokafka."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def _until_made(has_topic: Callable[[], Awaitable[str | None]]) -> None:
 
 
 class ConfluentClient:
-    """confluent-kafka, which is librdkafka."""
+    """The client confluent-kafka, which uses librdkafka."""
 
     how: ClassVar[How] = How(
         each="`produce` with a callback for each message, `poll` when so many are in flight",
@@ -192,7 +192,7 @@ class ConfluentClient:
 
 
 class AiokafkaClient:
-    """aiokafka."""
+    """The client aiokafka."""
 
     how: ClassVar[How] = How(
         each="`send_and_wait`, by as many tasks as are in flight",

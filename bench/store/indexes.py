@@ -142,7 +142,7 @@ def time_index(directory: Path) -> Figures:
 
 
 def many_queues(queues: int, directory: str) -> Figures:
-    """Fill ConsumeQueues and the key index of so many queues in turn. Runs in a process of its own."""
+    """Fill the ConsumeQueues and the key index of `queues` queues in turn. Runs in a process of its own."""
     disk, root = PosixDisk(), Path(directory)
     before = resident_bytes()
     units, index = ConsumeQueues(disk, root / "queues"), KeyIndex(disk, root / "keys")

@@ -243,7 +243,7 @@ class Passing:
                 answered += 1
 
 
-# -- by itself
+# -- the command
 
 
 @dataclass(frozen=True, slots=True)

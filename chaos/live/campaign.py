@@ -114,7 +114,7 @@ def carry_out(
 
 
 def _made(options: ChaosOptions, out: Path) -> ChaosResult:
-    """Make one run in a process of its own, because a run leaves the network of this machine for good."""
+    """Make one run in a process of its own, because a run cannot return to the network of this machine."""
     command = [sys.executable, "-m", "chaos", *as_arguments(options), "--out", str(out), "--json"]
     ended = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     if ended.returncode not in (0, 1) and not (out / "run.json").exists():

@@ -36,7 +36,7 @@ class TransferStorm(Fault):
 
 
 class AddAndRemove(Fault):
-    """A node is added. When it votes, a target is removed for good."""
+    """A node is added. When it votes, a target is permanently removed."""
 
     def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         added = site.environment.add()

@@ -44,7 +44,7 @@ _IDLE_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class LinkShape:
-    """What happens to the packets of a link. Shares are between 0 and 1; `bytes_per_s` 0 means no limit."""
+    """Describes what happens to the packets of a link. Shares are between 0 and 1; `bytes_per_s` 0 means no limit."""
 
     delay_ms: float = 0.0
     jitter_ms: float = 0.0

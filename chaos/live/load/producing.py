@@ -96,7 +96,7 @@ class _InTheHistory:
 
 
 async def _wait(stop: asyncio.Event, seconds: float) -> None:
-    """Wait so many seconds, or until `stop` is set."""
+    """Wait the given number of seconds, or until `stop` is set."""
     try:
         async with asyncio.timeout(max(0.0, seconds)):
             await stop.wait()

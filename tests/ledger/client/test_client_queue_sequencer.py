@@ -666,6 +666,6 @@ def test_after_a_throttling_batches_go_alone_and_one_more_after_each_that_gets_t
     acknowledge(sequencer, alone)
     first, second = sequencer.take(10)
     acknowledge(sequencer, first)
-    assert len(sequencer.take(10)) == 2, "three batches are in flight already"
+    assert len(sequencer.take(10)) == 2, "now three batches are in flight"
     fail(sequencer, second, ThrottledError(throttle_ms=10))
     assert sequencer.take(10) == []
