@@ -1,7 +1,7 @@
 """A load process: one client makes one measurement. `python -m bench.peers.load JSON` prints its result as JSON.
 
-Payloads follow from a seed. So a process that consumes can make the payloads again that another process has sent, and
-compare them. This module does not know which peer it measures; it knows only the name of the client's class.
+Payloads are computed from a seed. So a process that consumes can make the payloads again that another process has sent,
+and compare them. This module does not know which peer it measures; it knows only the name of the client's class.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cluster.load.seeded_payloads import same_size_payloads
 
 @dataclass(frozen=True, slots=True)
 class SeededMessages:
-    """`count` messages that follow from `seed`."""
+    """A list of `count` messages, which are computed from `seed`."""
 
     seed: str
     count: int

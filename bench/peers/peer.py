@@ -35,7 +35,7 @@ class Description:
 
 
 class Servers(Protocol):
-    """The three replicas of a peer on this machine."""
+    """The interface to the servers of a peer: three replicas on this machine."""
 
     def install(self) -> None:
         """Install what is missing. Raises PeerUnavailableError."""
@@ -64,7 +64,9 @@ class How:
 
 
 class PeerClient(Protocol):
-    """A peer's usual Python client. `open` imports its library, because only load processes have it."""
+    """The interface to a peer's usual Python client. `open` imports its library, because only load processes have
+    it.
+    """
 
     how: ClassVar[How]
 

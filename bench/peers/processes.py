@@ -1,4 +1,4 @@
-"""The server processes of a peer. Each has a log of its own, and is ended by the pid that it had when it was started.
+"""Starts and ends the server processes of a peer. Each process has a log of its own, and is ended by its own pid.
 
 Every process leads a session, and is ended together with the processes that it started, also if a start failed
 half-way.
@@ -25,7 +25,7 @@ _LOG_TAIL = 1500
 
 
 class Processes:
-    """The processes of one peer."""
+    """The running server processes of one peer."""
 
     def __init__(self) -> None:
         self._started: dict[str, subprocess.Popen[bytes]] = {}

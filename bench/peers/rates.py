@@ -1,4 +1,4 @@
-"""Rates of several rounds, and their ratios to the rates of others. This module is pure arithmetic."""
+"""Computes the rates of several rounds, and their ratios to the rates of other systems. This module is pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CASES = [Case(way, size) for way in WAYS for size in SIZES]
 
 @dataclass(frozen=True, slots=True)
 class PeerRun:
-    """One measurement."""
+    """The result of one measurement: how many messages a load process sent or consumed, and in how many seconds."""
 
     case: Case
     messages: int
@@ -79,7 +79,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """A peer, and ledgermq just before and just after it."""
+    """The measurements of a peer, and those of ledgermq just before and just after it."""
 
     peer: Measured
     ours: tuple[Measured, Measured]

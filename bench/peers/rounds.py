@@ -1,4 +1,4 @@
-"""Rounds of load processes against running servers.
+"""Runs rounds of load processes against running servers.
 
     warm-up    produce in each way with more and more messages, until a run is long enough; this fixes the number
     round      for each size and each client: each, bulk, and consume everything that these two sent, and compare
@@ -54,7 +54,7 @@ class ContestScale:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """A client: its name, and the path of its class for a load process."""
+    """A client that is measured: its name, and the path of its class, which a load process imports."""
 
     name: str
     # module:class
@@ -62,7 +62,7 @@ class Driven:
 
 
 class Rounds:
-    """Rounds against the servers of one peer. A counter names the topics, so no two runs share a topic."""
+    """Runs the rounds against the servers of one peer. A counter names the topics, so no two runs share a topic."""
 
     def __init__(self, python: Path, address: str, scale: ContestScale, say: Callable[[str], None]) -> None:
         self._python, self._address, self._scale, self._say = python, address, scale, say

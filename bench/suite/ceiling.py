@@ -59,7 +59,7 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True)
 class RoundTrip:
-    """Latencies of a small message, with one message in flight."""
+    """The latencies of a small message, measured with one message in flight."""
 
     p50_ms: float
     p99_ms: float
@@ -188,7 +188,9 @@ async def follow(requests: AsyncIterator[bytes], _: object) -> AsyncIterator[byt
 
 
 class CeilingLeader:
-    """The leader. It sends every message to all followers, and acknowledges it in order when one follower has it."""
+    """Serves as the leader: it sends every message to all followers, and acknowledges it in order when one follower
+    has it.
+    """
 
     def __init__(self, followers: Sequence[int]) -> None:
         self._followers = followers
@@ -206,7 +208,9 @@ class CeilingLeader:
 
 
 class Passing:
-    """The stream of one client: a queue and two tasks for each follower, and one task that answers the client."""
+    """Passes on the stream of one client. It has a queue and two tasks for each follower, and one task that answers the
+    client.
+    """
 
     def __init__(self, calls: list[Any], answer: Callable[[bytes], Any]) -> None:
         self._calls, self._answer = calls, answer

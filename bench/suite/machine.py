@@ -1,4 +1,4 @@
-"""The conditions of a measurement: the machine, its memory, and the versions of programs and libraries."""
+"""Records the conditions of a measurement: the machine, its memory, and the versions of programs and libraries."""
 
 from __future__ import annotations
 

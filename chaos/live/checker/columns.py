@@ -127,7 +127,7 @@ class HistoryColumns:
 
 
 class _Numbering:
-    """Gives numbers to things, in the order in which they first appear."""
+    """Numbers names (or other keys) in the order in which they first appear."""
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
@@ -140,8 +140,8 @@ class _Numbering:
 
 
 class _Growing:
-    """Columns that still grow. All messages of an operation have the same values in the `shared` columns, and each
-    message has its own values in the `own` columns.
+    """Collects the rows of columns while a history is read. All messages of an operation have the same values in the
+    `shared` columns, and each message has its own values in the `own` columns.
     """
 
     def __init__(self, shared: int, own: int) -> None:

@@ -71,7 +71,7 @@ class ClusterControl(Protocol):
 
 
 class LoadClients(Protocol):
-    """The client processes that load the cluster."""
+    """What a fault can do to the client processes that load the cluster."""
 
     def kill_one(self, random: Random) -> str:
         """Kill one client with SIGKILL and start a new one. Returns evidence."""
@@ -93,7 +93,7 @@ class FaultSite:
 
 
 class Fault(Protocol):
-    """One occurrence of a fault."""
+    """The interface of one occurrence of a fault, which strikes once and then heals."""
 
     def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         """Do the fault and return evidence. A fault that is over in a moment is also undone here."""

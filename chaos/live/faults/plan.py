@@ -36,9 +36,9 @@ class Planned:
 def plan(
     seed: int, kinds: Sequence[LiveFaultKind], seconds: float, targets: Sequence[FaultTarget] = ()
 ) -> tuple[Planned, ...]:
-    """Plan one fault after another. All kinds occur equally often (give or take one), in random order. `targets`, if
-    given, limits the targets of each kind that allows one of them. The plan is empty if `seconds` are too short for a
-    single fault.
+    """Return a plan in which one fault follows another. All kinds occur equally often (give or take one), in random
+    order. `targets`, if given, limits the targets of each kind that allows one of them. The plan is empty if `seconds`
+    are too short for a single fault.
     """
     assert kinds
     random = Random(f"plan {seed}")

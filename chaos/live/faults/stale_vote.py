@@ -34,7 +34,7 @@ Votes = Mapping[Path, bytes]
 
 
 class StaleVote(Fault):
-    """Restores older votes of all nodes but one."""
+    """A fault that restores older votes of all nodes but one."""
 
     def __init__(self) -> None:
         self._down: list[int] = []

@@ -59,8 +59,8 @@ class Container:
 
     @property
     def pid(self) -> int | None:
-        """The pid of the node on this machine: the child of the container's init process. None while the node does not
-        run.
+        """Return the pid of the node on this machine; None while the node does not run. The node is the child of the
+        container's init process.
         """
         init = self._state()["Pid"]
         children = _children(init) if init else []

@@ -1,4 +1,4 @@
-"""The disk of one node: a file system of its own in a file. It can lose power, and it can fill up.
+"""The disk of one node is a file system of its own, stored in a file. This disk can lose power, and it can fill up.
 
 A killed process loses nothing that it wrote, because the kernel still has the pages. To lose unsynced data, the file
 system is shut down in the middle of its work (EXT4_IOC_SHUTDOWN, which file systems' own crash tests use). That drops

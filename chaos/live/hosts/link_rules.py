@@ -18,7 +18,7 @@ _CHAIN = "LEDGERMQ-CHAOS"
 
 @dataclass(frozen=True, slots=True)
 class NodeLink:
-    """The direction from one node to another."""
+    """One direction of a link: from one node to another."""
 
     source: int
     target: int

@@ -1,4 +1,4 @@
-"""The network namespace of one node, identified by the file that represents it."""
+"""Runs programs and functions in the network namespace of one node. A file identifies the namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of an environment that concerns files. It is the same for processes and for containers.
+"""Implements the part of an environment that concerns files. This part is the same for processes and for containers.
 
     DIRECTORY/node-1/
       node.toml     the settings for `ledgermq server run`
@@ -34,7 +34,7 @@ ROOM = 200
 
 
 class NodesOfFiles(ABC):
-    """The methods of `chaos.live.hosts.environment.NodeEnvironment` that concern files."""
+    """Implements the methods of `chaos.live.hosts.environment.NodeEnvironment` that concern files."""
 
     def __init__(self, setup: EnvironmentSetup) -> None:
         self.setup = setup

@@ -1,4 +1,4 @@
-"""A client process: `python -m chaos.live.load.client SPEC`.
+"""The program of a client process, which a run starts as `python -m chaos.live.load.client SPEC`.
 
 SIGTERM ends it in order, and it may be killed at any time. It ends when the run that started it no longer exists.
 """

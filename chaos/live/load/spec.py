@@ -1,4 +1,4 @@
-"""The specification of a client process, as a JSON file."""
+"""Defines the specification that a run gives to a client process as a JSON file."""
 
 from __future__ import annotations
 
