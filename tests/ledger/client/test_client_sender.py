@@ -20,8 +20,8 @@ SECONDS = 10
 
 
 class Waking:
-    """Stands for an accumulator without messages. It has a time to wake, and sets `polled` when it is polled in
-    time.
+    """Stands for an accumulator without messages. Its next wake is at `wake`, and a poll at or after that time sets
+    `polled`.
     """
 
     def __init__(self) -> None:
