@@ -1,5 +1,5 @@
-"""Tests the limits on what a broker keeps in memory for its clients. Above a limit, the broker refuses a request with a
-retriable error.
+"""Tests the limits on what a broker keeps in memory for its clients. Above a limit, the broker refuses further requests
+until there is room again.
 """
 
 from __future__ import annotations
