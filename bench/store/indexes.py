@@ -53,7 +53,7 @@ def sample_batch(keys: list[bytes | None]) -> bytes:
 
 
 def rate(put: Callable[[int], None]) -> float:
-    """Return messages a second: the median of rounds, each of which continues where the last round ended."""
+    """Return the median rate of several rounds, in messages a second. Each round continues where the last one ended."""
     rates = []
     for number in range(ROUNDS):
         started = time.process_time()

@@ -44,7 +44,7 @@ def read_reigns(log: Path) -> list[Reign]:
 
 
 def read_claims(log: Path) -> list[LeaderClaim]:
-    """Return every report of a node that it leads, also of nodes that had lost leadership and did not know it yet."""
+    """Return every report of a node that it leads. Some of these nodes had lost leadership and did not know it yet."""
     return [
         LeaderClaim(int(shard), term, node)
         for line in _lines(log)

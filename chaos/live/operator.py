@@ -95,8 +95,8 @@ class ClusterOperator:
         self._until(lambda: self._all_have(commits), within_s, "the nodes did not reach the same log")
 
     def _all_have(self, commits: dict[int, int]) -> bool:
-        """Return whether every running node has applied, in each shard, what was committed at the first call with this
-        `commits`.
+        """Return whether every running node has applied, in each shard, all entries that were committed at the first
+        call. `commits` keeps the commit indexes of that call.
         """
         running = [node for node in self._environment.nodes if self._environment.pid(node) is not None]
         statuses = {status.node: status for status in self.statuses() if status.reachable}

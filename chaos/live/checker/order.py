@@ -1,8 +1,9 @@
 """Checks the order of sends in real time: a message has a higher offset than every offset that was known before its
 send began.
 
-For a log this is linearizability, and it can be checked in linear time. If any client knows offset M of a queue when a
-send begins, the send must get an offset larger than M. For a send with unknown outcome, later reads show its offset.
+For a log, this property is linearizability, and it can be checked in linear time. If any client knows offset M of a
+queue when a send begins, the send must get an offset larger than M. For a send with unknown outcome, later reads show
+its offset.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from chaos.live.hosts.environment import NodeEnvironment
 
 
 class NoEvidenceError(Exception):
-    """The fault should have happened, and nothing shows that it did."""
+    """No evidence shows that the fault happened."""
 
 
 class FaultTarget(StrEnum):
@@ -56,7 +56,7 @@ class ClusterControl(Protocol):
         """
 
     def add(self, node: int, address: str) -> None:
-        """Add the node as a voter. Returns when it votes."""
+        """Add the node as a voter. Returns when the node votes."""
 
     def remove(self, node: int) -> None:
         """Remove the node from the cluster."""

@@ -55,7 +55,7 @@ def plan(
 
 
 def aimed(target: FaultTarget, nodes: Sequence[int], leader: int, random: Random) -> list[int]:
-    """Return the nodes that a target means now. If there is no leader, a random node replaces it."""
+    """Return the nodes that the target stands for at this moment. If there is no leader, a random node replaces it."""
     minority = (len(nodes) - 1) // 2
     match target:
         case FaultTarget.LEADER:

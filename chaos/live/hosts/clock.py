@@ -45,7 +45,7 @@ class Clock:
 
 
 def library() -> str:
-    """Return the path of libfaketime. Raises ChaosError if it is not installed."""
+    """Return the path of libfaketime. Raises ChaosError if the library is not installed."""
     found = glob(_LIBRARIES)
     if not found:
         raise ChaosError("libfaketime is not installed; on Debian: apt-get install libfaketime")

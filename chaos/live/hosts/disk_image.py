@@ -110,9 +110,9 @@ class DiskImage:
     def _unmount(self) -> None:
         """Unmount the disk and wait until its loop device is gone.
 
-        A process that was just killed may hold the disk for a moment. So may a container that is starting, because it
-        begins with all mounts of the machine. If the disk were mounted again too early, it would be the same disk,
-        still without power.
+        A process that was just killed may hold the disk for a moment. A starting container may also hold the disk,
+        because a container begins with all mounts of the machine. If the disk were mounted again too early, it would be
+        the same disk, still without power.
         """
         deadline = time.monotonic() + _UNMOUNT_TIMEOUT_S
         while True:

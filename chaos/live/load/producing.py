@@ -26,7 +26,9 @@ _MAKES_UP_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class SendStyle:
-    """How one producer sends: the call, its messages, how many calls are in flight, and its share of the rate."""
+    """Describes how one producer sends: the call, its messages, how many calls are in flight, and its share of the
+    rate.
+    """
 
     way: Way
     messages: int

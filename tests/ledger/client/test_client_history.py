@@ -1,4 +1,4 @@
-"""Tests the history file of a producer: it has the result, epoch and sequence number of every send."""
+"""Tests the history file of a producer: it has the result and the sequence number of every send."""
 
 from __future__ import annotations
 
