@@ -98,7 +98,7 @@ def measured(name: str, frame: DataFrame, rows: int, rounds: int, clock: Process
 
 class ProcessorClock:
     """The processor time of all processes that this process started, except the nodes: the JVM and its Python workers.
-    It reads the times often, because a process that ends takes its times with it.
+    The clock reads the times often, because the times of a process are lost when the process ends.
     """
 
     def __init__(self) -> None:

@@ -5,8 +5,8 @@ from three nodes.
                                                                                     history
     .venv/bin/python -m bench.judging.chaos_check --sends 300000 1000000 10000000   to see how the time grows
 
-The history is the one that a cluster without faults would give. It is written and read like any other history. A
-history of 10 million sends needs 5 GB on disk and 10 GB of memory.
+The history is the one that a cluster without faults would give. The script writes and reads this history like any other
+history. A history of 10 million sends needs 5 GB on disk and 10 GB of memory.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ def bare(_: OneQueue, path: Path) -> None:
 
 
 def unmap(log: CommitLog) -> None:
-    """Make the log's mapping release its pages. Otherwise the page cache could not forget them."""
+    """Make the log's mapping release its pages. The page cache cannot forget mapped pages."""
     mapping = log.entry(1)[1].obj
     assert isinstance(mapping, mmap.mmap)
     mapping.madvise(mmap.MADV_DONTNEED)

@@ -125,7 +125,7 @@ class ConfluentClient:
         await _until_made(self._has_topic)
 
     async def _has_topic(self) -> str | None:
-        """Create the topic. Returns the reason why it is not usable yet, or None."""
+        """Create the topic. Returns the reason why the topic is not usable yet, or None."""
         from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -209,7 +209,7 @@ class AiokafkaClient:
         await self._producer.start()
 
     async def _has_topic(self) -> str | None:
-        """Create the topic. Returns the reason why it is not usable yet, or None."""
+        """Create the topic. Returns the reason why the topic is not usable yet, or None."""
         from aiokafka.admin import AIOKafkaAdminClient, NewTopic
         from aiokafka.errors import NoError, TopicAlreadyExistsError
 

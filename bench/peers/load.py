@@ -1,7 +1,8 @@
 """A load process: one client makes one measurement. `python -m bench.peers.load JSON` prints its result as JSON.
 
-Payloads are computed from a seed. So a process that consumes can make the payloads again that another process has sent,
-and compare them. This module does not know which peer it measures; it knows only the name of the client's class.
+Payloads are computed from a seed. So a consuming process can compute the payloads that another process has sent, and
+compare them with what it received. This module does not know which peer it measures; it knows only the name of the
+client's class.
 """
 
 from __future__ import annotations

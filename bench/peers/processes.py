@@ -1,7 +1,7 @@
 """Starts and ends the server processes of a peer. Each process has a log of its own, and is ended by its own pid.
 
-Every process is the leader of a session of its own. It is ended together with the processes that it started, also if a
-start failed half-way.
+Every process is the leader of a session of its own. The process is ended together with all processes that it
+started, also if a start failed half-way.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ def told(run: PeerRun) -> str:
 
 
 def _answered(python: Path, order: PeerLoadOrder) -> PeerLoadResult:
-    """Run a load process and return its result. Raises PeerError with the end of its output."""
+    """Run a load process and return its result. Raises PeerError with the end of the output."""
     path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [str(python), "-m", "bench.peers.load", json.dumps(asdict(order))]
     what = f"{order.client}, {order.way}, {order.size} B, {sum(sent.count for sent in order.sent):,} messages"

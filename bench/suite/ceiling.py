@@ -208,8 +208,8 @@ class CeilingLeader:
 
 
 class Passing:
-    """Passes on the stream of one client. It has a queue and two tasks for each follower, and one task that answers the
-    client.
+    """Passes on the stream of one client. There is a queue and two tasks for each follower, and one task that answers
+    the client.
     """
 
     def __init__(self, calls: list[Any], answer: Callable[[bytes], Any]) -> None:

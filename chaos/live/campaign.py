@@ -3,7 +3,7 @@
     LEDGER (JSON lines)   {"fault":"kill","seed":3,"options":{...},"verdict":true,"anomalies":0,"acknowledged":58213,
                            "struck":9,"void":[],"gaps_s":[0.62,...],"commit":"abc","at":"2026-11-21T15:00:00+00:00"}
 
-A campaign takes hours. It can be interrupted at any time: the next start skips the runs that the ledger already
+A campaign takes hours. A campaign can be interrupted at any time: the next start skips the runs that the ledger already
 contains. The files of a run are kept only if the run was not valid.
 """
 

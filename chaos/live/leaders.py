@@ -67,7 +67,7 @@ def _reigns_of(shard: int, lines: list[dict[str, Any]]) -> Iterator[Reign]:
 
 
 class LeaderWatch:
-    """The thread that writes `leaders.jsonl`. It runs from `start` to `stop`."""
+    """The thread that writes `leaders.jsonl`. The thread runs from `start` to `stop`."""
 
     def __init__(self, environment: NodeEnvironment, log: Path) -> None:
         self._operator = ClusterOperator(environment)

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class ClusterOperator:
-    """Implements `chaos.live.faults.fault.ClusterControl`. It connects at its first request."""
+    """Implements `chaos.live.faults.fault.ClusterControl`. The connection is made at the first request."""
 
     def __init__(self, environment: NodeEnvironment) -> None:
         self._environment = environment
@@ -87,7 +87,7 @@ class ClusterOperator:
             return None
 
     def ready(self, within_s: float) -> None:
-        """Wait until the cluster has a leader. Raises ChaosError if that takes longer than `within_s`."""
+        """Wait until the cluster has a leader. Raises ChaosError if the election takes longer than `within_s`."""
         self._until(lambda: self.leader() != 0, within_s, "the cluster has no leader")
 
     def caught_up(self, within_s: float) -> None:

@@ -51,7 +51,7 @@ class AddAndRemove(Fault):
 
 
 class Wipe(Fault):
-    """A node loses its disk. It is then removed from the cluster, started with an empty disk, and added again."""
+    """A node loses its disk. The node is then removed from the cluster, started with an empty disk, and added again."""
 
     def __init__(self) -> None:
         self._down: list[int] = []

@@ -3,7 +3,7 @@
 A lost vote is harmful only if the log does not show the new term as well, because an entry of the new term also tells a
 node its term. So the fault delays the messages of the newly elected leader: leadership is transferred to node W, both
 other nodes vote for W, and they are killed before W's first entry reaches them. The fault then restores their older
-votes. They start again without W, and elect another leader in the same term.
+votes. These nodes start again without W, and elect another leader in the same term.
 
     leader of term 7 ── transfer ──> W        votes of the other nodes: 7
     W leads term 8, its messages 200 ms late  votes of the other nodes: 8, their logs: 7
@@ -68,7 +68,7 @@ class StaleVote(Fault):
 
 
 def _hand_over(site: FaultSite, node: int) -> None:
-    """Transfer leadership to the node. Returns as soon as it leads."""
+    """Transfer leadership to the node. Returns as soon as the node leads."""
     if not site.members.begin_transfer(node):
         raise NoEvidenceError(f"leadership was not transferred to node {node}")
     deadline = time.monotonic() + _ELECTED_WITHIN_S

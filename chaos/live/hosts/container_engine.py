@@ -67,11 +67,11 @@ class ContainerEngine:
         )
 
     def address(self, node: int) -> str:
-        """Return the node's address in the run's network. This machine can reach it."""
+        """Return the node's address in the run's network. This machine can reach the address."""
         return f"{self._prefix}.{node}"
 
     def container(self, node: int) -> Container:
-        """Return the container of a node. It is not created yet."""
+        """Return the container of a node. The container is not created yet."""
         return Container(self._client, f"{self._name}-{node}", self._labels(), self._name, self.address(node))
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
 """The disk of one node is a file system of its own, stored in a file. This disk can lose power, and it can fill up.
 
 A killed process loses nothing that it wrote, because the kernel still has the pages. To lose unsynced data, the file
-system is shut down in the middle of its work (EXT4_IOC_SHUTDOWN, which file systems' own crash tests use). That drops
-all data and names that were not synced, and keeps the others. Then the file system is mounted again and recovers from
-its journal, as after a power cut.
+system is shut down in the middle of its work (EXT4_IOC_SHUTDOWN, which file systems' own crash tests use). The shutdown
+drops all data and names that were not synced, and keeps the others. Then the file system is mounted again and recovers
+from its journal, as after a power cut.
 
     disk.img (ext4) ── loop device ── disk/ ── the node's data
 """

@@ -63,7 +63,7 @@ class NodeEnvironment(Protocol):
         """Start the node. Returns evidence."""
 
     def stop(self, node: int) -> str:
-        """Stop the node with SIGTERM and wait for its end. Returns evidence: how long it took."""
+        """Stop the node with SIGTERM and wait for its end. Returns evidence: how long the stop took."""
 
     def kill(self, node: int) -> str:
         """Kill the node with SIGKILL. Returns evidence: how the process ended."""
@@ -95,13 +95,13 @@ class NodeEnvironment(Protocol):
         """Return host:port of the node's HTTP port, as this program reaches it."""
 
     def add(self) -> int:
-        """Create and start one more node, which waits to be added to the cluster. Returns its number."""
+        """Create and start one more node, which waits to be added to the cluster. Returns the number of the node."""
 
     def start_to_join(self, node: int) -> str:
         """Start a node with an empty disk, which waits to be added to the cluster again."""
 
     def put_away(self, node: int) -> None:
-        """End a node that was removed from the cluster. Afterwards `nodes` does not contain it."""
+        """End a node that was removed from the cluster. Afterwards `nodes` does not contain this node."""
 
     def set_clock(self, node: int, offset_s: float) -> None:
         """Set the node's wall clock wrong by `offset_s`. The setup must have `clocks`."""

@@ -53,7 +53,7 @@ class Injector:
             time.sleep(0.01)
 
     def detach(self) -> int:
-        """Detach strace. Returns how many calls it changed."""
+        """Detach strace. Returns how many calls strace changed."""
         if self._strace is not None and self._strace.poll() is None:
             self._strace.send_signal(signal.SIGINT)
             try:

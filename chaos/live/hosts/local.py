@@ -10,7 +10,7 @@ the run needs disks.
         disk.img    the node's file system, mounted at disk/, if there are disks
         disk/data   the node's data
 
-This environment needs root, for namespaces and mounts. It does not need Docker.
+This environment needs root, for namespaces and mounts. Docker is not needed.
 """
 
 from __future__ import annotations

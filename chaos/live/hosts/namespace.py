@@ -26,7 +26,7 @@ class Namespace:
     file: Path
 
     def run(self, *command: str) -> str:
-        """Run a program inside the namespace and return its output. Raises ChaosError if it fails.
+        """Run a program inside the namespace and return its output. Raises ChaosError if the program fails.
 
         `ip netns exec` is not used, because it also creates a mount namespace, in which disks stay mounted after they
         are unmounted elsewhere.

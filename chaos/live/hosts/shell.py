@@ -13,7 +13,9 @@ _TIMEOUT_S = 60.0
 
 
 def run(*command: str, within_s: float = _TIMEOUT_S) -> str:
-    """Run the command and return its standard output. Raises ChaosError with the program's message if it fails."""
+    """Run the command and return its standard output. Raises ChaosError with the program's message if the command
+    fails.
+    """
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=within_s, check=False)
     except FileNotFoundError as error:

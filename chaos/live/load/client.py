@@ -1,7 +1,7 @@
 """The program of a client process, which a run starts as `python -m chaos.live.load.client SPEC`.
 
-SIGTERM ends the process in order, and the process may be killed at any time. It also ends when the run that started it
-no longer exists.
+SIGTERM ends the process in order, and the process may be killed at any time. The process also ends when the run that
+started it no longer exists.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Consumers of a chaos run: they read from the leader or from one node, restart, and seek.
 
-Each consumer is a process of the history, independent of the others. It records where each reading begins, and every
-message that it receives, with the producer, epoch and sequence that the message's batch contains.
+Each consumer is a process of the history, independent of the others. The consumer records where each reading begins,
+and every message that the consumer receives, with the producer, epoch and sequence that the message's batch contains.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class ClientProcesses:
         self._count = 0
 
     def start(self, role: Role) -> int:
-        """Start one more process. Returns its number."""
+        """Start one more process. Returns the number of the process."""
         number = self._count = self._count + 1
         path = self._directory / f"client-{number}"
         history = path.with_suffix(".jsonl")
