@@ -1,6 +1,6 @@
 """Tests that the planted faults of the deployed system fit the code, and that one of them is caught by a chaos run.
 
-`make gates` runs all of them, which takes minutes.
+`make gates` runs all planted faults, which takes minutes.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class OneReplica:
 
 
 class Working:
-    """Runs a coordinator and its replica inside a `with` block, which begins when the coordinator has seen its term."""
+    """Runs a coordinator and its replica inside a `with` block. The body begins when the coordinator knows its term."""
 
     def __init__(self) -> None:
         self.replica = OneReplica()

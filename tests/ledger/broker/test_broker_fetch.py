@@ -182,8 +182,8 @@ def test_an_index_that_names_another_entry_is_told_and_not_followed(queue: OneQu
 @pytest.mark.parametrize("wrong", [0, 2, 5, 1000])
 @pytest.mark.parametrize("tags", [(), (TAG_A,)])
 def test_a_wrong_count_in_an_entry_passes_over_nothing(queue: OneQueue, wrong: int, tags: tuple[int, ...]) -> None:
-    """A fetch does not check the CRC of an entry's header. It compares the message count with the index, and reports an
-    error instead of skipping messages.
+    """A fetch does not check the CRC of an entry's header. The fetch compares the message count with the index, and
+    reports an error instead of skipping messages.
     """
     for number in range(10):
         queue.add(b"%d" % number, [TAG_A], claimed=wrong if number == 3 else None)

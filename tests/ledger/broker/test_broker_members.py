@@ -45,7 +45,7 @@ COMMIT = 100
 
 
 class Driver:
-    """Stands for the Raft driver of node 1, which leads. It records changes and transfers."""
+    """Stands for the Raft driver of node 1, which leads. The fake records changes and transfers."""
 
     def __init__(self) -> None:
         progress = {node: FollowerProgress(COMMIT + 1) for node in (2, 3)}

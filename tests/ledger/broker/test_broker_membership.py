@@ -1,5 +1,5 @@
-"""Tests the standing of a node in its shard (joining, learner, voter or removed). It follows from the configurations
-that the node has applied, and from reports of other members.
+"""Tests the standing of a node in its shard (joining, learner, voter or removed). The standing follows from the
+configurations that the node has applied, and from reports of other members.
 """
 
 from __future__ import annotations

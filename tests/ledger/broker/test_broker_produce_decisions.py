@@ -68,7 +68,7 @@ FAILURES: list[Obstacle] = [StoreError("broken"), StoreFullError(Path("log"))]
 
 @dataclass(frozen=True)
 class Sent:
-    """The fields of a batch. By default, it is the next batch of the producer."""
+    """The fields of a batch. The default is the next batch of the producer."""
 
     topic_id: int = ORDERS
     queue: int = 0

@@ -1,5 +1,5 @@
-"""Tests the retention policy, a pure function. It chooses the new beginning of the log from the log's contents, the
-disk usage, and the entries that must stay.
+"""Tests the retention policy, a pure function. The policy chooses the new beginning of the log from the log's contents,
+the disk usage, and the entries that must stay.
 """
 
 from __future__ import annotations

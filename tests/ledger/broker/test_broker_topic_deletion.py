@@ -28,7 +28,7 @@ from tests.ledger.broker.test_broker_topic_opening import Shard, cluster, made
 
 
 class Elsewhere:
-    """Stands for the leaders of shards on other nodes. It records requests, and raises `trouble` if set."""
+    """Stands for the leaders of shards on other nodes. The fake records requests, and raises `trouble` if set."""
 
     def __init__(self, trouble: Exception | None = None) -> None:
         self.trouble = trouble

@@ -90,8 +90,8 @@ class FakeBroker(BrokerServicer):
     """One fake node.
 
     While `silent` is True, produce streams get no response. Each produce response is delayed by `late_s` seconds. If
-    `refusal` is set, this node refuses every batch with it. `applied` has the topics that the node returns to requests
-    that are not linearizable.
+    `refusal` is set, this node refuses every batch with this error. `applied` has the topics that the node returns to
+    requests that are not linearizable.
     """
 
     def __init__(self, node: int, cluster: FakeCluster) -> None:

@@ -1,7 +1,7 @@
 """A small model of a leader's log, and a receipt that records its result. Both serve the tests of the producer.
 
-The model checks epochs and sequence numbers as a broker does. It remembers only the newest batches of a producer, and a
-test can restore an earlier state of the log.
+The model checks epochs and sequence numbers as a broker does. The model remembers only the newest batches of a
+producer, and a test can restore an earlier state of the log.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class NaiveBroker:
 
 @dataclass
 class Fate:
-    """The receipt of one piece. It records the result, and asserts that the result is delivered only once."""
+    """The receipt of one piece. The receipt records the result, and asserts that the result is delivered only once."""
 
     values: list[bytes]
     queue: int | None = None

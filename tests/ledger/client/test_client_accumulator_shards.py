@@ -260,8 +260,8 @@ def test_what_is_put_off_stays(accumulator: Accumulator) -> None:
 
 
 def test_what_comes_from_another_queue_still_times_out_in_time(accumulator: Accumulator) -> None:
-    """A batch that moves to another queue waits behind newer batches, which already have sequence numbers there. It
-    must still fail at its own delivery timeout.
+    """A batch that moves to another queue waits behind newer batches, which already have sequence numbers there. The
+    moved batch must still fail at its own delivery timeout.
     """
     sequencers = made(accumulator)
     old = add(accumulator, sequencers[0], b"old")

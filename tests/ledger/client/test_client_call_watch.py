@@ -50,8 +50,8 @@ def test_a_worker_begins_anew_behind_a_call_that_took_too_long() -> None:
 
 
 def test_a_call_that_ends_before_anybody_looks_was_in_time() -> None:
-    """The watch finds overdue calls only when `overdue` is called. A long call that ends before counts as in time, and
-    its result is used.
+    """The watch finds overdue calls only when `overdue` is called. A long call that ends before `overdue` is called
+    counts as in time, and its result is used.
     """
     clock = Clock()
     watch = CallWatch(10, clock)

@@ -1,6 +1,6 @@
 """Tests `create_topic` after an attempt with unknown outcome: the existing topic may be the result of that attempt.
 
-If it can be, the call succeeds; otherwise it raises TopicExistsError.
+If the topic may be that result, the call succeeds; otherwise the call raises TopicExistsError.
 """
 
 from __future__ import annotations

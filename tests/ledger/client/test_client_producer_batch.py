@@ -11,7 +11,7 @@ ANSWER = Acknowledged(base_offset=100, term=1, append_time_ms=2, duplicate=False
 
 
 class Note:
-    """A receipt that records its results. If `broken`, it raises OSError when it is acknowledged."""
+    """A receipt that records its results. A `broken` receipt raises OSError when it is acknowledged."""
 
     def __init__(self, *, broken: bool = False) -> None:
         self.told: list[tuple[int, int] | LedgerError] = []

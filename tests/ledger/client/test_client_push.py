@@ -13,7 +13,9 @@ from ledgermq import AsyncPushConsumer, Message
 
 
 class OneRead:
-    """Stands for the group consumer of a push consumer. It returns these messages once, and afterwards no more."""
+    """Stands for the group consumer of a push consumer. The fake returns these messages once, and afterwards no
+    more messages.
+    """
 
     def __init__(self, messages: list[Message]) -> None:
         self.in_hand = list(messages)

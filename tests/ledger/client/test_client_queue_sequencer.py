@@ -321,8 +321,8 @@ def test_a_lost_answer_behind_a_refused_batch_leaves_no_doubt() -> None:
 
 
 def test_what_is_behind_a_refused_batch_waits_until_what_is_before_it_is_settled() -> None:
-    """Batches after a refused batch get a new epoch, and the new epoch fences the old one. So they wait until earlier
-    batches of the old epoch have a result.
+    """Batches after a refused batch get a new epoch, and the new epoch fences the old one. So the later
+    batches wait until earlier batches of the old epoch have a result.
     """
     sequencer = make_sequencer()
     add_closed(sequencer, 3)

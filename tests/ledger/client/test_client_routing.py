@@ -177,7 +177,7 @@ async def test_it_goes_back_once_that_answers(brokers: list[FakeBroker], cluster
 
 
 async def late_share(brokers: list[FakeBroker], cluster: FakeCluster, late_s: float, **settings: Any) -> int:
-    """Send twenty messages one after another. Returns how many go to the shard that answers late."""
+    """Send twenty messages one after another. Returns how many messages go to the shard that answers late."""
     brokers[1].late_s = late_s
     async with producer(cluster, **settings) as one:
         for number in range(20):

@@ -20,7 +20,7 @@ SECONDS = 10
 
 
 class Waking:
-    """Stands for an accumulator without messages. Its next wake is at `wake`, and a poll at or after that time sets
+    """Stands for an accumulator without messages. The next wake is due at `wake`, and a poll at or after that time sets
     `polled`.
     """
 

@@ -59,7 +59,7 @@ class Note:
 
 
 def depose(broker: FakeBroker) -> None:
-    """Make node 2 the leader. No server listens at its address."""
+    """Make node 2 the leader. No server listens at the address of node 2."""
     cluster = broker.cluster
     cluster.leader, cluster.term, cluster.addresses[2] = 2, 2, "127.0.0.1:1"
 

@@ -201,7 +201,9 @@ class ConsumptionOfTwoStates(RuleBasedStateMachine):
 
     @invariant()
     def owned_queues_agree_with_shares(self) -> None:
-        """The queues that a member owns are those whose share names it as owner. So a queue has at most one owner."""
+        """The queues that a member owns are those whose share names the member as owner. So a queue has at most one
+        owner.
+        """
         for group in self.state.consumption.groups:
             for name, member in group.members.items():
                 assert set(member.owned) == {queue for queue, share in group.shares.items() if share.owner == name}
