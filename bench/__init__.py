@@ -1,4 +1,5 @@
-"""Measurements with comparisons. `ledgermq bench` (cluster/bench) measures one cluster; this package compares.
+"""This package compares measurements, for example with a bare disk or with other message systems. `ledgermq bench`
+(cluster/bench) measures one cluster.
 
 run.py            the suite: every target of docs/PERFORMANCE.md, as one page (suite/)
 run_peers.py      ledgermq and other message brokers on the same machine (peers/)

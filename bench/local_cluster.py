@@ -1,4 +1,4 @@
-"""What the measurements share: a fresh cluster on this machine, a filled topic, and a cold page cache."""
+"""Helpers that the measurements share: a fresh cluster on this machine, a filled topic, and a cold page cache."""
 
 from __future__ import annotations
 

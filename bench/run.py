@@ -1,4 +1,4 @@
-"""The whole suite: every target that one machine can measure, on new clusters of processes, as one page.
+"""Runs the whole suite: measures every target that one machine can measure, and writes the results as one page.
 
     make bench                      a quarter of an hour; BENCH=quick: three minutes; BENCH=full: 10 GiB of log
     .venv/bin/python -m bench.run [--scale quick|normal|full] [--only produce] [--long 30] [--out DIRECTORY]

@@ -38,7 +38,7 @@ Flush = Literal["async", "sync"]
 
 def main() -> int:
     given = arguments()
-    prefer_older_engine()  # the same for ours and for the clients of others that use gRPC
+    prefer_older_engine()  # for our client and for all other clients that use gRPC
     signal.signal(signal.SIGTERM, _interrupted)  # so that servers are stopped
     console = Console(stderr=True)
     began = datetime.now(UTC)
@@ -50,7 +50,7 @@ def main() -> int:
         for peer in PEERS:
             if not given.peers or peer.name in given.peers:
                 contest.measure(peer)
-                page = write(told, out)  # after each, so that an interrupted run has told what it measured
+                page = write(told, out)  # after each peer, so that an interrupted run keeps its results
     show(told, console=Console(), as_json=given.json)
     console.print(f"{page}", soft_wrap=True)
     return 0 if contest.found else 1

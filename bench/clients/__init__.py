@@ -1,1 +1,1 @@
-"""Measurements of clients: consumer groups, rebalances, the Spark source. Each module is a command."""
+"""Measures clients: consumer groups, rebalances, the Spark source. Each module is a command."""

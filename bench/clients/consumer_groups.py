@@ -1,4 +1,5 @@
-"""Consumption through consumer groups, compared with plain consumers; and 200 consumer groups on one topic.
+"""Measures consumption through consumer groups, compared with plain consumers, and with 200 consumer groups on one
+topic.
 
     .venv/bin/python -m bench.clients.consumer_groups [--mib 512] [--rounds 5] [--consumer-groups 200]
 
@@ -40,15 +41,15 @@ NODES = 3
 QUEUES = 4
 CROWD_MESSAGES = 4_096
 CALL_MESSAGES = 16_384
-# Messages of one `getmany`.
+# The largest number of messages of one `getmany` call.
 AT_ONCE = 5_000
-# Messages of one `getmany` when many members share one event loop, so that each member gets its turn.
+# The same limit when many members share one event loop. It is smaller, so that each member gets its turn.
 CROWD_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumptionFigures:
-    """Medians of all rounds. Rates are messages a second."""
+    """The medians of all rounds. Rates are messages a second."""
 
     message_bytes: int
     way: str
@@ -60,7 +61,7 @@ class ConsumptionFigures:
 @dataclass(frozen=True, slots=True)
 class CrowdFigures:
     consumer_groups: int
-    # Of all groups together.
+    # The number of messages that all groups together consumed.
     messages: int
     seconds: float
     per_s: float

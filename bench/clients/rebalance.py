@@ -1,4 +1,4 @@
-"""Rebalances of consumer groups: 1,000 members join one group at once, and 100 consumers share 1,000 queues.
+"""Measures rebalances of consumer groups: 1,000 members join one group at once, and 100 consumers share 1,000 queues.
 
     .venv/bin/python -m bench.clients.rebalance [--shards 1] [--members 1000] [--consumers 100] [--queues 1000]
                                                 [--rounds 3]
@@ -59,11 +59,11 @@ PATIENCE_S = 120.0
 class JoinFigures:
     members: int
     queues: int
-    # From the first request until each member has its final assignment.
+    # The seconds from the first request until each member has its final assignment.
     stable_s: float
-    # How many assignments the members received until then.
+    # The number of assignments that the members received until then.
     views: int
-    # Members that the group no longer has after one and a half sessions.
+    # The number of members that the group has lost after one and a half sessions.
     lost: int
     elections: int
     longest_ms: float
@@ -75,7 +75,7 @@ class RebalanceFigures:
     consumers: int
     queues: int
     moved: int
-    # From the event until the new owner has claimed each queue.
+    # The seconds from the event until the new owner has claimed each queue.
     claimed_s: float
     longest_ms: float
 

@@ -1,4 +1,4 @@
-"""Rows a second for each core of the Spark source, compared with a source that makes one row at a time.
+"""Measures how many rows a second the Spark source reads for each core, compared with a source that makes single rows.
 
     .venv/bin/python -m bench.clients.spark_source [--json] [--directory PATH] [--rows 4000000] [--rounds 3]
 
@@ -98,7 +98,7 @@ def measured(name: str, frame: DataFrame, rows: int, rounds: int, clock: Process
 
 class ProcessorClock:
     """The processor time of all processes that this process started, except the nodes: the JVM and its Python workers.
-    It reads the times often, because a process that ends takes its times with it.
+    The clock reads the times often, because the times of a process are lost when the process ends.
     """
 
     def __init__(self) -> None:

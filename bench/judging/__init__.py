@@ -1,1 +1,1 @@
-"""Measurements of `ledgermq validate` and of the checker of chaos runs. Each module is a command."""
+"""Measures `ledgermq validate` and the checker of chaos runs. Each module is a command."""

@@ -1,12 +1,12 @@
-"""How long the checker needs to judge a history: messages of many producers, and all of them read back from three
-nodes.
+"""Measures how long the checker needs to judge a history: many producers send messages, and all of them are read back
+from three nodes.
 
     .venv/bin/python -m bench.judging.chaos_check --sends 300000                    a minute, most of it to write the
                                                                                     history
     .venv/bin/python -m bench.judging.chaos_check --sends 300000 1000000 10000000   to see how the time grows
 
-The history is the one that a cluster without faults would give. It is written and read like any other history. A
-history of 10 million sends needs 5 GB on disk and 10 GB of memory.
+The history is the one that a cluster without faults would give. The script writes and reads this history like any other
+history. A history of 10 million sends needs 5 GB on disk and 10 GB of memory.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ledger.history import HistoryWriter, Open, Operation, OperationOutcome, Pol
 
 TOPIC, QUEUES, NODES = "orders", 8, (1, 2, 3)
 PRODUCERS = 96
-# How many producers send to each queue in turn.
+# The number of producers that send to each queue in turn.
 SHARE = PRODUCERS // QUEUES
-# Messages that a consumer receives at once.
+# The number of messages that a consumer receives at once.
 AT_ONCE = 500
 MESSAGE_BYTES = 100
 

@@ -1,4 +1,4 @@
-"""How fast logs are validated: GiB of three replicas, by one process and by Spark, and the cost beside reading.
+"""Measures how fast logs of three replicas are validated, by one process and by Spark, and the cost beside reading.
 
     .venv/bin/python -m bench.judging.validate --gib 0.25                          plain engine, one minute
     .venv/bin/python -m bench.judging.validate --gib 1 2 4 8 --engine "local[1]" "local[2]"
@@ -112,7 +112,7 @@ def reading_alone(sources: list[str]) -> float:
         while at + HEADER_SIZE <= len(data) and (size := int.from_bytes(data[at + 8 : at + 12], "little")):
             google_crc32c.extend(google_crc32c.value(data[at : at + 72]), data[at + HEADER_SIZE : at + size])
             at += (size + 7) & -8
-        if not span.is_exact:  # entries do not begin at the span: one CRC over the same number of bytes
+        if not span.is_exact:  # no entry begins at the span's start: one CRC over all its bytes
             google_crc32c.value(data)
     return time.process_time() - begun
 
@@ -141,7 +141,7 @@ def judged(sources: list[str], engine: str) -> ValidationReport:
     from ledger.spark.validation.spark_engine import SparkEngine
 
     with spark_session("bench", master=engine, conf=CONF) as spark:
-        spark.sparkContext.parallelize(range(8), 8).map(lambda number: number).count()  # the session is up
+        spark.sparkContext.parallelize(range(8), 8).map(lambda number: number).count()  # starts the session
         return validate(sources, SparkEngine(spark))
 
 

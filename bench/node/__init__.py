@@ -1,1 +1,1 @@
-"""Measurements of nodes: restarts, a new replica, fetches, many queues, idle shards. Each module is a command."""
+"""Measures nodes: restarts, a new replica, fetches, many queues, idle shards. Each module is a command."""

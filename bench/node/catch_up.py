@@ -1,4 +1,4 @@
-"""How fast a new replica gets a log: through Raft's own stream, and for comparison as segment files over HTTP.
+"""Measures how fast a new replica gets a log through Raft's stream, and for comparison as segment files over HTTP.
 
     .venv/bin/python -m bench.node.catch_up [--gib 2] [--json] [--directory PATH]
 

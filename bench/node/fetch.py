@@ -1,4 +1,4 @@
-"""Fetches of 1 MiB compared with a bare read of the same bytes, and how many fetches read from the disk.
+"""Measures fetches of 1 MiB compared with a bare read of the same bytes, and how many fetches read from the disk.
 
     .venv/bin/python -m bench.node.fetch [--json] [--directory PATH]
 
@@ -72,7 +72,7 @@ class DiskShare:
 
 
 class OneQueue:
-    """A log with one queue, as `ReadableQueues` and `ReadableQueue` of `ledger.broker.fetch.fetch` describe it."""
+    """A log with one queue. Implements `ReadableQueues` and `ReadableQueue` of `ledger.broker.fetch.fetch`."""
 
     def __init__(self, log: CommitLog, units: ConsumeQueue) -> None:
         self.log = log
@@ -142,7 +142,7 @@ def bare(_: OneQueue, path: Path) -> None:
 
 
 def unmap(log: CommitLog) -> None:
-    """Make the log's mapping release its pages. Otherwise the page cache could not forget them."""
+    """Make the log's mapping release its pages. The page cache cannot forget mapped pages."""
     mapping = log.entry(1)[1].obj
     assert isinstance(mapping, mmap.mmap)
     mapping.madvise(mmap.MADV_DONTNEED)

@@ -1,4 +1,4 @@
-"""What queues cost a node: memory, open files, and disk beside the log, with 1, 1,000 and 10,000 queues.
+"""Measures what queues cost a node: memory, open files, and disk beside the log, with 1, 1,000 and 10,000 queues.
 
     .venv/bin/python -m bench.node.queues [--json] [--directory PATH]
 

@@ -1,4 +1,4 @@
-"""How long a node with a large log needs until it is ready again: after an orderly stop and after a kill, hot and cold.
+"""Measures how long a node with a large log needs to be ready again after an orderly stop or a kill, hot and cold.
 
     .venv/bin/python -m bench.node.restart [--gib 10] [--message-bytes 1024] [--directory PATH]
 

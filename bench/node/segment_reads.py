@@ -1,4 +1,4 @@
-"""Segments over HTTP: sendfile compared with reading and writing, in one server, in turns.
+"""Measures how fast a server sends segments over HTTP: sendfile compared with reading and writing, in turns.
 
     python -m bench.node.segment_reads [--mib 256] [--rounds 5]
 
@@ -81,7 +81,7 @@ def server(path: Path, size: int) -> Iterator[int]:
 
 
 def get(port: int, way: str, buffer: bytearray) -> bytes:
-    """Read the whole response. Returns its last bytes."""
+    """Read the whole response. Returns the last bytes of the response."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(f"GET /{way} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n".encode())
         last = 0

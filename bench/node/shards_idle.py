@@ -1,4 +1,4 @@
-"""What idle shards cost: three nodes on this machine with several shards and no work.
+"""Measures what idle shards cost: three nodes on this machine have several shards and no work.
 
     .venv/bin/python -m bench.node.shards_idle [--shards 1 4 16] [--seconds 20]
 

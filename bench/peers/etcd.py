@@ -1,4 +1,6 @@
-"""etcd: Debian's etcd-server, and the client aetcd. etcd is not a queue, so a topic is a range of numbered keys."""
+"""The peer etcd: Debian's etcd-server with the client aetcd. etcd has no queues, so a topic is a range of numbered
+keys.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ class EtcdServers:
 
 
 class EtcdClient:
-    """aetcd. Another key stores how many keys a topic has; the client writes it when it is closed."""
+    """The client aetcd. One more key stores how many keys a topic has; the client writes this key when it is closed."""
 
     how: ClassVar[How] = How(
         each="`put` of a key of its own, awaited by as many tasks as are in flight",

@@ -29,7 +29,7 @@ _SYSTEM_PATHS = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
 class Installed:
-    """Installs each part when it is first needed. Raises PeerUnavailableError if that is impossible."""
+    """Installs each part when it is first needed. Raises PeerUnavailableError if a part cannot be installed."""
 
     def __init__(self, directory: Path = REPOSITORY / "build" / "peers", say: Callable[[str], None] = print) -> None:
         """`say` reports each step that takes long."""
@@ -119,7 +119,7 @@ def _download(package: str, directory: Path) -> list[Path]:
 
 
 def _stamp(directory: Path, made_from: Path | None = None) -> Path:
-    """Return the stamp file. It exists if `directory` is complete and was made from this content."""
+    """Return the stamp file. The stamp file exists if `directory` is complete and was made from this content."""
     content = hashlib.sha256(made_from.read_bytes()).hexdigest()[:12] if made_from else "complete"
     return directory.with_name(f"{directory.name}.{content}")
 
@@ -130,7 +130,7 @@ def _fresh(directory: Path) -> None:
 
 
 def _run(command: Sequence[str], purpose: str, directory: Path | None = None) -> str:
-    """Run the command and return its output. Raises PeerUnavailableError with the end of its output."""
+    """Run the command and return its output. Raises PeerUnavailableError with the end of the output."""
     environment = os.environ | {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
     try:
         done = subprocess.run(

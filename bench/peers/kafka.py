@@ -1,4 +1,4 @@
-"""Kafka 4 in KRaft mode, from Maven; the clients confluent-kafka and aiokafka."""
+"""The peer Kafka 4 in KRaft mode. The servers come from Maven; the clients are confluent-kafka and aiokafka."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _PARTITIONS = 4
 _HEAP = "1g"
 _JAVA = ["java", f"-Xms{_HEAP}", f"-Xmx{_HEAP}", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
 _JAVA += ["-XX:InitiatingHeapOccupancyPercent=35", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-# So many messages may wait in librdkafka, whose default limit is 100,000.
+# The number of messages that may wait in librdkafka, whose default limit is 100,000.
 _WAITING = 90_000
 _CALL = 10_000
 _AIO_BATCH_BYTES = 256 << 10
 _TIMEOUT_S = 60.0
-# Three Java virtual machines start on a loaded machine.
+# The limit for the start, in seconds. It is high, because three Java virtual machines start on a loaded machine.
 _START_S = 300.0
 
 _PROPERTIES = """
@@ -107,7 +107,7 @@ async def _until_made(has_topic: Callable[[], Awaitable[str | None]]) -> None:
 
 
 class ConfluentClient:
-    """confluent-kafka, which is librdkafka."""
+    """The client confluent-kafka, which uses librdkafka."""
 
     how: ClassVar[How] = How(
         each="`produce` with a callback for each message, `poll` when so many are in flight",
@@ -125,7 +125,7 @@ class ConfluentClient:
         await _until_made(self._has_topic)
 
     async def _has_topic(self) -> str | None:
-        """Create the topic. Returns the reason why it is not usable yet, or None."""
+        """Create the topic. Returns the reason why the topic is not usable yet, or None."""
         from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -192,7 +192,7 @@ class ConfluentClient:
 
 
 class AiokafkaClient:
-    """aiokafka."""
+    """The client aiokafka."""
 
     how: ClassVar[How] = How(
         each="`send_and_wait`, by as many tasks as are in flight",
@@ -209,7 +209,7 @@ class AiokafkaClient:
         await self._producer.start()
 
     async def _has_topic(self) -> str | None:
-        """Create the topic. Returns the reason why it is not usable yet, or None."""
+        """Create the topic. Returns the reason why the topic is not usable yet, or None."""
         from aiokafka.admin import AIOKafkaAdminClient, NewTopic
         from aiokafka.errors import NoError, TopicAlreadyExistsError
 

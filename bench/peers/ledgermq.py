@@ -1,4 +1,4 @@
-"""ledgermq itself, measured by the same rules: nodes as `ledgermq dev start` makes them, and the asyncio client."""
+"""ledgermq itself, measured by the same rules. The nodes run as with `ledgermq dev start`; the client uses asyncio."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LedgermqServers:
 
 
 class LedgermqClient:
-    """`AsyncProducer` and `AsyncConsumer`, with their default settings."""
+    """The clients `AsyncProducer` and `AsyncConsumer` with their default settings."""
 
     how: ClassVar[How] = How(
         each="`await send`, by as many tasks as are in flight",

@@ -1,7 +1,8 @@
 """A load process: one client makes one measurement. `python -m bench.peers.load JSON` prints its result as JSON.
 
-Payloads follow from a seed. So a process that consumes can make the payloads again that another process has sent, and
-compare them. This module does not know which peer it measures; it knows only the name of the client's class.
+Payloads are computed from a seed. So a consuming process can compute the payloads that another process has sent, and
+compare them with what it received. This module does not know which peer it measures; it knows only the name of the
+client's class.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from cluster.load.seeded_payloads import same_size_payloads
 
 @dataclass(frozen=True, slots=True)
 class SeededMessages:
-    """`count` messages that follow from `seed`."""
+    """A list of `count` messages, which are computed from `seed`."""
 
     seed: str
     count: int
@@ -34,8 +35,8 @@ class SeededMessages:
 
 @dataclass(frozen=True, slots=True)
 class PeerLoadOrder:
-    """What a load process does. To produce, `sent` has one element, and its first `warm` messages are sent before the
-    clock starts. To consume, the process reads all messages of `sent`, in any order.
+    """The task of one load process. To produce, `sent` has one element, and its first `warm` messages are sent before
+    the clock starts. To consume, the process reads all messages of `sent`, in any order.
     """
 
     # The client's class, as module:class.
@@ -56,7 +57,7 @@ class PeerLoadOrder:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What was consumed, compared with what was sent."""
+    """The differences between sent and consumed messages: how many are missing, were never sent, or came twice."""
 
     missing: int
     strange: int

@@ -1,4 +1,4 @@
-"""NATS JetStream: Debian's nats-server, and the client nats-py."""
+"""The peer NATS JetStream: Debian's nats-server with the client nats-py."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class NatsServers:
 
 
 class NatsClient:
-    """nats-py. A topic is a stream with one subject."""
+    """The client nats-py. A topic is a stream with one subject."""
 
     how: ClassVar[How] = How(
         each="`publish_async`, `publish_async_max_pending=1000` (a fifth faster than tasks that await `publish`)",

@@ -23,19 +23,19 @@ class PeerUnavailableError(PeerError):
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The configuration that is measured, in words for the page."""
+    """Describes the measured configuration in words, for the page."""
 
     version: str
-    # What an acknowledgement waits for.
+    # States what an acknowledgement waits for.
     replication: str
-    # What is synced to the disk, and when, in this configuration.
+    # States what is synced to the disk in this configuration, and when.
     flush: str
     # Whether a majority has synced a message before it is acknowledged. ledgermq is then measured with `flush = sync`.
     flushes_first: bool
 
 
 class Servers(Protocol):
-    """The three replicas of a peer on this machine."""
+    """The interface to the servers of a peer: three replicas on this machine."""
 
     def install(self) -> None:
         """Install what is missing. Raises PeerUnavailableError."""
@@ -56,7 +56,7 @@ class Servers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """The calls that a client uses for each way, in words for the page."""
+    """Names, for the page, the calls that a client uses for each way of sending and consuming."""
 
     each: str
     bulk: str
@@ -64,7 +64,9 @@ class How:
 
 
 class PeerClient(Protocol):
-    """A peer's usual Python client. `open` imports its library, because only load processes have it."""
+    """The interface to a peer's usual Python client. `open` imports its library, because only load processes have
+    it.
+    """
 
     how: ClassVar[How]
 

@@ -1,7 +1,7 @@
-"""The server processes of a peer. Each has a log of its own, and is ended by the pid that it had when it was started.
+"""Starts and ends the server processes of a peer. Each process has a log of its own, and is ended by its own pid.
 
-Every process leads a session, and is ended together with the processes that it started, also if a start failed
-half-way.
+Every process is the leader of a session of its own. The process is ended together with all processes that it
+started, also if a start failed half-way.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from bench.peers.peer import PeerError
 
 _STOP_S = 15.0
 _POLL_S = 0.1
-# How long a killed process may take until it is gone and reaped.
+# The time in seconds that a killed process may take until it is gone and reaped.
 _GONE_S = 5.0
 _LOG_TAIL = 1500
 
 
 class Processes:
-    """The processes of one peer."""
+    """The running server processes of one peer."""
 
     def __init__(self) -> None:
         self._started: dict[str, subprocess.Popen[bytes]] = {}
@@ -63,7 +63,7 @@ class Processes:
                 time.sleep(_POLL_S)
 
     def check(self) -> None:
-        """Raises PeerError if a process has ended by itself."""
+        """Check that no process has ended by itself. Raises PeerError otherwise."""
         for name, process in self._started.items():
             if process.poll() is not None:
                 raise PeerError(f"{name} ended with status {process.returncode}. {self._last_words(name)}")

@@ -1,4 +1,4 @@
-"""RabbitMQ's quorum queues: Debian's rabbitmq-server, and the client aio-pika."""
+"""The peer RabbitMQ with quorum queues: Debian's rabbitmq-server with the client aio-pika."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ cluster_formation.classic_config.nodes.1 = {nodes[0]}
 cluster_formation.classic_config.nodes.2 = {nodes[1]}
 cluster_formation.classic_config.nodes.3 = {nodes[2]}
 """
-# Like Erlang's own script, which works only in /usr/lib/erlang.
+# A start script for Erlang. Erlang's own script works only in /usr/lib/erlang.
 _ERL = """#!/bin/sh
 export ROOTDIR={erlang} BINDIR={machine}/bin EMU=beam PROGNAME=erl
 exec "$BINDIR/erlexec" "$@"
@@ -36,7 +36,7 @@ exec "$BINDIR/erlexec" "$@"
 
 
 class RabbitmqServers:
-    """Three nodes, and an epmd of their own, with which they find each other."""
+    """Three nodes of one cluster, and their own epmd (Erlang's port mapper), through which they find each other."""
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
@@ -125,7 +125,7 @@ class RabbitmqServers:
 
 
 class RabbitmqClient:
-    """aio-pika. A topic is one queue."""
+    """The client aio-pika. A topic is one queue."""
 
     how: ClassVar[How] = How(
         each="`publish` of a persistent message, whose confirmation as many tasks as are in flight await",

@@ -1,4 +1,4 @@
-"""Rates of several rounds, and their ratios to the rates of others. This module is pure arithmetic."""
+"""Computes the rates of several rounds, and their ratios to the rates of other systems. This module is pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_GROWTH = 10
 
 @dataclass(frozen=True, slots=True, order=True)
 class Case:
-    """What a rate measures."""
+    """A kind of measurement: the way of sending or consuming, and the size of the messages."""
 
     way: Way
     size: int
@@ -27,7 +27,7 @@ CASES = [Case(way, size) for way in WAYS for size in SIZES]
 
 @dataclass(frozen=True, slots=True)
 class PeerRun:
-    """One measurement."""
+    """The result of one measurement: how many messages a load process sent or consumed, and in how many seconds."""
 
     case: Case
     messages: int
@@ -56,7 +56,7 @@ class ClientRates:
 
     @property
     def compared(self) -> Compared:
-        """The sums of all rounds."""
+        """Return the comparisons of all rounds, added up."""
         each = [run.compared for run in self.runs if run.compared]
         return Compared(
             sum(one.missing for one in each), sum(one.strange for one in each), sum(one.twice for one in each)
@@ -79,7 +79,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """A peer, and ledgermq just before and just after it."""
+    """The measurements of a peer, and those of ledgermq just before and just after it."""
 
     peer: Measured
     ours: tuple[Measured, Measured]

@@ -1,4 +1,4 @@
-"""RocketMQ 5 in DLedger mode, from Maven; its Python client, which uses gRPC through a proxy."""
+"""The peer RocketMQ 5 in DLedger mode. The servers come from Maven; its Python client uses gRPC through a proxy."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ class RocketmqServers:
 
 
 class RocketmqClient:
-    """rocketmq-python-client. Its address is the proxy's address, followed by the addresses of the brokers, which
-    create topics.
+    """The client rocketmq-python-client. Its address is the proxy's address, followed by the addresses of the brokers,
+    which create topics.
     """
 
     how: ClassVar[How] = How(

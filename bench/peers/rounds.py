@@ -1,4 +1,4 @@
-"""Rounds of load processes against running servers.
+"""Runs rounds of load processes against running servers.
 
     warm-up    produce in each way with more and more messages, until a run is long enough; this fixes the number
     round      for each size and each client: each, bulk, and consume everything that these two sent, and compare
@@ -27,7 +27,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 PRODUCED: tuple[Way, ...] = ("each", "bulk")
 _ROOT = Path(__file__).resolve().parents[2]
-# So many messages a load process sends before the clock starts.
+# The number of messages that a load process sends before the clock starts.
 _WARM = 1_000
 # The warm-up of one case lasts as long as this many runs, but has at most the second number of runs.
 _WARM_UP_RUNS, _MOST_WARM_UPS = 2, 6
@@ -36,13 +36,13 @@ _TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class ContestScale:
-    """How much is measured. `messages` is the largest number in a run at 128 B; larger messages are fewer, in
+    """The size of a comparison. `messages` is the largest number in a run at 128 B; larger messages are fewer, in
     proportion.
     """
 
     messages: int = 1_000_000
     rounds: int = 3
-    # How long a run should take. A run with the largest number of messages may be shorter.
+    # The time in seconds that a run should take. A run with the largest number of messages may be shorter.
     seconds: float = 3.0
     in_flight: int = 1_000
     # GiB of memory to touch before each client's turn in a round; see `suite.machine.touch_memory`.
@@ -54,7 +54,7 @@ class ContestScale:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """A client: its name, and the path of its class for a load process."""
+    """A client that is measured: its name, and the path of its class, which a load process imports."""
 
     name: str
     # module:class
@@ -62,7 +62,7 @@ class Driven:
 
 
 class Rounds:
-    """Rounds against the servers of one peer. A counter names the topics, so no two runs share a topic."""
+    """Runs the rounds against the servers of one peer. A counter names the topics, so no two runs share a topic."""
 
     def __init__(self, python: Path, address: str, scale: ContestScale, say: Callable[[str], None]) -> None:
         self._python, self._address, self._scale, self._say = python, address, scale, say
@@ -139,7 +139,7 @@ def told(run: PeerRun) -> str:
 
 
 def _answered(python: Path, order: PeerLoadOrder) -> PeerLoadResult:
-    """Run a load process and return its result. Raises PeerError with the end of its output."""
+    """Run a load process and return its result. Raises PeerError with the end of the output."""
     path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [str(python), "-m", "bench.peers.load", json.dumps(asdict(order))]
     what = f"{order.client}, {order.way}, {order.size} B, {sum(sent.count for sent in order.sent):,} messages"

@@ -1,1 +1,1 @@
-"""Measurements of the store alone: appends, hints to the page cache, indexes. Each module is a command."""
+"""Measures the store alone: appends, hints to the page cache, indexes. Each module is a command."""

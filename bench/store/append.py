@@ -1,4 +1,4 @@
-"""How near the CommitLog comes to the bare disk: appends in each write mode, rolls, and flushes, as ratios of one run.
+"""Measures how near the CommitLog comes to the bare disk: appends in each write mode, rolls, and flushes, as ratios.
 
     .venv/bin/python -m bench.store.append [--json] [--directory PATH]
 
@@ -266,7 +266,7 @@ async def group_commit(directory: Path, waiting: int) -> FlushFigures:
 
 
 def bare_flush(directory: Path, waiting: int) -> float:
-    """Write so many batches with pwrite, and call fdatasync. Returns how often a second."""
+    """Write `waiting` batches with pwrite and call fdatasync, again and again. Returns the flushes a second."""
     with fresh(directory) as path:
         file, data = allocated(path / "file", FLUSH_SEGMENT_BYTES), ENTRY * waiting
         count, started = 0, time.perf_counter()

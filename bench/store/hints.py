@@ -1,5 +1,5 @@
-"""What the hints to the kernel's memory management cost and bring: read-ahead of a cold log, and segments made warm or
-locked.
+"""Measures the costs and benefits of hints to the kernel's memory management: read-ahead of a cold log, and segments
+that are made warm or locked.
 
     .venv/bin/python -m bench.store.hints [--json] [--directory PATH]
 
@@ -35,7 +35,7 @@ MIB = 1 << 20
 class ReadAheadFigures:
     read_ahead: str
     in_order_mb_per_s: float
-    # For one entry.
+    # The time for one entry at a random position, in ms.
     scattered_ms: float
 
 

@@ -1,4 +1,4 @@
-"""The indexes: messages indexed and look-ups per second on one core; memory, open files and disk with many queues.
+"""Measures the indexes: indexed messages and look-ups a second on one core; memory, open files and disk of many queues.
 
     .venv/bin/python -m bench.store.indexes [--json]
 
@@ -38,7 +38,7 @@ ROUNDS = 5
 LOOKUPS = 2_000
 LOG_ENTRIES = 20_000
 QUEUE_COUNTS = (1, 1_000, 10_000)
-# How many messages are put into the queues in total.
+# The total number of messages that are put into the queues.
 MESSAGES_BESIDE = 2_000_000
 
 Figures = dict[str, float]
@@ -53,7 +53,7 @@ def sample_batch(keys: list[bytes | None]) -> bytes:
 
 
 def rate(put: Callable[[int], None]) -> float:
-    """Return messages a second: the median of rounds, each of which continues where the last round ended."""
+    """Return the median rate of several rounds, in messages a second. Each round continues where the last one ended."""
     rates = []
     for number in range(ROUNDS):
         started = time.process_time()
@@ -92,7 +92,7 @@ def key_index(directory: Path) -> Figures:
         index.put(1, n * 100_000, 90_000, n, hashes ^ spread[n])
 
     def search() -> None:
-        """The newest batch with one of the keys."""
+        """Find the newest batch with one of the keys."""
         n = _CHANCE.randrange(len(spread))
         hashes = key_hashes(different[n % len(different)])
         assert hashes is not None
@@ -142,7 +142,7 @@ def time_index(directory: Path) -> Figures:
 
 
 def many_queues(queues: int, directory: str) -> Figures:
-    """Fill ConsumeQueues and the key index of so many queues in turn. Runs in a process of its own."""
+    """Fill the ConsumeQueues and the key index of `queues` queues in turn. Runs in a process of its own."""
     disk, root = PosixDisk(), Path(directory)
     before = resident_bytes()
     units, index = ConsumeQueues(disk, root / "queues"), KeyIndex(disk, root / "keys")

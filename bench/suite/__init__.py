@@ -1,4 +1,4 @@
-"""What `make bench` measures, and the page that it writes. bench/run.py runs the suite.
+"""The measurements of `make bench`, and the page that it writes. bench/run.py runs the suite.
 
     new cluster ──> runs of `ledgermq bench` and of the ceiling, in turns ──> rows: target, reached, met ──> page
 

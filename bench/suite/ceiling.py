@@ -1,4 +1,4 @@
-"""The upper limit of the produce path: the same three hops through gRPC, with nothing parsed and nothing stored.
+"""Measures the upper limit of the produce path: the same three hops through gRPC, with nothing parsed or stored.
 
     .venv/bin/python -m bench.suite.ceiling [--seconds 3] [--sizes 16384 65536 262144 1048576] [--json]
 
@@ -37,7 +37,7 @@ from cluster.bench.idle import read_process  # noqa: E402
 
 SIZES = (16 << 10, 64 << 10, 256 << 10, 1 << 20)
 SMALL_BYTES = 128
-# Batches in flight.
+# The number of batches in flight.
 WINDOW = 16
 ACKNOWLEDGEMENT = b"ok"
 NO_LIMITS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
@@ -59,7 +59,7 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True)
 class RoundTrip:
-    """Latencies of a small message, with one message in flight."""
+    """The latencies of a small message, measured with one message in flight."""
 
     p50_ms: float
     p99_ms: float
@@ -182,13 +182,15 @@ class Handler(grpc.GenericRpcHandler):
 
 
 async def follow(requests: AsyncIterator[bytes], _: object) -> AsyncIterator[bytes]:
-    """Run a follower, which acknowledges every message."""
+    """Serve as a follower, which acknowledges every message."""
     async for _ in requests:
         yield ACKNOWLEDGEMENT
 
 
 class CeilingLeader:
-    """The leader: sends every message to all followers, and acknowledges it in order when one follower has it."""
+    """Serves as the leader: it sends every message to all followers, and acknowledges it in order when one follower
+    has it.
+    """
 
     def __init__(self, followers: Sequence[int]) -> None:
         self._followers = followers
@@ -206,7 +208,9 @@ class CeilingLeader:
 
 
 class Passing:
-    """The stream of one client: a queue and two tasks for each follower, and one task that answers the client."""
+    """Passes on the stream of one client. There is a queue and two tasks for each follower, and one task that answers
+    the client.
+    """
 
     def __init__(self, calls: list[Any], answer: Callable[[bytes], Any]) -> None:
         self._calls, self._answer = calls, answer
@@ -243,7 +247,7 @@ class Passing:
                 answered += 1
 
 
-# -- by itself
+# -- the command
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ def as_work_grows(stage: Stage, scale: SuiteScale) -> SuiteChapter:
 
 
 def fill(running: Running, gib: float) -> None:
-    """Write so much log in slices. Payloads are made before the clock starts and stay in memory, so a slice is
+    """Write a log of `gib` GiB in slices. Payloads are made before the clock starts and stay in memory, so a slice is
     limited.
     """
     for at in range(max(1, round(gib / SLICE_GIB))):

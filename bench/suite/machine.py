@@ -1,4 +1,4 @@
-"""The conditions of a measurement: the machine, its memory, and the versions of programs and libraries."""
+"""Records the conditions of a measurement: the machine, its memory, and the versions of programs and libraries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def default_warm_gib() -> float:
 
 
 def touch_memory(gib: float) -> None:
-    """Allocate and touch so much memory, and release it.
+    """Allocate `gib` GiB of memory, touch every page, and release the memory.
 
     If the host of a virtual machine reclaims free memory, the first use of a page costs ten times as much as later
     uses. After this function, some free pages have already been used.

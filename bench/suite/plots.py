@@ -10,7 +10,7 @@ from bench.suite.rows import Pair
 from ledger.report.figures import COLOURS, PALE, RED, as_svg, drawing, lines_across, without_frame
 
 _OURS, _OTHER, _LEAST = COLOURS[0], PALE, RED
-# Above the axes.
+# Puts the legend above the axes.
 _LEGEND = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": 2, "frameon": False, "fontsize": 8}
 
 

@@ -12,7 +12,7 @@ from bench.suite.rows import Pair, SuiteChapter, TargetRow
 from bench.suite.scale import SuiteScale
 from bench.suite.stage import Running, Stage
 
-# Messages of one run, by message size.
+# The number of messages of one run, by message size.
 MESSAGES = {128: 1_000_000, 1024: 200_000}
 LEAST_RATIOS = {(128, 64 << 10): 0.5, (128, 256 << 10): 0.3, (128, 1 << 20): 0.3, (1024, 64 << 10): 0.6}
 LEAST_PER_S = {128: 400_000, 1024: 80_000}

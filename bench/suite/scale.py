@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SuiteScale:
-    """How large a run is. `share` is a factor for numbers of messages."""
+    """The size of a run. `share` is a factor for numbers of messages."""
 
     name: str
     rounds: int
@@ -17,10 +17,10 @@ class SuiteScale:
     log_gib: float
 
 
-# Three minutes: shows whether something is broken.
+# A run of three minutes, which shows whether something is broken.
 QUICK = SuiteScale("quick", rounds=1, share=0.25, seconds=2.0, log_gib=0.25)
-# A quarter of an hour.
+# A run of a quarter of an hour.
 NORMAL = SuiteScale("normal", rounds=3, share=1.0, seconds=4.0, log_gib=2.0)
-# 10 GiB of log on each of three nodes; needs 50 GB of disk.
+# A run with a log of 10 GiB on each of three nodes. It needs 50 GB of disk.
 FULL = SuiteScale("full", rounds=3, share=1.0, seconds=8.0, log_gib=10.0)
 SCALES = {scale.name: scale for scale in (QUICK, NORMAL, FULL)}

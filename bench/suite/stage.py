@@ -1,4 +1,4 @@
-"""Where the suite measures: new clusters of processes, and `ledgermq bench` as a command against them.
+"""Gives the suite new clusters of processes, and runs the command `ledgermq bench` against them.
 
 The command line of every run is kept beside its figures.
 """
@@ -88,7 +88,9 @@ class Running:
     pids: tuple[int, ...]
 
     def bench(self, name: str, *arguments: object, may_fail: bool = False) -> dict[str, Any]:
-        """Run `ledgermq bench` with these arguments to its end. Returns its figures. Raises BenchFailedError."""
+        """Run `ledgermq bench` with these arguments to its end. Returns the figures of the run. Raises
+        BenchFailedError.
+        """
         words = ["bench", *map(str, arguments), "--json"]
         command = [sys.executable, "-m", "ledgermq", *words, *self._where(words[1])]
         self.stage.warm()

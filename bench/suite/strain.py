@@ -18,7 +18,7 @@ MOST_IDLE_PERCENT, MOST_IDLE_MB, MOST_LOADED_MB = 2.0, 80.0, 250.0
 CLIENTS, IN_FLIGHT_EACH, TIMES = 4, 100, 10
 LEAST_GOODPUT = 0.9
 BACK_S = 10
-# A latency up to this many times the latency of before counts as normal again.
+# A latency counts as normal again if it is at most this many times the earlier latency.
 MOST_BACK = 1.5
 SHARE_OF_PEAK = 0.8
 MOST_TAIL = 10.0
@@ -26,7 +26,7 @@ MOST_GROWTH_MB = 20.0
 
 
 class MemoryWatch:
-    """Records the largest memory of any node while it runs. A context manager."""
+    """A context manager that records the largest memory of any node during its body."""
 
     def __init__(self, running: Running) -> None:
         self._running, self._stop = running, threading.Event()

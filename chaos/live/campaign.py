@@ -3,7 +3,7 @@
     LEDGER (JSON lines)   {"fault":"kill","seed":3,"options":{...},"verdict":true,"anomalies":0,"acknowledged":58213,
                            "struck":9,"void":[],"gaps_s":[0.62,...],"commit":"abc","at":"2026-11-21T15:00:00+00:00"}
 
-A campaign takes hours. It can be interrupted at any time: the next start skips the runs that the ledger already
+A campaign takes hours. A campaign can be interrupted at any time: the next start skips the runs that the ledger already
 contains. The files of a run are kept only if the run was not valid.
 """
 
@@ -114,7 +114,7 @@ def carry_out(
 
 
 def _made(options: ChaosOptions, out: Path) -> ChaosResult:
-    """Make one run in a process of its own, because a run leaves the network of this machine for good."""
+    """Make one run in a process of its own, because a run cannot return to the network of this machine."""
     command = [sys.executable, "-m", "chaos", *as_arguments(options), "--out", str(out), "--json"]
     ended = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     if ended.returncode not in (0, 1) and not (out / "run.json").exists():

@@ -1,7 +1,7 @@
 """`ledgermq chaos`: disturb a cluster that is under load, and judge what its clients saw.
 
-The exit status is 0 only if the run was valid. It is 1 if the checker found an anomaly. It is 2 if no verdict is
-possible: the run could not be made, it proved too little, or a fault left no evidence.
+The exit status is 0 only if the run was valid. The exit status is 1 if the checker found an anomaly. The exit status is
+2 if no verdict is possible: the run could not be made, the run proved too little, or a fault left no evidence.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def read_reigns(log: Path) -> list[Reign]:
 
 
 def read_claims(log: Path) -> list[LeaderClaim]:
-    """Return every report of a node that it leads, also of nodes that had lost leadership and did not know it yet."""
+    """Return every report of a node that it leads. Some of these nodes had lost leadership and did not know it yet."""
     return [
         LeaderClaim(int(shard), term, node)
         for line in _lines(log)
@@ -67,7 +67,7 @@ def _reigns_of(shard: int, lines: list[dict[str, Any]]) -> Iterator[Reign]:
 
 
 class LeaderWatch:
-    """The thread that writes `leaders.jsonl`. It runs from `start` to `stop`."""
+    """The thread that writes `leaders.jsonl`. The thread runs from `start` to `stop`."""
 
     def __init__(self, environment: NodeEnvironment, log: Path) -> None:
         self._operator = ClusterOperator(environment)

@@ -24,7 +24,7 @@ from ledger.history import now_ns
 
 _RECOVERY_S = 10.0
 _GIVEN_BACK_S = 120.0
-# At least so long a healthy cluster runs before the next fault. Without this pause a run might acknowledge nothing.
+# The least time in seconds between faults in which the cluster is healthy. Without it a run might acknowledge nothing.
 _PEACE_S = 1.0
 
 

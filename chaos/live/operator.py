@@ -1,7 +1,7 @@
-"""What an operator sees of the cluster and requests from it, through the clients' own `Admin`.
+"""Observes the cluster and sends an operator's requests to it, through the clients' own `Admin`.
 
-A cluster under faults may answer late or not at all. That is no failure of the run. Each question therefore has an
-answer for "unknown", and each request is repeated until it succeeds or its time is over.
+A cluster under faults may answer late or not at all. Such answers do not make the run fail. Each question therefore has
+an answer for "unknown", and each request is repeated until it succeeds or its time is over.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class ClusterOperator:
-    """Implements `chaos.live.faults.fault.ClusterControl`. It connects at its first request."""
+    """Implements `chaos.live.faults.fault.ClusterControl`. The connection is made at the first request."""
 
     def __init__(self, environment: NodeEnvironment) -> None:
         self._environment = environment
@@ -87,7 +87,7 @@ class ClusterOperator:
             return None
 
     def ready(self, within_s: float) -> None:
-        """Wait until the cluster has a leader. Raises ChaosError if that takes longer than `within_s`."""
+        """Wait until the cluster has a leader. Raises ChaosError if the election takes longer than `within_s`."""
         self._until(lambda: self.leader() != 0, within_s, "the cluster has no leader")
 
     def caught_up(self, within_s: float) -> None:
@@ -95,8 +95,8 @@ class ClusterOperator:
         self._until(lambda: self._all_have(commits), within_s, "the nodes did not reach the same log")
 
     def _all_have(self, commits: dict[int, int]) -> bool:
-        """Return whether every running node has applied, in each shard, what was committed at the first call with this
-        `commits`.
+        """Return whether every running node has applied, in each shard, all entries that were committed at the first
+        call. `commits` keeps the commit indexes of that call.
         """
         running = [node for node in self._environment.nodes if self._environment.pid(node) is not None]
         statuses = {status.node: status for status in self.statuses() if status.reachable}

@@ -88,7 +88,7 @@ class ChaosOptions:
 
 @dataclass(frozen=True, slots=True)
 class ChaosResult:
-    """What a run showed."""
+    """The result of a run: its options, its verdict, its faults and its history."""
 
     options: ChaosOptions
     verdict: HistoryVerdict

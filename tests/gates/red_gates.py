@@ -1,12 +1,12 @@
 """The red gates: faults of the deployed system, each of which `chaos run` must find.
 
-A judge who has never said "not valid" proves nothing. So the nodes of a run get code, or a library, with a fault in
-it, while clients, faults and checker are the real ones. A file of `plants/`:
+A checker that has never reported "not valid" proves nothing. So the nodes of a run get code or a library with a planted
+fault. The clients, the faults of the run and the checker are unchanged. The format of a file in `plants/`:
 
-    # why it is wrong
-    run: --faults kill --seconds 20                what `chaos run` is given
-    node-env: LD_PRELOAD=libeatmydata.so           variables of the node processes; may be left out
-    in raft/core/leader.py                         changes, as of tests/mutants; may be left out
+    # the reason why this is a fault
+    run: --faults kill --seconds 20                the options of `chaos run`
+    node-env: LD_PRELOAD=libeatmydata.so           variables of the node processes; optional
+    in raft/core/leader.py                         changes, in the format of tests/mutants; optional
     -    ...
 """
 
@@ -26,8 +26,9 @@ NODE_PARTS = ("store", "raft", "ledger", "cluster", "chaos", "ledgermq")
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """`options`: of `chaos run`, with and without the fault. Where neither `node_env` nor the plant's changes plant it,
-    one of the faults of the run does."""
+    """One planted fault. `options` are the options of `chaos run`, with and without the fault. If `node_env` and the
+    plant's changes are both empty, a fault of the run itself must make the run not valid.
+    """
 
     name: str
     options: tuple[str, ...]
@@ -36,7 +37,7 @@ class Gate:
 
     @property
     def has_control(self) -> bool:
-        """Whether the same run must be valid once the fault is not planted."""
+        """Return whether the same run without the planted fault must be valid."""
         return bool(self.node_env or self.plant.changes)
 
 
@@ -45,7 +46,9 @@ def gates() -> list[Gate]:
 
 
 def planted(gate: Gate, directory: Path) -> tuple[str, ...]:
-    """The variables with which a node has the fault; its code lies in `directory` then. Raises StaleMutantError."""
+    """Plant the fault, and return the environment variables for the nodes. If the fault changes code, the changed copy
+    of the code is in `directory`. Raises StaleMutantError if a change does not fit the code.
+    """
     if not gate.plant.changes:
         return gate.node_env
     for part in NODE_PARTS:

@@ -1,5 +1,7 @@
-"""The planted faults of the deployed system still fit the code, and one of them is caught from end to end. That all are
-`make gates` shows: it takes minutes."""
+"""Tests that the planted faults of the deployed system fit the code, and that one of them is caught by a chaos run.
+
+`make gates` runs all planted faults, which takes minutes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a name server makes of what nodes told it."""
+"""Tests how a name server combines the registrations of nodes into its answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def said(
     topics: dict[str, int] | None = None,
     topics_index: int = 0,
 ) -> broker_pb2.GetRouteResponse:
-    """`leaders`: shard -> (term, leader); `topics`: name -> queues."""
+    """Return the registration of a node. `leaders` maps shards to (term, leader), and `topics` maps names to numbers of
+    queues.
+    """
     routes = broker_pb2.GetRouteResponse(cluster=cluster, configuration_index=configuration, coordinators=1)
     routes.topics_index = topics_index
     for node in nodes:
@@ -50,7 +52,7 @@ def test_no_more_nodes_are_known_than_may_be(monkeypatch: pytest.MonkeyPatch) ->
     known = Registrations(Clock())
     assert known.register(1, said(), object()) == known.register(2, said(), object()) == ""
     assert "has 2 nodes already" in known.register(3, said(), object())
-    assert known.register(2, said(), object()) == "", "those that are known go on"
+    assert known.register(2, said(), object()) == "", "a known node can register again"
 
 
 def test_the_nodes_are_those_of_the_newest_configuration() -> None:

@@ -1,4 +1,6 @@
-"""The wheel as a user has it: its contents, the types that a program sees, and what happens if a package is hidden."""
+"""Tests the installed wheel: its contents, the types that a user's program sees, and the error if another package hides
+one of ours.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +115,9 @@ def test_the_console_script_and_the_module_run(complete: Installation, tmp_path:
 
 
 def test_a_hidden_package_is_named(complete: Installation, tmp_path: Path) -> None:
-    """`python -c` and `python -m` find packages of the working directory first."""
+    """A package of the same name in the working directory hides ours, because `python -c` and `python -m` look there
+    first. The error names the hidden package.
+    """
     for name in ("store", "ledger"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("")
@@ -141,7 +145,9 @@ def test_the_console_script_does_not_look_into_the_working_directory(complete: I
 
 
 def test_a_node_of_dev_start_names_the_hidden_package(complete: Installation, tmp_path: Path) -> None:
-    """The working directory of a node is its own folder, and `python -m` finds the packages there first."""
+    """A node started by `ledgermq dev start` also names a hidden package. `python -m` looks first in the node's working
+    directory, which is the node's own folder.
+    """
     hiding = tmp_path / "cluster/node-1/store"
     hiding.mkdir(parents=True)
     (hiding / "__init__.py").write_text("")
@@ -161,7 +167,9 @@ def test_a_module_hides_a_package_and_a_plain_folder_does_not(complete: Installa
 
 
 def test_a_source_tree_needs_no_installation(complete: Installation, tmp_path: Path) -> None:
-    """The folder of the sources comes before the installed packages, as with an editable installation."""
+    """The program runs from a source tree. The folder of the sources comes before the installed packages on the path,
+    as in an editable installation.
+    """
     program = "import ledgermq; print(ledgermq.__file__, ledgermq.__version__, ledgermq.Producer.__module__)"
     finished = run(str(complete.python), "-c", program, folder=tmp_path, environment={"PYTHONPATH": str(ROOT)})
     expected = f"{ROOT / 'ledgermq/__init__.py'} {VERSION} ledger.client.sync.clients\n"

@@ -1,4 +1,4 @@
-"""What `import ledgermq` gives, and what it needs: the base dependencies, and our packages beside it."""
+"""Tests `import ledgermq`: its public names, and that it needs only the base dependencies and our own packages."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_version_has_one_home() -> None:
 
 
 def test_a_program_that_sets_up_no_logging_still_sees_warnings() -> None:
-    """Python prints them on standard error if no handler is set up, not even one that does nothing."""
+    """The package installs no logging handler, not even a NullHandler. So Python prints warnings on standard error."""
     assert logging.getLogger("ledgermq").handlers == []
 
 
@@ -103,7 +103,9 @@ print(*sorted(ours))
 
 @pytest.mark.real
 def test_the_clients_need_the_base_dependencies_only() -> None:
-    """Names of extras are refused, and so are the packages that only a node needs."""
+    """Runs a process in which every import of an extra or of a node's dependency fails. All public names must load, a
+    producer must start, and none of the packages store, raft, cluster and chaos may be loaded.
+    """
     extras = (
         "aiohttp prometheus_client pydantic_settings pydantic structlog uvloop pyspark pyarrow pandas jinja2 matplotlib"
     )

@@ -3,8 +3,8 @@
 A simulator that has never failed proves nothing. So each planted fault is kept in a file, and hunted again when the
 code or the simulator changes (`make mutants`). The format of a file in `patches/`:
 
-    # why it is wrong
-    world: stack                                   without this line: protocol
+    # the reason why this change is a fault
+    world: stack                                   optional; the default is `protocol`
     in raft/core/leader.py
     -        if held <= server.commit or ...        must occur exactly once in the file; else the mutant is stale
     +        if held <= server.commit:              the replacement

@@ -48,7 +48,7 @@ def copy_of_the_code(directory: Path) -> None:
 
 
 def simulate(directory: Path, *options: str) -> dict[str, Any]:
-    """Run `ledgermq sim` with the code in this directory. Returns its JSON output."""
+    """Run `ledgermq sim` with the code in this directory. Returns the JSON output."""
     command = [sys.executable, "-m", "cluster.cli", "sim", "--json", "--no-shrink", "--until-failure", *options]
     environment = {**os.environ, "PYTHONPATH": str(directory)}
     ended = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)

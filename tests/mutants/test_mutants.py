@@ -1,4 +1,4 @@
-"""Checks that the planted faults still fit the code. `make mutants` checks that the simulator finds them."""
+"""Checks that the planted faults still fit the code. `make mutants` checks that the simulator finds these faults."""
 
 from __future__ import annotations
 

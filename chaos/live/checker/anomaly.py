@@ -53,7 +53,7 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """All anomalies of one kind: their number, and the first of them."""
+    """A finding has the number of all anomalies of one kind, and the first of these anomalies."""
 
     kind: str
     count: int

@@ -1,7 +1,7 @@
-"""Measures around each fault how long no write was acknowledged.
+"""Measures, around each fault, the longest time in which no write was acknowledged.
 
-A user notices a failover as the longest time in which no write is acknowledged. This module measures that time, not the
-time of an election. It is pure.
+Users notice this interruption when a leader fails; the election of a new leader is only a part of it. This module is
+pure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ AFTERMATH_NS = 5_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class WriteGap:
-    """The time from one acknowledgement to the next, in ns of the histories' clock."""
+    """A write gap lasts from one acknowledgement to the next. Its times are in ns of the histories' clock."""
 
     start: int
     end: int

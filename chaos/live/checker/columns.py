@@ -1,4 +1,4 @@
-"""A history as columns: one row for each message that was sent, and one row for each message that was read.
+"""Turns a history into columns. Each message that was sent has one row, and each message that was read has one row.
 
 numpy can judge ten million operations; a Python loop cannot. So this module replaces names by numbers, and each check
 is a few sorts and comparisons of columns. The *identity* of a message is a number that stands for its queue, producer,
@@ -47,12 +47,12 @@ class SendColumns:
     process: Numbers
     # A number for topic and queue; `HistoryColumns.queues` has the names.
     queue: Numbers
-    # NONE if the message never left its process.
+    # The identity of the message; NONE if the message never left its process.
     identity: Numbers
     producer: Numbers
     epoch: Numbers
     sequence: Numbers
-    # NONE unless the outcome is OK.
+    # The acknowledged offset; NONE unless the outcome is OK.
     offset: Numbers
     # Whether the producer chose the queue, so that the order in the queue is promised.
     bound: Flags
@@ -84,7 +84,7 @@ class ReadColumns:
 
 @dataclass(frozen=True, slots=True)
 class HistoryColumns:
-    """A whole history."""
+    """A whole history: sends and reads as columns, and the other operations as lists."""
 
     sends: SendColumns
     reads: ReadColumns
@@ -95,19 +95,19 @@ class HistoryColumns:
     known: frozenset[int]
     # Producers that recorded the outcome of every message. A killed producer did not.
     orderly: frozenset[int]
-    # Queue and node of each reading at the end, also of a reading that found nothing.
+    # Queue and node of each final reading, including final readings that found no message.
     read_to_end: frozenset[tuple[int, int]]
-    # Processes of the reading at the end, and the node that each process read.
+    # By process of the final reading: the node that the process read.
     readers: Mapping[int, int]
-    # With the number of the line in the history.
+    # Each operation comes with the number of its line in the history.
     assigns: Sequence[tuple[int, Assign]]
     progress: Sequence[tuple[int, ProgressReport]]
     admin: Sequence[AdminRequest]
     operations: int
 
     def beginnings(self) -> dict[tuple[int, int], int]:
-        """Return, by queue and node, the offset where the reading at the end began. Retention has removed the messages
-        before it.
+        """Return, by queue and node, the offset where the final reading began. Retention has removed the messages
+        before this offset.
         """
         numbers = {queue: number for number, queue in enumerate(self.queues)}
         return {
@@ -127,7 +127,7 @@ class HistoryColumns:
 
 
 class _Numbering:
-    """Gives numbers to things, in the order in which they first appear."""
+    """Numbers names (or other keys) in the order in which they first appear."""
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
@@ -140,8 +140,8 @@ class _Numbering:
 
 
 class _Growing:
-    """Columns that still grow. All messages of an operation have the same values in the `shared` columns, and each
-    message has its own values in the `own` columns.
+    """Collects the rows of columns while a history is read. All messages of an operation have the same values in the
+    `shared` columns, and each message has its own values in the `own` columns.
     """
 
     def __init__(self, shared: int, own: int) -> None:

@@ -1,8 +1,9 @@
 """Checks the order of sends in real time: a message has a higher offset than every offset that was known before its
 send began.
 
-For a log this is linearizability, and it can be checked in linear time. If any client knows offset M of a queue when a
-send begins, the send must get an offset larger than M. For a send with unknown outcome, later reads show its offset.
+For a log, this property is linearizability, and it can be checked in linear time. If any client knows offset M of a
+queue when a send begins, the send must get an offset larger than M. For a send with unknown outcome, later reads show
+its offset.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def _placed(columns: HistoryColumns) -> _Placed:
     found[found == len(identities)] = 0
     is_read = (identities[found] == sends.identity) if len(identities) else np.zeros(len(sends.identity), np.bool_)
     read_at = reads.offset[first[found]] if len(identities) else sends.offset
-    doubtful = is_read & (sends.outcome == UNKNOWN)  # a number that was refused may be another message's by now
+    doubtful = is_read & (sends.outcome == UNKNOWN)  # a failed send is left out: its number may be reused
     offset = np.where(sends.outcome == OK, sends.offset, np.where(doubtful, read_at, NONE))
     rows = where((offset != NONE) & (sends.identity != NONE))
     return _Placed(rows, offset[rows])

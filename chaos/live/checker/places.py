@@ -16,7 +16,7 @@ from chaos.live.checker.columns import OK, HistoryColumns, Numbers
 
 @dataclass(frozen=True, slots=True)
 class Sightings:
-    """One row for each time that a client learned the offset of a message."""
+    """Columns with one row for each time that a client learned the offset of a message."""
 
     operation: Numbers
     queue: Numbers

@@ -14,7 +14,7 @@ from chaos.live.checker.columns import HistoryColumns, Numbers
 
 def poll_findings(columns: HistoryColumns) -> list[Finding]:
     reads = columns.reads
-    order = np.lexsort((reads.operation, reads.queue, reads.process))  # stable: within a poll as it was handed out
+    order = np.lexsort((reads.operation, reads.queue, reads.process))  # stable: messages of one poll keep their order
     operation, offset = reads.operation[order], reads.offset[order]
     stretch = _assigns_before(columns)[order]
     goes_on = same_as_before(reads.process[order], reads.queue[order])

@@ -1,4 +1,4 @@
-"""The verdict on a whole history: valid, not valid, or void.
+"""Gives the verdict on a whole history: valid, not valid, or void.
 
 A run that proved nothing does not pass. If too little was acknowledged, or a queue was not read to its end, the verdict
 is void, even if no anomaly was found.

@@ -1,7 +1,8 @@
 """Faults that damage the files of a node: flipped bits, truncated files, old copies, deleted files.
 
 The node is killed first. When it starts again, its files are not what it wrote. The node must notice the damage, and
-then repair it from the other replicas or refuse to start. It must never serve damaged data or count it for a majority.
+then repair it from the other replicas or refuse to start. The node must never serve damaged data or count it for a
+majority.
 """
 
 from __future__ import annotations

@@ -16,11 +16,11 @@ from chaos.live.hosts.environment import NodeEnvironment
 
 
 class NoEvidenceError(Exception):
-    """The fault should have happened, and nothing shows that it did."""
+    """No evidence shows that the fault happened."""
 
 
 class FaultTarget(StrEnum):
-    """Which nodes a fault hits. The nodes are chosen when the fault strikes."""
+    """Says which nodes a fault hits. The nodes are chosen when the fault strikes."""
 
     ONE = "one"
     LEADER = "leader"
@@ -30,8 +30,8 @@ class FaultTarget(StrEnum):
 
 
 class FaultNeeds(Flag):
-    """What the environment of a run must support. With `async` flush, a cluster may lose data if a majority loses power
-    at once, so such a loss is no anomaly; faults of that kind need `SYNC_FLUSH`.
+    """The capabilities that a fault needs from the environment of a run. With `async` flush, a cluster may lose data if
+    a majority loses power at once, so such a loss is no anomaly; faults of that kind need `SYNC_FLUSH`.
     """
 
     NOTHING = 0
@@ -56,7 +56,7 @@ class ClusterControl(Protocol):
         """
 
     def add(self, node: int, address: str) -> None:
-        """Add the node as a voter. Returns when it votes."""
+        """Add the node as a voter. Returns when the node votes."""
 
     def remove(self, node: int) -> None:
         """Remove the node from the cluster."""
@@ -71,7 +71,7 @@ class ClusterControl(Protocol):
 
 
 class LoadClients(Protocol):
-    """The client processes that load the cluster."""
+    """What a fault can do to the client processes that load the cluster."""
 
     def kill_one(self, random: Random) -> str:
         """Kill one client with SIGKILL and start a new one. Returns evidence."""
@@ -79,13 +79,13 @@ class LoadClients(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FaultSite:
-    """What a fault can use when it strikes and heals."""
+    """The objects that a fault can use when it strikes and heals."""
 
     environment: NodeEnvironment
     members: ClusterControl
     clients: LoadClients
     random: Random
-    # Waits so many seconds. Raises an error if the run must end.
+    # Waits the given number of seconds. Raises an error if the run must end.
     wait: Callable[[float], None]
 
     def is_up(self, node: int) -> bool:
@@ -93,7 +93,7 @@ class FaultSite:
 
 
 class Fault(Protocol):
-    """One occurrence of a fault."""
+    """The interface of one occurrence of a fault, which strikes once and then heals."""
 
     def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         """Do the fault and return evidence. A fault that is over in a moment is also undone here."""

@@ -51,8 +51,8 @@ def ring(site: FaultSite, _: Sequence[int]) -> list[list[int]]:
 
 
 def bridge(site: FaultSite, _: Sequence[int]) -> list[list[int]]:
-    """Return two halves that reach each other only through one node. That node is not the leader: followers send each
-    other nothing, so the partition would have no effect.
+    """Return two halves that reach each other only through one node. That node is not the leader. Otherwise the
+    partition would have no effect, because followers send each other nothing.
     """
     nodes = list(site.environment.nodes)
     site.random.shuffle(nodes)

@@ -36,7 +36,7 @@ class TransferStorm(Fault):
 
 
 class AddAndRemove(Fault):
-    """A node is added. When it votes, a target is removed for good."""
+    """A node is added. When it votes, a target is permanently removed."""
 
     def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         added = site.environment.add()
@@ -51,7 +51,7 @@ class AddAndRemove(Fault):
 
 
 class Wipe(Fault):
-    """A node loses its disk. It is then removed from the cluster, started with an empty disk, and added again."""
+    """A node loses its disk. The node is then removed from the cluster, started with an empty disk, and added again."""
 
     def __init__(self) -> None:
         self._down: list[int] = []

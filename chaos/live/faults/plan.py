@@ -36,9 +36,9 @@ class Planned:
 def plan(
     seed: int, kinds: Sequence[LiveFaultKind], seconds: float, targets: Sequence[FaultTarget] = ()
 ) -> tuple[Planned, ...]:
-    """Plan one fault after another. All kinds occur equally often (give or take one), in random order. `targets`, if
-    given, limits the targets of each kind that allows one of them. The plan is empty if `seconds` are too short for a
-    single fault.
+    """Return a plan in which one fault follows another. All kinds occur equally often (give or take one), in random
+    order. `targets`, if given, limits the targets of each kind that allows one of them. The plan is empty if `seconds`
+    are too short for a single fault.
     """
     assert kinds
     random = Random(f"plan {seed}")
@@ -55,7 +55,7 @@ def plan(
 
 
 def aimed(target: FaultTarget, nodes: Sequence[int], leader: int, random: Random) -> list[int]:
-    """Return the nodes that a target means now. If there is no leader, a random node replaces it."""
+    """Return the nodes that the target stands for at this moment. If there is no leader, a random node replaces it."""
     minority = (len(nodes) - 1) // 2
     match target:
         case FaultTarget.LEADER:

@@ -41,7 +41,7 @@ class PowerCut(Kill):
 
 
 class PowerCutOfAll(Fault):
-    """The power of all nodes is cut at the same moment. They start again together."""
+    """The power of all nodes is cut at the same moment. The nodes start again together."""
 
     def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         for node in targets:
@@ -69,7 +69,7 @@ class Rolling(Fault):
 
 
 class Pause(Fault):
-    """The targets are paused with SIGSTOP and continue later (SIGCONT). They do not know that they were paused."""
+    """The targets are paused with SIGSTOP and continue later (SIGCONT). The nodes do not know that they were paused."""
 
     def __init__(self) -> None:
         self._paused: list[int] = []

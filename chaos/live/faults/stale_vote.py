@@ -3,7 +3,7 @@
 A lost vote is harmful only if the log does not show the new term as well, because an entry of the new term also tells a
 node its term. So the fault delays the messages of the newly elected leader: leadership is transferred to node W, both
 other nodes vote for W, and they are killed before W's first entry reaches them. The fault then restores their older
-votes. They start again without W, and elect another leader in the same term.
+votes. These nodes start again without W, and elect another leader in the same term.
 
     leader of term 7 ── transfer ──> W        votes of the other nodes: 7
     W leads term 8, its messages 200 ms late  votes of the other nodes: 8, their logs: 7
@@ -22,11 +22,11 @@ from chaos.live.hosts.link_shaper import LinkShape
 from store.directory.vote_file import examined
 from store.disk.disk import PosixReadOnlyDisk
 
-# Much shorter than an election timeout, so that W is elected.
+# This delay is much shorter than an election timeout, so W is elected in spite of it.
 _LATE = LinkShape(delay_ms=200.0)
 _ELECTED_WITHIN_S = 3.0
 _AGAIN_WITHIN_S = 30.0
-# So long the second leader keeps leading, so that the watch records it.
+# The time in seconds that the second leader keeps leading, so that the leader watch records it.
 _SEEN_S = 1.0
 _ASK_EVERY_S = 0.01
 
@@ -34,7 +34,7 @@ Votes = Mapping[Path, bytes]
 
 
 class StaleVote(Fault):
-    """Restores older votes of all nodes but one."""
+    """A fault that restores older votes of all nodes but one."""
 
     def __init__(self) -> None:
         self._down: list[int] = []
@@ -48,7 +48,7 @@ class StaleVote(Fault):
         _hand_over(site, elected)
         self._down = voters
         for node in voters:
-            environment.pause(node)  # all at once; to kill takes longer
+            environment.pause(node)  # pausing is faster than killing, so all nodes stop nearly at once
         for node in voters:
             environment.kill(node)
         forgotten = "; ".join(f"node {node}: {_put_back(votes)}" for node, votes in kept.items())
@@ -68,7 +68,7 @@ class StaleVote(Fault):
 
 
 def _hand_over(site: FaultSite, node: int) -> None:
-    """Transfer leadership to the node. Returns as soon as it leads."""
+    """Transfer leadership to the node. Returns as soon as the node leads."""
     if not site.members.begin_transfer(node):
         raise NoEvidenceError(f"leadership was not transferred to node {node}")
     deadline = time.monotonic() + _ELECTED_WITHIN_S

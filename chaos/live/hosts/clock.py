@@ -1,5 +1,5 @@
-"""The wall clock of one node process. The library libfaketime, preloaded into the process, shifts the clock by the
-offset in a file.
+"""Sets the wall clock of one node process wrong. The library libfaketime is preloaded into the process, and shifts the
+clock by the offset in a file.
 
 libfaketime reads the file once a second, because reading it at each call would slow the process down. Only the wall
 clock is shifted. The monotonic clock and the times of files stay right, so that a run shows which parts depend on the
@@ -18,7 +18,7 @@ _LIBRARIES = "/usr/lib/*/faketime/libfaketime.so.1"
 
 
 class Clock:
-    """The offset of one node's wall clock, in `file`."""
+    """Controls the wall clock of one node. The file `file` has the offset."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -45,7 +45,7 @@ class Clock:
 
 
 def library() -> str:
-    """Return the path of libfaketime. Raises ChaosError if it is not installed."""
+    """Return the path of libfaketime. Raises ChaosError if the library is not installed."""
     found = glob(_LIBRARIES)
     if not found:
         raise ChaosError("libfaketime is not installed; on Debian: apt-get install libfaketime")

@@ -1,4 +1,4 @@
-"""One node as a container of this machine's engine."""
+"""Runs one node as a container of this machine's container engine."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class Container:
 
     @property
     def pid(self) -> int | None:
-        """The pid of the node on this machine: the child of the container's init process. None while the node does not
-        run.
+        """Return the pid of the node on this machine; None while the node does not run. The node is the child of the
+        container's init process.
         """
         init = self._state()["Pid"]
         children = _children(init) if init else []
@@ -84,13 +84,13 @@ class Container:
         return f"{self._name}: pid {pid}"
 
     def stop(self) -> str:
-        """Stop the node with SIGTERM. Raises ChaosError if it does not end with status 0."""
+        """Stop the node with SIGTERM. Raises ChaosError if the node does not end with status 0."""
         begun = time.monotonic()
         self._do(lambda container: container.stop(timeout=STOP_TIMEOUT_S))
         return self._ended(begun, "SIGTERM", status=0)
 
     def kill(self) -> str:
-        """Kill the node with SIGKILL. Raises ChaosError if it does not end."""
+        """Kill the node with SIGKILL. Raises ChaosError if the node does not end."""
         begun = time.monotonic()
         self._do(lambda container: container.kill("SIGKILL"))
         self._do(lambda container: container.wait(timeout=_KILL_TIMEOUT_S))

@@ -39,7 +39,7 @@ class ContainerEngine:
             raise ChaosError(f"{error}; or use --env local, which needs no engine") from error
 
     def need_image(self, image: str) -> None:
-        """Raises ChaosError if the engine does not have the image."""
+        """Check that the engine has the image. Raises ChaosError otherwise."""
         try:
             need_image(self._client, image)
         except EngineError as error:
@@ -67,11 +67,11 @@ class ContainerEngine:
         )
 
     def address(self, node: int) -> str:
-        """Return the node's address in the run's network. This machine can reach it."""
+        """Return the node's address in the run's network. This machine can reach the address."""
         return f"{self._prefix}.{node}"
 
     def container(self, node: int) -> Container:
-        """Return the container of a node. It is not created yet."""
+        """Return the container of a node. The container is not created yet."""
         return Container(self._client, f"{self._name}-{node}", self._labels(), self._name, self.address(node))
 
     def close(self) -> None:

@@ -1,5 +1,5 @@
-"""Nodes as containers of the deployed image, in a network of their own, and each with a disk of its own if the run
-needs one.
+"""Runs the nodes as containers of the deployed image, in a network of their own. Each node has a disk of its own if the
+run needs disks.
 
     DIRECTORY/
       node-1/         /node in the container
@@ -117,7 +117,7 @@ class ContainerEnvironment(NodesOfFiles):
     def put_away(self, node: int) -> None:
         self._containers.pop(node).remove()
 
-    # -- inside
+    # -- internal methods
 
     def _namespace(self, node: int) -> Namespace | None:
         container = self._containers.get(node)
@@ -148,7 +148,7 @@ class ContainerEnvironment(NodesOfFiles):
             cap_drop=["ALL"],
             mem_limit=_MEMORY,
             ulimits=[Ulimit(name="nofile", soft=_OPEN_FILES, hard=_OPEN_FILES)],
-            healthcheck={"test": ["NONE"]},  # the run itself asks the nodes all the time
+            healthcheck={"test": ["NONE"]},  # the run itself checks the nodes all the time
         )
         self._containers[node] = container
 

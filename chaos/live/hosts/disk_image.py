@@ -1,9 +1,9 @@
-"""The disk of one node: a file system of its own in a file. It can lose power, and it can fill up.
+"""The disk of one node is a file system of its own, stored in a file. This disk can lose power, and it can fill up.
 
 A killed process loses nothing that it wrote, because the kernel still has the pages. To lose unsynced data, the file
-system is shut down in the middle of its work (EXT4_IOC_SHUTDOWN, which file systems' own crash tests use). That drops
-all data and names that were not synced, and keeps the others. Then the file system is mounted again and recovers from
-its journal, as after a power cut.
+system is shut down in the middle of its work (EXT4_IOC_SHUTDOWN, which file systems' own crash tests use). The shutdown
+drops all data and names that were not synced, and keeps the others. Then the file system is mounted again and recovers
+from its journal, as after a power cut.
 
     disk.img (ext4) ── loop device ── disk/ ── the node's data
 """
@@ -110,9 +110,9 @@ class DiskImage:
     def _unmount(self) -> None:
         """Unmount the disk and wait until its loop device is gone.
 
-        A process that was just killed may hold the disk for a moment. So may a container that is starting, because it
-        begins with all mounts of the machine. If the disk were mounted again too early, it would be the same disk,
-        still without power.
+        A process that was just killed may hold the disk for a moment. A starting container may also hold the disk,
+        because a container begins with all mounts of the machine. If the disk were mounted again too early, it would be
+        the same disk, still without power.
         """
         deadline = time.monotonic() + _UNMOUNT_TIMEOUT_S
         while True:

@@ -19,9 +19,9 @@ from chaos.live.hosts.link_shaper import LinkShaper
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSetup:
-    """What the environment must provide."""
+    """The properties that an environment must have for a run."""
 
-    # For the logs, and for the data until `down`.
+    # The directory of the logs. The data is also there until `down`.
     directory: Path
     nodes: int
     seed: int = 0
@@ -48,7 +48,7 @@ class NodeEnvironment(Protocol):
 
     @property
     def nodes(self) -> Sequence[int]:
-        """All nodes of the environment, running or not."""
+        """Return all nodes of the environment, running or not."""
 
     def up(self) -> None:
         """Create everything and start the nodes. `down` removes what was created, also if `up` fails half-way."""
@@ -63,7 +63,7 @@ class NodeEnvironment(Protocol):
         """Start the node. Returns evidence."""
 
     def stop(self, node: int) -> str:
-        """Stop the node with SIGTERM and wait for its end. Returns evidence: how long it took."""
+        """Stop the node with SIGTERM and wait for its end. Returns evidence: how long the stop took."""
 
     def kill(self, node: int) -> str:
         """Kill the node with SIGKILL. Returns evidence: how the process ended."""
@@ -95,13 +95,13 @@ class NodeEnvironment(Protocol):
         """Return host:port of the node's HTTP port, as this program reaches it."""
 
     def add(self) -> int:
-        """Create and start one more node, which waits to be added to the cluster. Returns its number."""
+        """Create and start one more node, which waits to be added to the cluster. Returns the number of the node."""
 
     def start_to_join(self, node: int) -> str:
         """Start a node with an empty disk, which waits to be added to the cluster again."""
 
     def put_away(self, node: int) -> None:
-        """End a node that was removed from the cluster. Afterwards `nodes` does not contain it."""
+        """End a node that was removed from the cluster. Afterwards `nodes` does not contain this node."""
 
     def set_clock(self, node: int, offset_s: float) -> None:
         """Set the node's wall clock wrong by `offset_s`. The setup must have `clocks`."""

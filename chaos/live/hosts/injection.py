@@ -22,8 +22,8 @@ _DETACH_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """What to inject. `calls` are names of system calls. `what` is in strace's syntax, such as `error=EIO` or
-    `delay_enter=200000` (in µs).
+    """An error or a delay to inject into system calls. `calls` are names of system calls. `what` is in strace's syntax,
+    such as `error=EIO` or `delay_enter=200000` (in µs).
     """
 
     calls: tuple[str, ...]
@@ -53,7 +53,7 @@ class Injector:
             time.sleep(0.01)
 
     def detach(self) -> int:
-        """Detach strace. Returns how many calls it changed."""
+        """Detach strace. Returns how many calls strace changed."""
         if self._strace is not None and self._strace.poll() is None:
             self._strace.send_signal(signal.SIGINT)
             try:

@@ -18,7 +18,7 @@ _CHAIN = "LEDGERMQ-CHAOS"
 
 @dataclass(frozen=True, slots=True)
 class NodeLink:
-    """The direction from one node to another."""
+    """One direction of a link: from one node to another."""
 
     source: int
     target: int
@@ -54,7 +54,7 @@ class LinkRules:
             self.apply(node)
 
     def heal(self) -> int:
-        """Remove all rules. Returns how many packets they dropped."""
+        """Remove all rules. Returns how many packets the rules dropped."""
         self.set(())
         dropped, self._dropped = self._dropped, 0
         return dropped

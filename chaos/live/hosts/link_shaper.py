@@ -44,7 +44,7 @@ _IDLE_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class LinkShape:
-    """What happens to the packets of a link. Shares are between 0 and 1; `bytes_per_s` 0 means no limit."""
+    """Describes what happens to the packets of a link. Shares are between 0 and 1; `bytes_per_s` 0 means no limit."""
 
     delay_ms: float = 0.0
     jitter_ms: float = 0.0
@@ -103,7 +103,7 @@ class LinkShaper:
     def heal(self) -> str:
         """Stop shaping. Returns what happened to packets, or "" if no link was shaped."""
         self._links = ()
-        for node in list(self._devices):  # its routes go with it
+        for node in list(self._devices):  # the routes of a device are removed with it
             self._close(node)
         router, self._router = self._router, None
         return router.stop() if router is not None else ""
@@ -123,7 +123,7 @@ class LinkShaper:
             return
         self._devices[node] = namespace.call(_open_tun)
         namespace.run("ip", "link", "set", _DEVICE, "mtu", "1500", "up")
-        for device in ("all", _DEVICE):  # the way back of a packet goes through another device
+        for device in ("all", _DEVICE):  # packets return through another device
             namespace.run("sysctl", "-qw", f"net.ipv4.conf.{device}.rp_filter=0")
 
     def _close(self, node: int) -> None:
@@ -134,7 +134,7 @@ class LinkShaper:
         if namespace is None:
             return
         to, own = self._address(link.target), self._address(link.source)
-        with suppress(ChaosError):  # a node that just ended
+        with suppress(ChaosError):  # the node may have just ended
             namespace.run("ip", "route", "replace", f"{to}/32", "dev", _DEVICE, "src", own)
 
 
@@ -148,7 +148,7 @@ class _Router:
     """Reads packets from all devices and writes each one to the device of its target when it is due."""
 
     def __init__(self, devices: dict[int, int], addresses: dict[bytes, int], shape: LinkShape, random: Random) -> None:
-        self._devices = devices  # which may change while it runs
+        self._devices = devices  # the caller may change this mapping while the router runs
         self._addresses = addresses
         self._shape = shape
         self._random = random
@@ -185,7 +185,7 @@ class _Router:
 
     def _take(self, source: int, device: int) -> None:
         """Read all packets that the device has."""
-        with suppress(OSError):  # BlockingIOError when there is no more; closed meanwhile
+        with suppress(OSError):  # no more packets (BlockingIOError), or the device was closed
             while True:
                 data = os.read(device, _MOST_BYTES)
                 target = self._addresses.get(data[16:20])

@@ -1,5 +1,5 @@
-"""Nodes as processes of this machine, each in a network namespace of its own, and with a disk of its own if the run
-needs one.
+"""Runs the nodes as processes of this machine. Each node has a network namespace of its own, and a disk of its own if
+the run needs disks.
 
     DIRECTORY/
       node-1/
@@ -10,7 +10,7 @@ needs one.
         disk.img    the node's file system, mounted at disk/, if there are disks
         disk/data   the node's data
 
-This environment needs root, for namespaces and mounts. It does not need Docker.
+This environment needs root, for namespaces and mounts. Docker is not needed.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class LocalEnvironment(NodesOfFiles):
         self._end(self._processes.pop(node))
         self._namespaces.remove(node)
 
-    # -- inside
+    # -- internal methods
 
     def _namespace(self, node: int) -> Namespace | None:
         return self._namespaces.of(node) if node in self._processes else None

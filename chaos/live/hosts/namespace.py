@@ -1,4 +1,4 @@
-"""The network namespace of one node, identified by the file that represents it."""
+"""Runs programs and functions in the network namespace of one node. A file identifies the namespace."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Namespace:
     file: Path
 
     def run(self, *command: str) -> str:
-        """Run a program inside the namespace and return its output. Raises ChaosError if it fails.
+        """Run a program inside the namespace and return its output. Raises ChaosError if the program fails.
 
         `ip netns exec` is not used, because it also creates a mount namespace, in which disks stay mounted after they
         are unmounted elsewhere.
@@ -35,12 +35,12 @@ class Namespace:
 
     @property
     def prefix(self) -> list[str]:
-        """The words that go before a command to run it inside the namespace."""
+        """Return the words to put before a command, so that the command runs inside the namespace."""
         return ["nsenter", f"--net={self.file}"]
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call the function inside the namespace and return its result. It runs in a thread of its own; what it opens
-        stays in the namespace.
+        """Call the function inside the namespace and return its result. The function runs in a thread of its own;
+        sockets and files that it opens stay in the namespace.
         """
         results: list[T] = []
         failures: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""Network namespaces of a run: a small network with one host for each node, and this process in the middle.
+"""Creates the network namespaces of a run: a small network with one host for each node, and this process in the middle.
 
     this process ── bridge 10.88.0.254 ─┬─ veth ─ namespace of node 1: 10.88.0.1
                                         ├─ veth ─ namespace of node 2: 10.88.0.2
@@ -30,7 +30,7 @@ class Namespaces:
         self._prefix = prefix
 
     def enter(self) -> None:
-        """Move this process into a network of its own. Raises ChaosError if it lacks the right."""
+        """Move this process into a network of its own. Raises ChaosError if the process lacks the right."""
         leave_the_network()
         run("ip", "link", "set", "lo", "up")
         run("ip", "link", "add", _BRIDGE, "type", "bridge")

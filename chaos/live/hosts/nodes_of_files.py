@@ -1,4 +1,4 @@
-"""The part of an environment that concerns files. It is the same for processes and for containers.
+"""Implements the part of an environment that concerns files. This part is the same for processes and for containers.
 
     DIRECTORY/node-1/
       node.toml     the settings for `ledgermq server run`
@@ -29,12 +29,12 @@ from chaos.live.hosts.environment import EnvironmentSetup
 PORT = 9871
 HTTP_PORT = 9872
 DISK_BYTES = 2 << 30
-# How many nodes may be added to the first ones. Addresses are not used again, and they end at 254.
+# The number of nodes that a run may add to the first ones. Addresses are not used again, and the last address is 254.
 ROOM = 200
 
 
 class NodesOfFiles(ABC):
-    """The methods of `chaos.live.hosts.environment.NodeEnvironment` that concern files."""
+    """Implements the methods of `chaos.live.hosts.environment.NodeEnvironment` that concern files."""
 
     def __init__(self, setup: EnvironmentSetup) -> None:
         self.setup = setup
@@ -100,7 +100,7 @@ class NodesOfFiles(ABC):
     def log(self, node: int) -> Path:
         return self._directory(node) / "log"
 
-    # -- inside
+    # -- internal methods
 
     def _directory(self, node: int) -> Path:
         return self.setup.directory / f"node-{node}"

@@ -1,4 +1,4 @@
-"""One node as a process that this program started."""
+"""Runs one node as a child process of this program."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class NodeProcess:
         return f"pid {self.pid}"
 
     def stop(self) -> str:
-        """Stop the process with SIGTERM. Raises ChaosError if it does not end."""
+        """Stop the process with SIGTERM. Raises ChaosError if the process does not end."""
         return self._end(SIGTERM)
 
     def kill(self) -> str:
-        """Kill the process with SIGKILL. Raises ChaosError if it does not end."""
+        """Kill the process with SIGKILL. Raises ChaosError if the process does not end."""
         return self._end(SIGKILL)
 
     def signal(self, number: Signals) -> str:

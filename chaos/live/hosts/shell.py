@@ -13,7 +13,9 @@ _TIMEOUT_S = 60.0
 
 
 def run(*command: str, within_s: float = _TIMEOUT_S) -> str:
-    """Run the command and return its standard output. Raises ChaosError with the program's message if it fails."""
+    """Run the command and return its standard output. Raises ChaosError with the program's message if the command
+    fails.
+    """
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=within_s, check=False)
     except FileNotFoundError as error:
@@ -27,13 +29,15 @@ def run(*command: str, within_s: float = _TIMEOUT_S) -> str:
 
 
 def need_root(what: str) -> None:
-    """Raises ChaosError if this process is not root."""
+    """Check that this process is root. Raises ChaosError otherwise."""
     if os.geteuid() != 0:
         raise ChaosError(f"{what} must be run as root, for network namespaces and disks: use sudo")
 
 
 def need_programs(packages: dict[str, str]) -> None:
-    """Raises ChaosError with the names of missing programs. `packages` maps each program to its Debian package."""
+    """Check that the programs are installed. Raises ChaosError with the names of missing programs. `packages` maps each
+    program to its Debian package.
+    """
     if missing := [program for program in packages if shutil.which(program) is None]:
         names = " ".join(dict.fromkeys(packages[program] for program in missing))
         raise ChaosError(f"these programs are not installed: {', '.join(missing)}; on Debian: apt-get install {names}")

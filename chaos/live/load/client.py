@@ -1,6 +1,7 @@
-"""A client process: `python -m chaos.live.load.client SPEC`.
+"""The program of a client process, which a run starts as `python -m chaos.live.load.client SPEC`.
 
-SIGTERM ends it in order, and it may be killed at any time. It ends when the run that started it no longer exists.
+SIGTERM ends the process in order, and the process may be killed at any time. The process also ends when the run that
+started it no longer exists.
 """
 
 from __future__ import annotations

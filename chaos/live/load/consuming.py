@@ -1,7 +1,7 @@
 """Consumers of a chaos run: they read from the leader or from one node, restart, and seek.
 
-Each consumer is a process of the history, independent of the others. It records where each reading begins, and every
-message that it receives, with the producer, epoch and sequence that the message's batch contains.
+Each consumer is a process of the history, independent of the others. The consumer records where each reading begins,
+and every message that the consumer receives, with the producer, epoch and sequence that the message's batch contains.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ledger.history import Assign, HistoryWriter, Poll, ProgressReport, now_ns
 
 _POLL_MS = 200
 _AGAIN_S = 0.3
-# A consumer is closed after so long, and a new one starts.
+# The shortest and the longest life of a consumer, in seconds. Then the consumer is closed, and a new one starts.
 _LIVES_S = (2.0, 15.0)
 # The share of polls after which a consumer seeks.
 _SEEKS = 0.02
@@ -38,7 +38,8 @@ class HistoryReader:
         self._topic = topic
         self._node = node
         self._final = final
-        # By queue: messages before this offset were not requested. A consumer returns whole batches, so they may come.
+        # By queue: messages before this offset were not requested. A consumer may return them, since it returns whole
+        # batches.
         self._from: dict[int, int] = {}
 
     def assigned(self, queue: int, offset: int) -> None:

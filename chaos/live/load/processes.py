@@ -16,7 +16,7 @@ from random import Random
 from chaos.errors import ChaosError
 from chaos.live.load.spec import ClientSpec, Role
 
-# How many client numbers a process may use.
+# The number of client numbers that each process may use.
 _NUMBERS = 100_000
 
 
@@ -32,7 +32,7 @@ class ClientProcesses:
         self._count = 0
 
     def start(self, role: Role) -> int:
-        """Start one more process. Returns its number."""
+        """Start one more process. Returns the number of the process."""
         number = self._count = self._count + 1
         path = self._directory / f"client-{number}"
         history = path.with_suffix(".jsonl")
@@ -46,7 +46,7 @@ class ClientProcesses:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                cwd=self._directory,  # not the user's: a package `store` there would hide ours
+                cwd=self._directory,  # a package `store` in the user's directory would hide ours
                 start_new_session=True,
             )
         self._running[number] = (role, process)
@@ -67,7 +67,7 @@ class ClientProcesses:
         return f"client {number}, pid {process.pid}, ended by signal {-status}; client {self.start(role)} began"
 
     def check(self) -> None:
-        """Raises ChaosError if a process has ended by itself."""
+        """Check that no process has ended by itself. Raises ChaosError otherwise."""
         for number, (_, process) in self._running.items():
             if process.poll() is not None:
                 raise ChaosError(f"client {number} ended by itself: {self._last_words(number)}")

@@ -26,7 +26,9 @@ _MAKES_UP_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class SendStyle:
-    """How one producer sends: the call, its messages, how many calls are in flight, and its share of the rate."""
+    """Describes how one producer sends: the call, its messages, how many calls are in flight, and its share of the
+    rate.
+    """
 
     way: Way
     messages: int
@@ -96,7 +98,7 @@ class _InTheHistory:
 
 
 async def _wait(stop: asyncio.Event, seconds: float) -> None:
-    """Wait so many seconds, or until `stop` is set."""
+    """Wait the given number of seconds, or until `stop` is set."""
     try:
         async with asyncio.timeout(max(0.0, seconds)):
             await stop.wait()

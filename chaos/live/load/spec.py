@@ -1,4 +1,4 @@
-"""The specification of a client process, as a JSON file."""
+"""Defines the specification that a run gives to a client process as a JSON file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Role = Literal["producers", "consumers", "final"]
 
 @dataclass(frozen=True, slots=True)
 class ClientSpec:
-    """One process. Its clients have the process numbers `first_process` and up in the history."""
+    """The specification of one process. Its clients have the process numbers `first_process` and up in the history."""
 
     role: Role
     first_process: int
@@ -20,7 +20,7 @@ class ClientSpec:
     nodes: tuple[int, ...]
     topics: tuple[str, ...]
     queues: int
-    # Messages a second, of all producers of this process together.
+    # The rate of all producers of this process together, in messages a second.
     rate: float
     largest_bytes: int
     delivery_timeout_ms: int

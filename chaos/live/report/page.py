@@ -21,7 +21,7 @@ from ledger.report.page import write_page
 _STEPS = 240
 _LEAST_STEP_S = 0.25
 _LONGEST_LINE = 2_000
-# The word on the page and its colour.
+# By verdict: the word on the page, and its colour.
 _VERDICTS = {True: ("valid", "good"), False: ("not valid", "bad"), None: ("void", "doubt")}
 
 

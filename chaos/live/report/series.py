@@ -1,4 +1,4 @@
-"""Throughput and latency over time: the columns of a history, cut into equal steps. This module is pure."""
+"""Computes throughput and latency over time: it cuts the columns of a history into equal steps. This module is pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ Figures = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class LoadSeries:
-    """One value for each step. `at_s` is the middle of the step, in seconds since the load began. Latencies are in ms,
-    and NaN if nothing was acknowledged in the step. A message counts in the step in which it was acknowledged.
+    """The columns have one value for each step. `at_s` is the middle of the step, in seconds since the load began.
+    Latencies are in ms, and NaN if nothing was acknowledged in the step. A message counts in the step in which it was
+    acknowledged.
     """
 
     at_s: Figures

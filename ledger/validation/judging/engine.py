@@ -141,8 +141,8 @@ class Engine(Protocol):
         left_out: Mapping[str, int],
         out: Path | None,
     ) -> Violations:
-        """Return the violations inside spans together with `others`. `left_out` counts, by kind, the violations that are
-        missing in `others`. With `out`, also write violations as Parquet into that directory. Raises LedgerError if
+        """Return the violations inside spans together with `others`. `left_out` counts, by kind, the violations that
+        are missing in `others`. With `out`, also write violations as Parquet into that directory. Raises LedgerError if
         they cannot be written."""
 
 

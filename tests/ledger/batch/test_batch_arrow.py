@@ -1,4 +1,6 @@
-"""The payload has Arrow's layout: read here by numpy alone, from the places where Arrow's specification puts things."""
+"""Tests that the payload of a batch has Arrow's memory layout. The tests read the buffers with numpy alone, at the
+places that Arrow's specification gives.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ PLACE: dict[str, Any] = {
 
 
 class Buffers:
-    """Takes buffers from a batch one behind another, each from a multiple of 8."""
+    """Reads the buffers of a batch one after another. Each buffer begins at a multiple of 8."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -31,7 +33,7 @@ class Buffers:
         taken = np.frombuffer(self.data, dtype, count, self.position)
         end = self.position + taken.nbytes
         self.position = end + -end % 8
-        assert not any(self.data[end : self.position]), "padding is zeros"
+        assert not any(self.data[end : self.position]), "padding must be zero"
         return taken
 
 
@@ -47,7 +49,7 @@ def test_every_buffer_lies_where_arrow_expects_it() -> None:
     buffers = Buffers(data)
     assert buffers.take("<i4", 4).tolist() == [0, 3, 3, 8]
     assert bytes(buffers.take("u1", 8)) == b"abcdefgh"
-    # keys: validity from the lowest bit, offsets, bytes
+    # keys: validity bits beginning with the lowest bit, offsets, bytes
     assert buffers.take("u1", 1).tolist() == [0b101]
     assert buffers.take("<i4", 4).tolist() == [0, 2, 2, 2]
     assert bytes(buffers.take("u1", 2)) == b"k1"
@@ -55,13 +57,13 @@ def test_every_buffer_lies_where_arrow_expects_it() -> None:
     assert buffers.take("u1", 1).tolist() == [0b010]
     assert buffers.take("<i4", 4).tolist() == [0, 0, 2, 2]
     assert bytes(buffers.take("u1", 2)).decode() == "\N{GREEK SMALL LETTER LAMDA}"
-    # headers: a list's offsets, then its two children
+    # headers: the offsets of the lists, then the names and the values
     assert buffers.take("<i4", 4).tolist() == [0, 2, 2, 3]
     assert buffers.take("<i4", 4).tolist() == [0, 1, 3, 4]
     assert bytes(buffers.take("u1", 4)) == b"abbc"
     assert buffers.take("<i4", 4).tolist() == [0, 1, 1, 3]
     assert bytes(buffers.take("u1", 3)) == b"122"
-    # timestamps: differences from the base
+    # timestamps: differences from the base timestamp
     assert buffers.take("<i8", 3).tolist() == [0, -1, 1000]
     assert buffers.position == len(data)
 

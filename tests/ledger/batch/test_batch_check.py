@@ -1,4 +1,4 @@
-"""What a broker and a consumer refuse: every flipped bit, and every field that says what cannot be."""
+"""Tests which batches a broker and a consumer refuse: every flipped bit, and every invalid field."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LINES = [b"a line like any other"] * 50
 
 
 def forged(data: bytes, payload: bytes | None = None, **fields: Any) -> bytes:
-    """A batch with other fields or another payload, whose size and CRC are right nevertheless."""
+    """Return the batch with changed header fields or another payload, and with the right size and CRC."""
     header = BatchHeader.parse(data)
     if payload is None:
         payload = data[header.payload_position :]
@@ -58,7 +58,7 @@ def forged(data: bytes, payload: bytes | None = None, **fields: Any) -> bytes:
 
 
 def refused(data: bytes, kind: type[LedgerError], sentence: str) -> None:
-    """Refused by broker and consumer alike, for the same reason."""
+    """Assert that broker and consumer refuse the batch with the same kind of error and the same sentence."""
     with pytest.raises(kind, match=sentence):
         check(data, LIMIT)
     with pytest.raises(kind, match=sentence):

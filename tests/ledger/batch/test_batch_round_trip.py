@@ -1,4 +1,4 @@
-"""A batch gives back what went into it, in every column, under every codec."""
+"""Tests that a decoded batch has the same messages as were encoded, in every column and with every codec."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ HEADERS = st.lists(st.tuples(st.text(max_size=5), st.binary(max_size=5)), max_si
 
 @st.composite
 def messages(draw: st.DrawFn) -> dict[str, Any]:
-    """The arguments of `encode` that hold messages; each column there or not."""
-    count = draw(st.integers(1, 20) | st.sampled_from([31, 32, 33, 40]))  # few, and many
+    """Generate the messages as arguments of `encode`. Each column except the values may be missing."""
+    count = draw(
+        st.integers(1, 20) | st.sampled_from([31, 32, 33, 40])
+    )  # small batches, and batches around 32 messages
 
     def column(items: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         return st.none() | st.lists(items, min_size=count, max_size=count)
@@ -109,7 +111,7 @@ def test_a_payload_that_shrinks_is_compressed() -> None:
     values = [b"the same line again"] * 100
     for codec in (Codec.LZ4, Codec.ZSTD):
         data = encode(values, **PLACE, codec=codec)
-        assert len(data) < 600  # plain, more than 2,300
+        assert len(data) < 600  # an uncompressed batch has more than 2,300 bytes
         assert BatchHeader.parse(data).codec == codec
 
 

@@ -1,4 +1,6 @@
-"""Strategies that assign queues to members: examples of each, and what holds of any consumer group."""
+"""Tests the strategies that assign queues to members: examples for each strategy, and properties that hold for every
+consumer group.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from ledger.broker.consumer_groups.assignment import Assignment, assign, assigni
 from ledger.consumer_groups import STRATEGIES
 from ledger.state.consumer_group_table import ConsumerGroup, MemberDetails, TopicQueueId
 
+# Strategies that assign every queue. `machine_room` does so only if each known room has a member.
 COMPLETE = [strategy for strategy in STRATEGIES if strategy != "by_configuration"]
-"""Those that leave no queue out, but where rooms are known that nobody is in."""
 EVEN = ["average", "machine_room", "nearest_machine_room"]
+# Strategies that move as few queues as possible when a member joins or leaves.
 LOCAL = [*EVEN, "consistent_hash"]
-"""Those that move only what must."""
 
 
 def joined(
@@ -29,7 +31,9 @@ def joined(
 
 
 def group_of(strategy: str, members: str, **topics: int) -> ConsumerGroup:
-    """Members by names of one letter, with their rooms behind them ("a b/north"); topics by t1=4 queues."""
+    """Return a consumer group. `members` has names, each with an optional room, such as "a b/north". A keyword `t1=4`
+    subscribes all members to topic 1, which has 4 queues.
+    """
     group = ConsumerGroup("billing", strategy)
     for each in members.split():
         name, _, room = each.partition("/")
@@ -38,13 +42,13 @@ def group_of(strategy: str, members: str, **topics: int) -> ConsumerGroup:
 
 
 def row(assignment: Assignment, topic_id: int = 1) -> str:
-    """Who has each queue of a topic, in order; "." for nobody."""
+    """Return the member of each queue of a topic, in the order of the queues; "." is a queue without a member."""
     own = {queue.queue: member for queue, member in assignment.items() if queue.topic_id == topic_id}
     return "".join(own.get(queue, ".") for queue in range(max(own, default=-1) + 1))
 
 
 def standing(strategy: str, members: str, owners: str, targets: str = "") -> ConsumerGroup:
-    """A consumer group of topic 1, whose queues have these owners and targets ("." for nobody)."""
+    """Return a consumer group of topic 1 whose queues have these owners and targets; "." means none."""
     group = group_of(strategy, "", t1=0)
     for member in sorted({*members.split(), *owners, *targets} - {"."}):
         joined(group, member, {1: len(owners)})
@@ -62,10 +66,10 @@ def standing(strategy: str, members: str, owners: str, targets: str = "") -> Con
     [
         ("a", 3, "aaa"),
         ("a b", 4, "aabb"),
-        ("b a", 4, "aabb"),  # the order of joining is nothing
+        ("b a", 4, "aabb"),  # the order of joining does not matter
         ("a b c", 8, "aaabbbcc"),
         ("a b c", 3, "abc"),
-        ("a b c d", 2, "ab"),  # more members than queues: the last ones have nothing
+        ("a b c d", 2, "ab"),  # more members than queues: the last members get no queue
         ("", 2, ""),
     ],
 )
@@ -77,15 +81,15 @@ def test_average_deals_runs_of_neighbours(members: str, queues: int, expected: s
     ("members", "owners", "expected"),
     [
         ("a b", "aabb", "aabb"),
-        ("a b", "aaaa", "aabb"),  # b has come
-        ("a b c", "aaaaaa", "aabbcc"),  # what moves, moves in runs
-        ("a b c", "aaabbb", "aacbbc"),  # c has come: one of each
-        ("a b", "aabbcc", "aabbab"),  # c has gone
+        ("a b", "aaaa", "aabb"),  # b has joined
+        ("a b c", "aaaaaa", "aabbcc"),  # neighbouring queues move together
+        ("a b c", "aaabbb", "aacbbc"),  # c has joined, and gets one queue from each member
+        ("a b", "aabbcc", "aabbab"),  # c has left
         ("b", "aabb", "bbbb"),
-        ("a b", "abab", "abab"),  # runs are not worth a move
+        ("a b", "abab", "abab"),  # a queue does not move only to join its neighbours
         ("a b", "aab", "aab"),
-        ("a b", "abb", "abb"),  # whoever has the odd one keeps it
-        ("a b", "aa..", "aabb"),  # the topic has more queues now
+        ("a b", "abb", "abb"),  # the member with one queue more keeps it
+        ("a b", "aa..", "aabb"),  # the topic has two new queues
     ],
 )
 def test_average_moves_no_more_than_it_must(members: str, owners: str, expected: str) -> None:
@@ -99,7 +103,7 @@ def test_a_queue_under_way_goes_on_to_its_target() -> None:
 
 
 def test_whoever_is_to_give_gives_what_it_does_not_have_yet() -> None:
-    group = standing("average", "a b", "baab", "aabb")  # the first and the third are under way
+    group = standing("average", "a b", "baab", "aabb")  # queues 0 and 2 are moving
     joined(group, "c", {1: 4})
     joined(group, "d", {1: 4})
     assert row(assign(group)) == "cadb"
@@ -117,7 +121,7 @@ def test_average_is_even_over_all_topics_together() -> None:
 
 
 def test_average_is_even_in_each_topic() -> None:
-    """Or a second member might get nothing but queues of an idle topic."""
+    """Each topic is shared evenly. Otherwise a second member might get only queues of an idle topic."""
     group = group_of("average", "a", t1=4, t2=4)
     group.assign(assign(group), 10)
     joined(group, "b", {1: 4, 2: 4})
@@ -140,7 +144,7 @@ def test_odd_queues_move_where_members_come_and_go() -> None:
     assert Counter(assign(group).values()) == {"a": 2, "b": 2}
 
 
-# --- the others
+# --- the other strategies
 
 
 @pytest.mark.parametrize(
@@ -156,7 +160,9 @@ def test_the_circle_goes_on_from_topic_to_topic() -> None:
 
 
 def test_the_ring_is_that_of_every_version() -> None:
-    """Or a coordinator of another version would move everything."""
+    """The hash ring must be the same in every version of the program. Otherwise a coordinator with another version
+    would move most queues.
+    """
     assert row(assign(group_of("consistent_hash", "a b c", t1=16))) == "ccaccbcbcacaaabb"
 
 
@@ -198,7 +204,9 @@ def test_queues_return_to_their_room_with_its_members() -> None:
 
 def test_by_configuration_gives_what_is_configured_and_shares_out_topics_of_which_nothing_is() -> None:
     group = group_of("by_configuration", "", t1=0)
-    joined(group, "a", {1: 4}, configured="1:0 1:3 1:9 2:0")  # 1:9 is not there, to 2 it does not subscribe
+    joined(
+        group, "a", {1: 4}, configured="1:0 1:3 1:9 2:0"
+    )  # queue 1:9 does not exist, and a does not subscribe to topic 2
     joined(group, "b", {1: 4, 2: 1}, configured="1:1")
     assert row(assign(group)) == "ab.a"
     assert row(assign(group), 2) == ""
@@ -216,7 +224,7 @@ def test_of_two_that_are_configured_with_a_queue_the_one_that_has_it_keeps_it() 
     assert row(assign(group)) == "a"
 
 
-# --- of any consumer group
+# --- properties of every consumer group
 
 NAMES = st.sampled_from([f"member-{number}" for number in range(7)])
 SUBSCRIPTIONS = st.dictionaries(st.integers(1, 4), st.integers(1, 12), min_size=1)
@@ -224,8 +232,8 @@ MEMBERS = st.dictionaries(NAMES, st.tuples(SUBSCRIPTIONS, st.sampled_from(["", "
 ROOMS = st.dictionaries(
     st.builds(TopicQueueId, st.integers(1, 4), st.integers(0, 11)), st.sampled_from(["", "north", "south", "east"])
 )
+# In each step a member leaves or joins, and then the queues are assigned again.
 STEPS = st.lists(st.one_of(NAMES, st.tuples(NAMES, SUBSCRIPTIONS)), max_size=6)
-"""A member leaves, or joins; and the queues are assigned anew."""
 
 
 def made(strategy: str, members: Mapping[str, tuple[Mapping[int, int], str]]) -> ConsumerGroup:
@@ -236,7 +244,7 @@ def made(strategy: str, members: Mapping[str, tuple[Mapping[int, int], str]]) ->
 
 
 def lived(group: ConsumerGroup, steps: list[str | tuple[str, dict[int, int]]]) -> None:
-    """Assignments that nobody has released anything for: owners and targets part."""
+    """Apply the steps, with an assignment after each step. No member releases a queue, so owners and targets differ."""
     for at, step in enumerate(steps):
         if isinstance(step, str):
             if list(group.members) != [step]:
@@ -363,7 +371,9 @@ def test_when_a_member_joins_queues_move_to_it_alone(strategy: str, count: int, 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from("abcdef."), min_size=1, max_size=30), st.lists(st.sampled_from("abcdefgh"), min_size=1))
 def test_average_moves_as_few_as_an_even_share_allows(owners: list[str], members: list[str]) -> None:
-    """With equal subscriptions the fewest moves are known: the larger shares go to who has most already."""
+    """Compares the number of moves with the minimum. If all members have the same subscriptions, the minimum is known:
+    the members with the most queues get the larger shares.
+    """
     group = standing("average", " ".join(sorted(set(members))), "".join(owners))
     after = assign(group)
     held = sorted((owners.count(member) for member in set(members)), reverse=True)

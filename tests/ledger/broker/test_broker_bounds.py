@@ -1,5 +1,6 @@
-"""What a broker keeps in memory for its clients is bounded: above a bound, whoever comes is refused, and may come
-again."""
+"""Tests the limits on what a broker keeps in memory for its clients. Above a limit, the broker refuses further requests
+until there is room again.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from ledger.state.commands import AcknowledgedOffset
 
 
 class Call:
-    """A call under way."""
+    """Stands for the context of a gRPC call that has not ended."""
 
     def __init__(self) -> None:
         self._on_end: list[Callable[[Any], None]] = []
@@ -64,7 +65,9 @@ async def test_fetches_that_wait_are_bounded_by_their_queues() -> None:
 
 
 async def test_acknowledgements_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In offsets, in calls (which may bring none), and in consumer groups."""
+    """Acknowledgements have three limits: offsets of a group, requests of a group (a request may have no offset), and
+    the number of groups.
+    """
     monkeypatch.setattr("ledger.broker.consumer_groups.acknowledgements.MAX_WAITING", 2)
     monkeypatch.setattr("ledger.broker.consumer_groups.acknowledgements.MAX_GATHERING", 2)
     proposed: list[asyncio.Future[Any]] = []
@@ -85,7 +88,7 @@ async def test_acknowledgements_that_wait_are_bounded(monkeypatch: pytest.Monkey
     with pytest.raises(BusyError, match="2 consumer groups acknowledge offsets"):
         acknowledgements.add("third", [offset])
     await asyncio.sleep(0)
-    assert proposed, "what was there before goes on"
+    assert proposed, "the earlier acknowledgements are proposed nevertheless"
     acknowledgements.add("many", [offset])
 
 

@@ -1,4 +1,4 @@
-"""Where a consumer group may begin in a queue that has offsets 10 to 19."""
+"""Tests at which offsets a consumer group may begin. The queue of these tests has the offsets 10 to 19."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The coordinator by itself, over a state and without a log: a thousand members, and what happens while it assigns."""
+"""Tests the coordinator of consumer groups with up to 1,000 members, and changes during an assignment.
+
+The coordinator works on a state without a log.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +35,16 @@ QUEUES = 1_000
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow the machine is, who joins at once is assigned together. Looks at who is silent are frequent."""
+    """Set the times of the coordinator: members that join together get one assignment even on a slow machine, and
+    silent members are found soon.
+    """
     monkeypatch.setattr(module, "CHECK_S", 0.01)
     monkeypatch.setattr(module, "GATHER_S", 0.2)
     monkeypatch.setattr(module, "LONGEST_GATHER_S", 30.0)
 
 
 class OneReplica:
-    """What a coordinator asks of its replica: each command is committed in the next turn of the loop."""
+    """Stands for the replica of a coordinator. Each command is committed in the next turn of the event loop."""
 
     def __init__(self) -> None:
         self.state = State()
@@ -48,7 +53,7 @@ class OneReplica:
         self._index = 0
 
     def check_leads(self, size: int) -> None:
-        """It does."""
+        """Accept every request, like a leader with enough room."""
 
     def command(self, command: Command) -> asyncio.Future[object]:
         future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
@@ -67,7 +72,7 @@ class OneReplica:
 
 
 class Working:
-    """A coordinator that works, with the replica that it works on, and has had its first look."""
+    """Runs a coordinator and its replica inside a `with` block. The body begins when the coordinator knows its term."""
 
     def __init__(self) -> None:
         self.replica = OneReplica()
@@ -220,7 +225,7 @@ def test_only_moves_are_said() -> None:
     group.leave(["b"], 4)
     assert said(group) == {2: "a", 3: "a"}
     apply(group, 5)
-    state.consumption.join(joining("a", 2), 6)  # the topic is another one, with fewer queues
+    state.consumption.join(joining("a", 2), 6)  # the subscribed topic now has fewer queues
     assert said(group) == {2: "", 3: ""}
     apply(group, 7)
 

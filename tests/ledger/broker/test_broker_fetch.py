@@ -1,4 +1,4 @@
-"""What a fetch reads of the ConsumeQueue, and gives of the log, within its budget."""
+"""Tests fetches: which batches a fetch returns within its limits, and how many units of the ConsumeQueue it reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TAG_A, TAG_B = 11, 22
 
 
 class CountingQueue(ConsumeQueue):
-    """Counts the units that are read."""
+    """A ConsumeQueue that counts in `units_read` how many units were read."""
 
     units_read = 0
 
@@ -34,7 +34,7 @@ class CountingQueue(ConsumeQueue):
 
 @dataclass
 class OneQueue:
-    """A queue over a real log and ConsumeQueue on a memory disk."""
+    """One queue with a real log and a real ConsumeQueue on a memory disk."""
 
     log: CommitLog
     units: CountingQueue
@@ -52,7 +52,9 @@ class OneQueue:
         return self.units.end_offset
 
     def add(self, body: bytes, tags: list[int], *, claimed: int | None = None) -> None:
-        """A batch of one message for each of these tags; its entry's header tells of `claimed` messages."""
+        """Append a batch with one message for each tag. If `claimed` is given, the header of the entry has this wrong
+        number of messages.
+        """
         count = len(tags) if claimed is None else claimed
         draft = EntryDraft(EntryKind.BATCH, body, base_offset=self.end_offset, count=count)
         (header,) = self.log.append([draft], term=1, commit=0, now_ms=0)
@@ -70,7 +72,7 @@ class OneQueue:
 
 
 def read_back(result: FetchResult) -> broker_pb2.FetchedQueue:
-    """The first queue, as a client has it."""
+    """Serialize and parse the result, and return its first queue as a client receives it."""
     return broker_pb2.FetchResponse.FromString(serialize(result, 0)).queues[0]
 
 
@@ -137,7 +139,9 @@ def test_a_fetch_reads_each_unit_once_and_is_bounded_in_batches_and_units(queue:
 
 
 def test_small_batches_and_large_ones_are_given_once_each_in_their_order(queue: OneQueue) -> None:
-    """Whether an entry ends within the units that are read at once, with them, or far behind."""
+    """Every batch is returned once and in order. An entry may end within the units of one read, exactly at their end,
+    or far after them.
+    """
     counts = [1] * 10 + [NEXT_UNITS - 10, NEXT_UNITS, NEXT_UNITS + 1, 1, 1000, 2, 2]
     for number, count in enumerate(counts):
         queue.add(b"%d" % number, [0] * count)
@@ -178,7 +182,9 @@ def test_an_index_that_names_another_entry_is_told_and_not_followed(queue: OneQu
 @pytest.mark.parametrize("wrong", [0, 2, 5, 1000])
 @pytest.mark.parametrize("tags", [(), (TAG_A,)])
 def test_a_wrong_count_in_an_entry_passes_over_nothing(queue: OneQueue, wrong: int, tags: tuple[int, ...]) -> None:
-    """Nobody has checked the CRC of its header: the index knows how many messages it has."""
+    """A fetch does not check the CRC of an entry's header. The fetch compares the message count with the index, and
+    reports an error instead of skipping messages.
+    """
     for number in range(10):
         queue.add(b"%d" % number, [TAG_A], claimed=wrong if number == 3 else None)
     given = queue.fetch(tags=tags)
@@ -193,14 +199,16 @@ def test_an_offset_outside_has_the_valid_range_in_its_error(queue: OneQueue) -> 
     below = queue.fetch(offset=-1).error
     (kept,) = collect(queue, [QueueFetch(1, 0, -1)], 1).result.queues
     assert kept.error is not None
-    assert kept.error.__traceback__ is None, "its frames hold the result, and with it views of the log"
+    assert kept.error.__traceback__ is None, "a traceback would keep views of the log alive"
     assert (below.code, below.first_offset, below.end_offset) == (error_pb2.OFFSET_TOO_LOW, 0, 1)
     queue.is_at_the_end = False
     assert queue.fetch(offset=2).error.code == error_pb2.REPLICA_BEHIND
 
 
 def test_behind_what_is_due_there_is_nothing_yet() -> None:
-    """For a consumer that was given more where a clock ran ahead: it waits, as for messages that are to come."""
+    """A consumer may request an offset after the messages that are due, because another node's clock was ahead. Then
+    the fetch returns no message and no error.
+    """
 
     class Waiting(OneQueue):
         due = 1

@@ -1,4 +1,4 @@
-"""Answers to fetches written by hand are what protobuf reads."""
+"""Tests that protobuf can read the hand-written serialization of fetch responses."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def by_protobuf(result: FetchResult, configuration_index: int) -> broker_pb2.Fet
 
 @given(RESULTS, OFFSETS)
 def test_it_is_the_same_as_by_protobuf(result: FetchResult, configuration_index: int) -> None:
-    """But for the order of queues: those that give nothing come last."""
+    """The parsed response equals the one that protobuf would serialize, except that queues without batches come
+    last.
+    """
     result.queues.sort(key=lambda queue: not queue.batches)
     written = broker_pb2.FetchResponse.FromString(serialize(result, configuration_index))
     assert written == by_protobuf(result, configuration_index)
@@ -62,7 +64,9 @@ def test_a_refused_fetch_has_the_error_in_every_queue() -> None:
 
 @pytest.mark.real
 async def test_brokers_answer_so_and_clients_read_it() -> None:
-    """And not by what the generated code registered before. Bodies may be views."""
+    """A server uses the hand-written serialization instead of the generated code, and a client can read the response.
+    The body of a batch may be a memoryview.
+    """
     result = FetchResult([FetchedQueue(1, 2, 3, batches=[FetchedBatch(0, 5, 1, memoryview(b"views")[:4])])])
 
     class Service(BrokerService):

@@ -1,4 +1,6 @@
-"""How far a consumer group is behind, and since when: a replica over a real log, against plain lists."""
+"""Tests the lag of a consumer group, in messages and in time. A replica with a real log is compared with plain
+lists.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ KEY = ConsumedQueue("billing", 1, 0)
 
 
 def node_from(first: int) -> Node:
-    """Queue 0 of topic 1 has had the offsets 0 to 11, three to an entry, appended at 10, 20, 30 and 40; those from
-    `first` on are kept."""
+    """Return a node whose queue 0 of topic 1 has had the offsets 0 to 11, in entries of three messages, appended at the
+    times 10, 20, 30 and 40. The queue keeps the offsets from `first` on.
+    """
     node = Node()
     for time in (10, 20, 30, 40):
         node.send(1, 0, [None] * 3, time)

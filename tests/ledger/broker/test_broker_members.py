@@ -1,4 +1,7 @@
-"""What the leader makes of an operator's requests, judged over a driver that only remembers what it was given."""
+"""Tests how the leader carries out or refuses an operator's requests: members, leadership transfers, and recovery.
+
+The driver is a fake that only records its calls.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ COMMIT = 100
 
 
 class Driver:
-    """Of node 1, which leads."""
+    """Stands for the Raft driver of node 1, which leads. The fake records changes and transfers."""
 
     def __init__(self) -> None:
         progress = {node: FollowerProgress(COMMIT + 1) for node in (2, 3)}
@@ -53,8 +56,8 @@ class Driver:
             log=SimpleNamespace(holds=lambda index, term: True), is_suspect=False, term=5, transferring_to=0,
         )  # fmt: skip
         self.leads = True
+        # Errors to raise: key 0 for a change of members, a node's number for a transfer to that node.
         self.refuses: dict[int, Exception] = {}
-        """By node: what a transfer to it meets; 0: what a change meets."""
         self.changes: list[tuple[ShardConfiguration, Configuration]] = []
         self.transfers: list[int] = []
         self.proposal: Any = None
@@ -73,7 +76,7 @@ class Driver:
 
 
 class Site:
-    """Answers for every new node."""
+    """Stands for the other nodes and for this node's recovery. `answer` is what every new node says of itself."""
 
     def __init__(self) -> None:
         self.answer: Introduction | None = None
@@ -91,7 +94,7 @@ class Site:
 
 
 class Leader:
-    """As much of a Replica as this needs."""
+    """Stands for the leading replica of shard 0, with only the members that these tests use."""
 
     def __init__(self) -> None:
         self.shard = 0
@@ -185,7 +188,7 @@ async def test_a_learner_that_keeps_up_is_promoted(leader: Leader, site: Site, m
     site.answer = Introduction(3, THREE, empty=False, refusal="")
     assert await members.promote(3) is not None
     assert leader.driver.changes[0][1] == Configuration((1, 2, 3))
-    assert await members.promote(2) is None, "it votes already"
+    assert await members.promote(2) is None, "node 2 is a voter already"
 
 
 async def test_a_learner_that_lags_is_not_promoted(leader: Leader, site: Site, members: MemberChanges) -> None:
@@ -220,7 +223,7 @@ async def test_removal(leader: Leader, members: MemberChanges) -> None:
     change = members.remove(1)
     assert leader.driver.changes[0][1] == Configuration((2,), (3,))
     leader.driver.raft.commit = COMMIT + 1
-    change.settled(committed=False)  # a leader that removed itself leads no more, and has not applied it yet
+    change.settled(committed=False)  # a leader that removed itself has stopped leading before it applied the change
     assert await change.future == COMMIT + 1
 
 
@@ -287,8 +290,8 @@ async def transfer(service: OperationsService, to: int, from_node: int) -> int:
 
 async def test_a_transfer_that_came_about_is_not_done_again(leader: Leader, service: OperationsService) -> None:
     assert await transfer(service, 0, 1) == 2
-    assert await transfer(service, 1, 0) == 1, "it leads already"
-    assert await transfer(service, 0, 2) == 1, "node 2 was to hand over, and has"
+    assert await transfer(service, 1, 0) == 1, "node 1 leads already"
+    assert await transfer(service, 0, 2) == 1, "node 2 does not lead any more"
     assert leader.driver.transfers == [2]
 
 

@@ -1,4 +1,6 @@
-"""Where a node stands in its shard, by the configurations that it has applied and by what others tell it."""
+"""Tests the standing of a node in its shard (joining, learner, voter or removed). The standing follows from the
+configurations that the node has applied, and from reports of other members.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,9 @@ VOTING = configuration({1: b"1" * 16, 2: ME})
         ([ALONE, LEARNING, VOTING], Standing.VOTER),
         ([ALONE, LEARNING, VOTING, ALONE], Standing.REMOVED),
         ([ALONE, LEARNING, ALONE], Standing.REMOVED),
-        ([configuration({1: b"1" * 16, 2: OLD}), ALONE], Standing.JOINING),  # an earlier node of this number
+        ([configuration({1: b"1" * 16, 2: OLD}), ALONE], Standing.JOINING),  # an earlier node had the same number
         ([configuration({1: b"1" * 16, 2: OLD}), ALONE, LEARNING], Standing.LEARNER),
-        ([VOTING, configuration({1: b"1" * 16, 2: OLD})], Standing.REMOVED),  # a later one
+        ([VOTING, configuration({1: b"1" * 16, 2: OLD})], Standing.REMOVED),  # a later node has the same number
     ],
 )
 def test_standing(applied: list[ShardConfiguration], standing: Standing) -> None:
@@ -49,10 +51,10 @@ def test_standing(applied: list[ShardConfiguration], standing: Standing) -> None
 
 def test_a_member_believes_others_that_it_was_removed() -> None:
     membership = Membership(2, ME, {})
-    assert not membership.removed_by({1: b"1" * 16}), "one that was never a member cannot be removed"
+    assert not membership.removed_by({1: b"1" * 16}), "a node that was never a member cannot be removed"
     membership.applied(1, VOTING)
     assert not membership.removed_by({1: b"1" * 16, 2: ME})
-    assert membership.removed_by({1: b"1" * 16, 2: OLD}), "its number is another's now"
+    assert membership.removed_by({1: b"1" * 16, 2: OLD}), "another node has its number now"
     assert membership.standing is Standing.REMOVED
 
 

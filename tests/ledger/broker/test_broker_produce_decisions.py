@@ -1,4 +1,6 @@
-"""Every decision about a produced batch, from the facts alone: one row of a table for each rule."""
+"""Tests every decision about a produced batch. The decisions are pure functions, and each rule has one row in a
+table.
+"""
 
 from __future__ import annotations
 
@@ -42,16 +44,16 @@ from raft.core import Busy, Crowded, NotLeader, Stalled, Transferring
 from store import DiskFullError as StoreFullError
 from store import StoreError
 
+# Topic ids: a user's topic with two queues, an internal topic, and a topic that is being deleted.
 ORDERS, RETRIES, DELETED = 1, 2, 3
-"""Ids of topics: a user's with two queues, one of the broker's own, and one that is being deleted."""
 
+# The producer has sent ten batches of two messages to queue 0 in this epoch. The last batch is not committed yet.
 PRODUCER, EPOCH, BATCHES = 7, 2, 10
-"""This producer has sent so many batches of two messages each to queue 0, in this epoch; the last one waits still."""
 
+# Numbers of batches: the last batch, the last committed batch, and a batch that the broker has forgotten.
 PENDING = BATCHES - 1
 COMMITTED = BATCHES - 2
 FORGOTTEN = BATCHES - REMEMBERED_BATCHES - 1
-"""Numbers of batches."""
 
 REFUSALS: list[Obstacle] = [
     NotLeader(0),
@@ -66,7 +68,7 @@ FAILURES: list[Obstacle] = [StoreError("broken"), StoreFullError(Path("log"))]
 
 @dataclass(frozen=True)
 class Sent:
-    """The fields of a batch; by default the next one of the producer."""
+    """The fields of a batch. The default is the next batch of the producer."""
 
     topic_id: int = ORDERS
     queue: int = 0
@@ -78,7 +80,7 @@ class Sent:
 
 @dataclass
 class Leader:
-    """The facts about a leader that has room: a test changes those that its row is about."""
+    """The facts that a decision depends on, for a leader that can append. A test changes the facts of its rule."""
 
     state: State = field(default_factory=State)
     projected: Projected | None = None
@@ -252,7 +254,7 @@ BATCH = encode(
 
 
 def changed(**fields: Any) -> bytes:
-    """The batch with another header, whose CRC is right."""
+    """Return BATCH with changed header fields and a correct CRC."""
     header = BatchHeader.parse(BATCH)
     return seal(replace(header, **fields).pack(), b"", BATCH[header.payload_position :])
 

@@ -1,4 +1,4 @@
-"""How those who wait for a commit are told, and that it does no harm where they are gone."""
+"""Tests that a proposal gives its result to the waiting request, also if that request was cancelled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def trouble() -> Exception:
 
 @pytest.mark.parametrize("committed", [True, False])
 async def test_whoever_asked_may_have_been_cancelled_meanwhile(committed: bool) -> None:
-    """As in a stop; what was proposed commits all the same, and the node goes on."""
+    """A request may be cancelled while it waits, for example when the node stops. The proposal can still be committed,
+    and its result must then raise no error.
+    """
     proposals: list[Any] = [StartProposal(DRAFT, trouble), ChangeProposal(DRAFT, lambda _term, _index: False, trouble)]
     for proposal in proposals:
         proposal.future.cancel()

@@ -1,4 +1,4 @@
-"""What a broker answers about keys and times: a replica over a real log, against plain lists."""
+"""Tests a broker's searches by key and by time. A replica with a real log is compared with plain lists."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KEYS = st.sampled_from([None, b"a", b"b", b"c", b""])
 
 @dataclass(frozen=True)
 class Sent:
-    """A message that is in the log."""
+    """A message that was appended to the log."""
 
     topic_id: int
     queue: int
@@ -50,7 +50,7 @@ class Sent:
 
 
 class Node:
-    """One replica, whose log is written by hand and applied at once."""
+    """One replica. The test appends entries to its log directly, and each entry is applied at once."""
 
     def __init__(self) -> None:
         self.disk = MemoryDisk()
@@ -89,7 +89,9 @@ class Node:
         return finished(query_messages(self.replica, KeyQuery(topic_id, key, **asked)))
 
     def places(self, topic_id: int, key: bytes, **asked: Any) -> list[tuple[int, int]]:
-        """(queue, offset) of all messages with the key, answer by answer, the newest first."""
+        """Return (queue, offset) of all messages with the key, the newest first. Repeats the request until the search
+        is complete.
+        """
         found: list[tuple[int, int]] = []
         before = 0
         while True:
@@ -100,7 +102,9 @@ class Node:
                 found += [(each.queue, offset) for offset in reversed(offsets)]
             if not response.next_before_position:
                 return found
-            assert before == 0 or response.next_before_position < before, "each answer comes further"
+            assert before == 0 or response.next_before_position < before, (
+                "each response must continue at an earlier position"
+            )
             before = response.next_before_position
 
     def expected(self, topic_id: int, key: bytes, begin: int = 0, end: int = 1 << 60) -> list[tuple[int, int]]:
@@ -112,7 +116,9 @@ class Node:
 
 
 def finished(answer: Coroutine[Any, Any, T]) -> T:
-    """Of what waits for nothing but its turn: a loop for each question would take most of the time."""
+    """Run a coroutine that only yields its turn, and return its result. An event loop for each query would take most of
+    the test's time.
+    """
     while True:
         try:
             answer.send(None)

@@ -1,4 +1,4 @@
-"""What a client may have in a second: the bucket, and the table of clients."""
+"""Tests the quotas of clients: the token bucket, and the table with the buckets of all clients."""
 
 from __future__ import annotations
 
@@ -50,8 +50,9 @@ def test_a_clock_that_stands_or_goes_back_gives_nothing() -> None:
 def test_whoever_asks_first_gets_the_rate_on_average(
     rate: float, takings: list[tuple[float, float]], last: float
 ) -> None:
-    """Never more than a second's worth, the rate for the time that passed, and one taking; and after the wait that was
-    told there is something."""
+    """A client that takes tokens only when allowed never gets more than one second's worth, plus the rate for the
+    elapsed time, plus one request. After the returned wait, tokens are available.
+    """
     bucket, now, taken, largest = TokenBucket(rate, 0), 0.0, 0.0, last
     for pause, amount in takings:
         now += pause
@@ -68,7 +69,7 @@ def test_whoever_asks_first_gets_the_rate_on_average(
 
 
 def refused_ms(quota: Quota, client: str, now: float) -> int:
-    """0: not."""
+    """Return the wait in ms with which the quota refuses the client; 0 if the quota admits it."""
     try:
         quota.admit(client, now)
     except ThrottledError as error:
@@ -115,7 +116,7 @@ def test_the_table_of_clients_is_bounded_and_forgets_only_who_owes_nothing() -> 
     for number in range(200):
         quota.charge(f"passer-by {number}", 1, 1, now=number / 10)
         assert quota.clients <= 20
-    assert refused_ms(quota, "debtor", 20) > 0, "though everybody else came later"
+    assert refused_ms(quota, "debtor", 20) > 0, "the debtor is kept although all other clients are newer"
 
 
 def test_where_all_owe_newcomers_share_one_account() -> None:

@@ -1,4 +1,6 @@
-"""The decorator of a broker's gRPC methods: what becomes of a LedgerError, and of every other exception."""
+"""Tests the decorator of the broker's gRPC methods: it returns a LedgerError in the response, and lets gRPC handle
+every other exception.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ REQUEST = broker_pb2.GetRouteRequest()
 
 
 class Routes(RefusingService):
-    """A service with one method, which fails with `failure` after it has named its cluster."""
+    """A service with one method. The method sets the cluster's name in the response, and then raises `failure` if
+    set.
+    """
 
     def __init__(self, failure: Exception | None = None) -> None:
         self.failure = failure
@@ -30,7 +34,7 @@ class Routes(RefusingService):
     async def GetRoute(  # noqa: N802
         self, request: broker_pb2.GetRouteRequest, response: broker_pb2.GetRouteResponse
     ) -> None:
-        """The method's own words."""
+        """Set two fields of the response."""
         response.cluster = "test"
         if self.failure is not None:
             raise self.failure
@@ -67,7 +71,7 @@ def test_another_exception_goes_on_to_grpc() -> None:
 
 def test_the_method_keeps_its_name_and_its_docstring() -> None:
     assert Routes.GetRoute.__name__ == "GetRoute"
-    assert Routes.GetRoute.__doc__ == "The method's own words."
+    assert Routes.GetRoute.__doc__ == "Set two fields of the response."
 
 
 def test_an_error_of_the_store_is_a_storage_failure_with_that_sentence() -> None:

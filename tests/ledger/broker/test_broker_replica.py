@@ -1,4 +1,4 @@
-"""What a replica tells clients of refusals, and an operator of a loss."""
+"""Tests the errors that a replica returns to clients, and its log message after an operator accepted a data loss."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_leader_that_came_later_is_named_with_its_address() -> None:
     follower = replica(leader=1)
     told = follower.refusal(NotLeader(1))
     assert isinstance(told, NotLeaderError)
-    assert (told.leader, told.leader_address) == (1, None), "nobody has said so far where it is"
+    assert (told.leader, told.leader_address) == (1, None), "the address of the leader is not known yet"
     apply_configuration(follower)
     assert follower.refusal(NotLeader(1)).leader_address == "n1:1"
     assert isinstance(replica().refusal(NotLeader(0)), NoLeaderError)

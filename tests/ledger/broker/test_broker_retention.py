@@ -1,4 +1,6 @@
-"""Where the log is to begin: the policy alone, given what is in the log, how full the disk is, and what must stay."""
+"""Tests the retention policy, a pure function. The policy chooses the new beginning of the log from the log's contents,
+the disk usage, and the entries that must stay.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ from ledger.broker.retention.retention import (
 
 HOUR_MS = 3_600_000
 SEGMENT = 100
+# By the index of a candidate: the age in hours of the newest entry that this candidate would remove.
 AGES_H = {10: 50, 20: 40, 30: 30, 40: 20, 50: 10}
-"""By index of a candidate: how old the newest entry is that goes by it."""
 CANDIDATES = [TrimPoint(index, index // 10 * SEGMENT) for index in AGES_H]
 FIRST, SECOND, THIRD, FOURTH, FIFTH = CANDIDATES
 SEEN = Situation(

@@ -1,4 +1,6 @@
-"""How a topic that was deleted in shard 0 goes from all other shards, over replicas that are no more than a state."""
+"""Tests how a topic that was deleted in shard 0 is removed from all other shards. The replicas are fakes with a
+state.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from tests.ledger.broker.test_broker_topic_opening import Shard, cluster, made
 
 
 class Elsewhere:
-    """The leaders of shards on other nodes."""
+    """Stands for the leaders of shards on other nodes. The fake records requests, and raises `trouble` if set."""
 
     def __init__(self, trouble: Exception | None = None) -> None:
         self.trouble = trouble
@@ -48,7 +50,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Leading(Shard):
-    """As much of a Replica as this needs besides."""
+    """A fake replica with the members that the deletion uses in addition."""
 
     @property
     def leading_term(self) -> int:
@@ -75,7 +77,7 @@ def opened(shard: Shard, topic: Topic) -> None:
 async def looks(deletion: TopicDeletion, done: Callable[[], bool]) -> None:
     running = asyncio.create_task(deletion.run())
     async with asyncio.timeout(5):
-        while not done():  # noqa: ASYNC110 (nobody announces it)
+        while not done():  # noqa: ASYNC110 (there is no event to wait for)
             await asyncio.sleep(0)
     running.cancel()
 
@@ -106,7 +108,9 @@ async def test_to_ask_once_more_is_no_error_and_asks_all_shards() -> None:
 
 
 async def test_a_leader_deletes_by_itself_what_its_node_knows_to_be_deleted() -> None:
-    """The leader of shard 0 died before it asked anybody; and what was opened late goes too."""
+    """The leader of another shard deletes a topic by itself if its own replica of shard 0 shows the deletion. So a
+    topic also goes if the leader of shard 0 failed before it sent a request, or if the topic was opened again late.
+    """
     first, second = Leading(0, leads=False), Leading(1)
     replicas = cluster(first, second)
     topic, kept = made(first, 1), made_as(first, "kept", 1)
@@ -116,7 +120,7 @@ async def test_a_leader_deletes_by_itself_what_its_node_knows_to_be_deleted() ->
     deletion = TopicDeletion(replicas, Elsewhere())
     await looks(deletion, lambda: second.proposed == ["DeleteTopic"])
     opened(second, topic)
-    second.state.topics.changed_at += 1  # these entries all have one index
+    second.state.topics.changed_at += 1  # needed because the fake gives every entry the same index
     await looks(deletion, lambda: second.proposed == ["DeleteTopic"] * 2)
     assert [each.name for each in second.state.topics] == ["kept"]
 
@@ -126,7 +130,9 @@ async def test_what_a_node_has_not_heard_of_is_not_deleted() -> None:
     replicas = cluster(first, second)
     topic = made(first, 1)
     opened(second, topic)
-    ahead = Topic(topic.topic_id + 1, "ahead", (1,), 7, 1)  # shard 0 here is behind: it does not know this one yet
+    ahead = Topic(
+        topic.topic_id + 1, "ahead", (1,), 7, 1
+    )  # this node's replica of shard 0 lags, and does not know this topic
     opened(second, ahead)
     deletion = TopicDeletion(replicas, Elsewhere())
     for each in (topic, ahead):

@@ -1,5 +1,7 @@
-"""How the leader of shard 0 has a topic opened everywhere, and which replica a queue lives in, over replicas that are
-no more than a state."""
+"""Tests how the leader of shard 0 opens a new topic in all its shards, and how a node finds the replica of a queue.
+
+The replicas are fakes with a state.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from ledger.v1 import command_pb2
 
 
 class Shard:
-    """As much of a Replica as this needs: what is proposed is committed at once."""
+    """Stands for a replica. Each proposed command is applied to its state at once."""
 
     def __init__(self, shard: int, *, leads: bool = True) -> None:
         self.shard = shard
@@ -47,7 +49,7 @@ class Shard:
 
 
 class Elsewhere:
-    """The leaders of shards on other nodes. They answer once `there`."""
+    """Stands for the leaders of shards on other nodes. Requests to open a topic fail unless `there` is set."""
 
     def __init__(self) -> None:
         self.there = asyncio.Event()
@@ -76,7 +78,9 @@ def spawn(work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
 
 
 def cluster(*shards: Shard) -> Replicas:
-    """Four shards, of which these have a replica here; nodes 1, 2, 3 have them all, but shard 3 is not on node 1."""
+    """Return the replicas of node 1 in a cluster of four shards; `shards` are those that have started. Shard 3 has no
+    replica on node 1.
+    """
     for number in (1, 2, 3):
         nodes = [2, 3, 4] if number == 3 else [1, 2, 3]
         incarnations = [bytes(16)] * len(nodes)
@@ -123,7 +127,7 @@ async def test_the_next_leader_goes_on_by_itself() -> None:
     first, elsewhere = Shard(0, leads=False), Elsewhere()
     opening = TopicOpening(cluster(first), elsewhere, spawn)
     topic = made(first, 2)
-    opening.look()  # a follower leaves it to the leader
+    opening.look()  # a follower does nothing
     with pytest.raises(NotLeaderError):
         await opening.wait(topic)
     assert elsewhere.asked == []
@@ -157,7 +161,7 @@ async def test_only_what_is_new_is_opened() -> None:
     assert (second.proposed, elsewhere.asked) == (["OpenTopic"], [(2, "t")])
 
 
-# --- which replica
+# --- the replica of a queue
 
 
 def test_a_queue_lives_where_shard_0_says() -> None:

@@ -1,6 +1,7 @@
-"""A broker in this process that does what a real one cannot be made to do on demand: lose answers, refuse, fall silent.
+"""A fake broker that loses answers, refuses requests or stops answering when a test requests it.
 
-It speaks real gRPC; its one log is a dictionary of lists. Nodes of one `FakeCluster` share it.
+The broker runs in the test's process and serves real gRPC. The log of each queue is a list in memory. All nodes of one
+`FakeCluster` share these logs.
 """
 
 from __future__ import annotations
@@ -29,16 +30,17 @@ class Stored:
 
 @dataclass
 class FakeCluster:
-    """What all nodes share."""
+    """The state that all fake nodes of a cluster share: leaders, topics, logs and planned faults."""
 
     leader: int = 1
     term: int = 1
-    # Who leads the shards 1, 2, ...; `leader` leads shard 0.
+    # The leaders of the shards 1, 2, ..., by shard number. `leader` leads shard 0.
     others: dict[int, int] = field(default_factory=dict)
     topics: dict[str, broker_pb2.TopicRoute] = field(default_factory=dict)
     queues: dict[tuple[int, int], list[Stored]] = field(default_factory=dict)
     addresses: dict[int, str] = field(default_factory=dict)
-    # What the next requests meet, one each: an error for every batch, or "lose" (append, then break the stream).
+    # Faults for the next requests, one fault for each request. A LedgerError refuses the request. "lose" carries out
+    # the request and then breaks the call before the response.
     troubles: list[LedgerError | str] = field(default_factory=list)
     requests: int = 0
     largest_request: int = 0  # in batches
@@ -85,8 +87,12 @@ class FakeCluster:
 
 
 class FakeBroker(BrokerServicer):
-    """One node. While `silent`, produce streams get no answer; each answer is late by `late_s`; `refusal` is what every
-    batch meets here. `applied`: the topics as it knows them before it asks the leader."""
+    """One fake node.
+
+    While `silent` is True, produce streams get no response. Each produce response is delayed by `late_s` seconds. If
+    `refusal` is set, this node refuses every batch with this error. `applied` has the topics that the node returns to
+    requests that are not linearizable.
+    """
 
     def __init__(self, node: int, cluster: FakeCluster) -> None:
         self.node = node

@@ -1,5 +1,8 @@
-"""A leader's log in miniature, for clients: it appends batches by their numbers, forgets old ones, and can be set back.
-And a receipt that remembers."""
+"""A small model of a leader's log, and a receipt that records its result. Both serve the tests of the producer.
+
+The model checks epochs and sequence numbers as a broker does. The model remembers only the newest batches of a
+producer, and a test can restore an earlier state of the log.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ REFUSED = b"too large"
 
 @dataclass
 class Producer:
-    """What the broker knows of a producer and queue."""
+    """The broker's state for one producer in one queue."""
 
     epoch: int = 0
     next_sequence: int = 0
@@ -23,12 +26,12 @@ class Producer:
 
 
 class NaiveBroker:
-    """One queue's log, and what a correct leader answers to a batch."""
+    """The log of one queue. `produce` returns the answer that a correct leader gives to a batch."""
 
     def __init__(self) -> None:
         self.log: list[bytes] = []
         self.producer = Producer()
-        # What a leader appended without a majority: the next leader has it or has not.
+        # The state before an append that was not committed. The next leader may or may not have the append.
         self.saved: tuple[list[bytes], Producer] | None = None
 
     def produce(self, data: bytes) -> Answer:
@@ -47,7 +50,7 @@ class NaiveBroker:
         if header.first_sequence < known.next_sequence:
             base_offset, count = known.batches[header.first_sequence]
             assert count == len(values)
-            assert self.log[base_offset : base_offset + count] == values, "one number, two contents"
+            assert self.log[base_offset : base_offset + count] == values, "two batches have the same number"
             return Acknowledged(base_offset, 1, 0, duplicate=True)
         base_offset = len(self.log)
         self.log += values
@@ -66,7 +69,7 @@ class NaiveBroker:
 
 @dataclass
 class Fate:
-    """Of one piece."""
+    """The receipt of one piece. The receipt records the result, and asserts that the result is delivered only once."""
 
     values: list[bytes]
     queue: int | None = None

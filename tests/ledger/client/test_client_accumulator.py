@@ -1,8 +1,9 @@
-"""The outbox against a naive broker that loses, delays, refuses, forgets, and changes its leader.
+"""Tests the accumulator with a naive broker that loses, delays and refuses batches, forgets producers, and changes its
+leader.
 
-Whatever happens: each message is told its fate once; what is acknowledged is in the log exactly once, at the offset
-that was told; what is said not to be there is not there; nothing is there twice; and a queue keeps the order of its
-sends.
+These properties must always hold. Each message gets exactly one result. An acknowledged message is in the log exactly
+once, at the returned offset. A message that was reported as not committed is not in the log. No message is in the log
+twice. A queue keeps the order of its sends.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ from tests.ledger.client.naive_broker import REFUSED, Fate, NaiveBroker, Produce
 
 
 class AccumulatorMachine(RuleBasedStateMachine):
-    """Attempts travel on one stream, in order; `self.wire` is what is on its way, oldest first."""
+    """Hypothesis sends messages and injects faults in random order. One ordered stream carries the batches; `self.wire`
+    has the batches that were sent and not answered, oldest first.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +44,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         self.broker = NaiveBroker()
         self.fates: list[Fate] = []
         self.wire: list[tuple[QueueSequencer, ProducerBatch]] = []
-        self.late: list[bytes] = []  # copies of requests whose stream broke: they may still arrive
+        self.late: list[bytes] = []  # copies of batches whose stream broke; they may still arrive
         self.reserved = self.released = 0
         self.number = 0
 
@@ -51,7 +54,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         self.accumulator = Accumulator(delivery, Backoff(20, 100, random.Random(seed)))
         self.sequencer = self.accumulator.sequencer(1, 0, 0)
 
-    # --- what users do -----------------------------------------------------------------------------------------------
+    # --- actions of users --------------------------------------------------------------------------------------------
 
     @rule(count=st.integers(1, 3), close=st.booleans())
     def send(self, count: int, close: bool) -> None:
@@ -75,7 +78,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         self.accumulator.hasten(self.now)
         self.poll()
 
-    # --- what happens to attempts ------------------------------------------------------------------------------------
+    # --- results of attempts -----------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.wire)
     @rule()
@@ -104,7 +107,9 @@ class AccumulatorMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.wire)
     @rule(arrived=st.integers(0, 6), left_behind=st.booleans(), sent=st.integers(0, 6))
     def the_stream_breaks(self, arrived: int, left_behind: bool, sent: int) -> None:
-        """The first ones had arrived, the next ones are lost or late, the last ones had not been sent."""
+        """The first `arrived` batches have reached the broker. The batches up to `sent` are lost, or arrive later if
+        `left_behind`. The remaining batches were never sent.
+        """
         wire, self.wire = self.wire, []
         sent = max(sent, arrived)
         for _, batch in wire[:arrived]:
@@ -120,7 +125,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         data = self.late.pop(0)
         header, known = BatchHeader.parse(data), self.broker.producer
         oldest = min(known.batches, default=0)
-        if header.epoch == known.epoch and header.first_sequence >= oldest:  # otherwise: fenced, or forgotten
+        if header.epoch == known.epoch and header.first_sequence >= oldest:  # a real broker refuses all other copies
             self.broker.produce(data)
 
     @precondition(lambda self: not self.wire and not self.accumulator.unresolved() and self.sequencer.idle)
@@ -155,26 +160,26 @@ class AccumulatorMachine(RuleBasedStateMachine):
         for dispatch in owed.dispatches:
             self.wire += [(dispatch.sequencer, batch) for batch in dispatch.batches]
         wake = self.accumulator.next_wake()
-        assert wake is None or wake > self.now, "a timer that would run at once, for ever"
+        assert wake is None or wake > self.now, "a timer that is due at once would run for ever"
 
-    # --- what must hold ----------------------------------------------------------------------------------------------
+    # --- invariants --------------------------------------------------------------------------------------------------
 
     @invariant()
     def holds(self) -> None:
         log = self.broker.log
-        assert log == sorted(set(log)), "twice, or out of order"
+        assert log == sorted(set(log)), "a message is in the log twice or out of order"
         assert self.released <= self.reserved
         for fate in self.fates:
             if fate.first_offset is not None:
                 assert log[fate.first_offset : fate.first_offset + len(fate.values)] == fate.values, (
-                    "not where it was said"
+                    "an acknowledged message is not at its offset"
                 )
             if isinstance(fate.error, DeliveryTimeoutError) and not fate.error.maybe_committed:
-                assert set(log).isdisjoint(fate.values), "there, and was said not to be"
+                assert set(log).isdisjoint(fate.values), "a message is in the log that was reported as not committed"
 
     def teardown(self) -> None:
-        """The broker is well again: everything gets its fate, and a new message gets through."""
-        if not hasattr(self, "outbox"):
+        """Without further faults, every message gets a result, and a new message is acknowledged."""
+        if not hasattr(self, "accumulator"):
             return
         self.now += 2000
         self.add([b"%06d" % self.number], close=True)
@@ -222,9 +227,11 @@ def test_batches_gather_while_their_shard_owes_an_answer_to_any_of_its_queues(ac
     for sequencer in (second, third, elsewhere):
         accumulator.add(sequencer, Piece([b"b"], 1, Fate([b"b"])), 1, wall_ms=0)
     assert [dispatch.sequencer for dispatch in accumulator.poll(1).dispatches] == [elsewhere]
-    assert accumulator.next_wake() == 6, "when they have lingered"
+    assert accumulator.next_wake() == 6, "the batches are due when their linger time ends"
     accumulator.answered(first, under_way.batches[0], Acknowledged(0, 1, 0, duplicate=False), 2)
-    assert [dispatch.sequencer for dispatch in accumulator.poll(2).dispatches] == [second, third], "in one request"
+    assert [dispatch.sequencer for dispatch in accumulator.poll(2).dispatches] == [second, third], (
+        "both go into one request"
+    )
 
 
 def test_what_has_lingered_goes_whatever_its_shard_owes(accumulator: Accumulator) -> None:

@@ -1,5 +1,6 @@
-"""The outbox over three queues of two shards, each with a naive broker that loses, refuses and forgets: batches that
-belong in no queue go elsewhere, and no message is ever in two places.
+"""Tests the accumulator with three queues in two shards; the naive broker of each queue loses and refuses batches.
+
+If a shard fails, batches without a chosen queue go to another shard. No message may be in two queues.
 """
 
 from __future__ import annotations
@@ -29,19 +30,21 @@ from ledger.errors import (
 )
 from tests.ledger.client.naive_broker import Fate, NaiveBroker
 
+# The shard of each queue.
 SHARDS = (0, 1, 1)
-"""Of each queue."""
 
 
 def made(accumulator: Accumulator) -> list[QueueSequencer]:
-    """The lanes of one topic."""
+    """Return the queue sequencers of one topic, in the order of the queues."""
     sequencers = [accumulator.sequencer(1, queue, shard) for queue, shard in enumerate(SHARDS)]
     TopicQueueSelector("t", 1, sequencers, 0)
     return sequencers
 
 
 class ShardsMachine(RuleBasedStateMachine):
-    """`self.wire` is what is on its way to each queue, oldest first."""
+    """Hypothesis sends messages and injects faults in random order. `self.wire` has, for each queue, the batches that
+    were sent and not answered, oldest first.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,25 +127,25 @@ class ShardsMachine(RuleBasedStateMachine):
         for dispatch in owed.dispatches:
             self.wire[dispatch.sequencer.queue] += [(dispatch.sequencer, batch) for batch in dispatch.batches]
         wake = self.accumulator.next_wake()
-        assert wake is None or wake > self.now, "a timer that would run at once, for ever"
+        assert wake is None or wake > self.now, "a timer that is due at once would run for ever"
 
     @invariant()
     def holds(self) -> None:
         everything = [value for broker in self.brokers for value in broker.log]
-        assert len(everything) == len(set(everything)), "twice"
+        assert len(everything) == len(set(everything)), "a message is in a log twice, or in two logs"
         for queue, broker in enumerate(self.brokers):
             bound = [value for value in broker.log if value in self.bound]
-            assert {self.bound[value] for value in bound} <= {queue}, "not where it belongs"
-            assert bound == sorted(bound), "out of order"
+            assert {self.bound[value] for value in bound} <= {queue}, "a message is not in its chosen queue"
+            assert bound == sorted(bound), "messages are out of order"
         for fate in self.fates:
             if fate.first_offset is not None and fate.queue is not None:
-                assert self.brokers[fate.queue].log[fate.first_offset] == fate.values[0], "not where it was said"
+                assert self.brokers[fate.queue].log[fate.first_offset] == fate.values[0], "wrong offset"
             if isinstance(fate.error, DeliveryTimeoutError) and not fate.error.maybe_committed:
-                assert fate.values[0] not in everything, "there, and was said not to be"
+                assert fate.values[0] not in everything, "a message is in a log that was reported as not committed"
 
     def teardown(self) -> None:
-        """All is well again: everything gets its fate, and a new message gets through."""
-        if not hasattr(self, "outbox"):
+        """Without further faults, every message gets a result, and a new message in each queue is acknowledged."""
+        if not hasattr(self, "accumulator"):
             return
         self.now += 2000
         for queue in range(3):
@@ -191,7 +194,7 @@ def test_on_failure_the_next_attempt_is_made_in_another_shard(accumulator: Accum
     fate = add(accumulator, sequencers[0], b"a")
     [batch] = sent_to(accumulator, 0)[0]
     accumulator.answered(sequencers[0], batch, BusyError("full"), 0)
-    assert sent_to(accumulator, 0) == {1: [batch]}, "at once, without a back-off"
+    assert sent_to(accumulator, 0) == {1: [batch]}, "the other shard gets the batch at once, without a back-off"
     broker = NaiveBroker()
     for results in accumulator.answered(sequencers[1], batch, broker.produce(batch.encoded), 1):
         results.deliver()
@@ -244,7 +247,9 @@ def test_a_shard_that_is_passed_over_takes_nothing_over() -> None:
 
 
 def test_what_is_put_off_stays(accumulator: Accumulator) -> None:
-    """To be throttled is no failure: another shard is not asked instead."""
+    """A throttled batch waits for its own shard. Throttling is no failure, so the batch does not go to another
+    shard.
+    """
     sequencers = made(accumulator)
     add(accumulator, sequencers[0], b"a")
     [batch] = sent_to(accumulator, 0)[0]
@@ -255,7 +260,9 @@ def test_what_is_put_off_stays(accumulator: Accumulator) -> None:
 
 
 def test_what_comes_from_another_queue_still_times_out_in_time(accumulator: Accumulator) -> None:
-    """It is older than what has numbers there, and behind it."""
+    """A batch that moves to another queue waits behind newer batches, which already have sequence numbers there. The
+    moved batch must still fail at its own delivery timeout.
+    """
     sequencers = made(accumulator)
     old = add(accumulator, sequencers[0], b"old")
     [batch] = sent_to(accumulator, 0)[0]
@@ -266,7 +273,7 @@ def test_what_comes_from_another_queue_still_times_out_in_time(accumulator: Accu
     [other] = sent_to(accumulator, 60_000)[2]
     accumulator.answered(sequencers[2], other, BusyError("full"), 60_000)
     accumulator.answered(sequencers[0], batch, BusyError("full"), 60_000)
-    assert sent_to(accumulator, 60_000) == {}, "queue 1 has five under way"
+    assert sent_to(accumulator, 60_000) == {}, "queue 1 already has five batches in flight"
     assert accumulator.next_wake() is not None
     for results in accumulator.poll(120_000).results:
         results.deliver()
@@ -280,7 +287,9 @@ def answered(accumulator: Accumulator, sequencer: QueueSequencer, batch: Produce
 
 
 def test_what_left_a_queue_leaves_no_trace_in_its_numbers(accumulator: Accumulator) -> None:
-    """What stays is numbered anew, and what comes later gets through."""
+    """A batch that moved to another queue leaves no gap. The remaining batches get new sequence numbers, and the broker
+    accepts them.
+    """
     sequencers, broker = made(accumulator), NaiveBroker()
     add(accumulator, sequencers[0], b"goes")
     stays = add(accumulator, sequencers[0], b"stays", bound=True)

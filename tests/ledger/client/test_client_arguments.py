@@ -1,4 +1,4 @@
-"""What a producer refuses before anything is sent."""
+"""Tests the checks of arguments and settings that a producer makes before it sends anything."""
 
 from __future__ import annotations
 

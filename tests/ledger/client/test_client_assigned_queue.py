@@ -1,4 +1,4 @@
-"""What is in a member's hand, of one queue."""
+"""Tests which messages of an assigned queue are in hand: handed out to the program and not finished."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ def message(offset: int) -> Message:
 
 
 def assigned_queue_of(*fetched: Message) -> AssignedQueue:
-    """It has been fetched, all of it."""
+    """Return an assigned queue that has fetched all these messages."""
     cursor = SimpleNamespace(take=lambda count: list(fetched[:count]), position=9, fetch_offset=0)
     return AssignedQueue(cast(Cursor, cursor), shard=0, epoch=3, resets=0, settled=(), most=10, span=10)
 
 
 def test_what_was_handed_out_by_an_earlier_claim_is_not_in_hand() -> None:
-    """Else a listener that gets messages in order would be called with the old one before its turn."""
+    """A message object that was handed out under an earlier claim is not in hand, even if an equal message is.
+    Otherwise an ordered listener would get the old message too early.
+    """
     before, again = message(7), message(7)
     assert before == again
     assigned = assigned_queue_of(message(6), again)
@@ -48,7 +50,9 @@ def test_only_behind_a_reset_a_message_is_to_be_consumed_once_more_though_it_was
 
 
 def test_what_a_copy_of_a_message_finishes_is_finished() -> None:
-    """Programs hand messages to other processes, and finish what comes back."""
+    """Finishing by offset also finishes the original message object. A program may give a message to another process
+    and finish the copy that comes back.
+    """
     again = message(7)
     assigned = assigned_queue_of(again)
     assigned.take(1)

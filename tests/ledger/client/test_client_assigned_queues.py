@@ -1,4 +1,6 @@
-"""The queues of a member: what it is told of them counts at once, whatever it waits for."""
+"""Tests that a group member applies a new assignment at once, even while a claim or an acknowledgement is
+unanswered.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,13 @@ FIRST, SECOND = TopicQueue("orders", 0), TopicQueue("orders", 1)
 
 
 class Cluster:
-    """What holdings ask of a client: claims are answered once `answer` lets them. Nobody leads for fetches."""
+    """Stands for the cluster client of a member. A claim in a shard is answered when the event in `answers` is set. No
+    shard has a known leader, so nothing is fetched.
+    """
 
     def __init__(self) -> None:
+        # The shard of each claim request, in the order of the requests.
         self.asked: asyncio.Queue[int] = asyncio.Queue()
-        """shards in which something is claimed, as they are asked."""
         self.acknowledged: list[pb2.QueueAcknowledgement] = []
         self.acknowledges = asyncio.Event()
         self.acknowledges.set()
@@ -64,7 +68,7 @@ class Cluster:
 
 
 class Member:
-    """The queues of a member, under way."""
+    """Runs the assigned queues of a member inside a `with` block."""
 
     def __init__(self, cluster: Cluster) -> None:
         settings = AssignmentSettings("billing", "earliest", None, True, 1.0, 30.0)
@@ -87,7 +91,7 @@ class Member:
 
 
 async def all_turns() -> None:
-    """Until nobody has anything to do: no call here waits for time."""
+    """Let the event loop run until all tasks wait. No call in these tests waits for a timer."""
     for _ in range(50):
         await asyncio.sleep(0)
 
@@ -147,7 +151,9 @@ async def test_a_queue_that_is_claimed_again_knows_whether_its_offset_was_reset_
 
 @pytest.mark.parametrize("stays", [True, False])
 async def test_a_queue_that_need_not_go_any_more_is_kept(stays: bool) -> None:
-    """What it had finished and not acknowledged would come again."""
+    """The coordinator revokes a queue, and may withdraw this while the last acknowledgement is still unanswered. Then
+    the member keeps the queue and its state; otherwise finished messages would be delivered again.
+    """
     cluster = Cluster()
     cluster.answers[0].set()
     member = Member(cluster)

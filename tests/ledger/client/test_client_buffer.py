@@ -1,4 +1,4 @@
-"""The bound on what a producer holds."""
+"""Tests the buffer that limits how many bytes a producer holds in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def turn() -> None:
 
 
 class Gate:
-    """A buffer of 10 bytes, and who was let in, in order."""
+    """A buffer of 10 bytes. `placed` has the names of the calls that were admitted, in order."""
 
     def __init__(self) -> None:
         self.buffer = Buffer(10)
@@ -64,7 +64,7 @@ async def test_who_waits_waits_in_line(full: Gate) -> None:
     await turn()
     gate.buffer.release(5)
     await turn()
-    assert gate.placed == [], "the small one overtook the large one"
+    assert gate.placed == [], "the small call overtook the large call"
     with pytest.raises(BufferFullError):
         gate.nowait("smaller", 1)
     gate.buffer.release(5)
@@ -87,7 +87,9 @@ async def test_nobody_overtakes_who_was_let_in_and_has_not_run_since(full: Gate)
 
 
 async def test_nobody_is_let_in_while_bytes_are_being_released(full: Gate) -> None:
-    """Whoever releases them may be about to place others, who came earlier."""
+    """A release admits waiting calls only in a later turn of the event loop. The code that releases bytes may first
+    place an earlier call.
+    """
     gate = full
     gate.wait("later", 1)
     await turn()

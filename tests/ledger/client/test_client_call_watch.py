@@ -1,4 +1,6 @@
-"""Which calls of a listener take too long, and that each is told once, to whoever looks and to whoever made it."""
+"""Tests which calls of a listener count as overdue. Each overdue call is reported once to the watcher, and to the
+worker when the call ends.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def test_a_worker_begins_anew_behind_a_call_that_took_too_long() -> None:
 
 
 def test_a_call_that_ends_before_anybody_looks_was_in_time() -> None:
-    """However long it took: its outcome counts, as nobody has given it up."""
+    """The watch finds overdue calls only when `overdue` is called. A long call that ends before `overdue` is called
+    counts as in time, and its result is used.
+    """
     clock = Clock()
     watch = CallWatch(10, clock)
     watch.of("a").message = MESSAGE
@@ -58,7 +62,7 @@ def test_a_call_that_ends_before_anybody_looks_was_in_time() -> None:
 
 
 def test_calls_about_the_same_message_are_told_apart() -> None:
-    """An orderly consumer tries a message again."""
+    """An ordered consumer calls the listener again with the same message. The time of each call counts separately."""
     clock = Clock()
     watch = CallWatch(10, clock)
     call = watch.of("a")

@@ -1,4 +1,7 @@
-"""When a topic that is there may be the one that an earlier attempt made, and when it is somebody else's."""
+"""Tests `create_topic` after an attempt with unknown outcome: the existing topic may be the result of that attempt.
+
+If the topic may be that result, the call succeeds; otherwise the call raises TopicExistsError.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,10 @@ Turn = Callable[[FakeCluster], LedgerError | None]
 
 
 class ScriptedBroker(FakeBroker):
-    """Each attempt to create a topic meets the next turn: what happens in the cluster, and the answer to it. None: the
-    answer is lost. Behind the last turn it does what it is asked for."""
+    """A fake broker with a script. Each attempt to create a topic runs the next function of `turns`, which changes the
+    cluster and returns the error to answer with. None means that the answer is lost. After the last function, the
+    broker creates the topic as usual.
+    """
 
     turns: list[Turn]
 

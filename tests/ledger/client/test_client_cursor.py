@@ -1,4 +1,4 @@
-"""Where a consumer stands in a queue."""
+"""Tests the cursor of a consumer in one queue: its position, its fetched messages, and damaged batches."""
 
 from __future__ import annotations
 
@@ -114,7 +114,9 @@ def test_a_damaged_batch_stops_the_queue_where_it_lies() -> None:
     here.fetched(1, 1, bytes(damaged))
     here.fetched(2, 1, body(b"c"))
     here.passed(3)
-    assert [message.value for message in here.take(9)] == [b"a"], "what is whole before it is handed out"
+    assert [message.value for message in here.take(9)] == [b"a"], (
+        "the undamaged batch before the damaged one is returned"
+    )
     assert isinstance(here.error, CorruptBatchError)
     assert 'offset 1 of queue 2 of topic "orders"' in here.error.message
     assert (here.position, here.ready, here.take(9), here.take_batches()) == (1, False, [], [])

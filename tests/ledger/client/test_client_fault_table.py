@@ -1,4 +1,4 @@
-"""Which shards are passed over, and for how long."""
+"""Tests which shards a producer avoids after slow answers or failures, and for how long."""
 
 from __future__ import annotations
 

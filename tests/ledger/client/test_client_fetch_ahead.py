@@ -1,4 +1,4 @@
-"""What a consumer has asked for while its reader is busy."""
+"""Tests that a consumer sends its next fetch before it gives messages to the reading program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.real
 
 
 class AskedBroker(FakeBroker):
-    """Tells other threads that it was asked for what comes behind its only message."""
+    """Sets `asked_for_more` when a fetch requests offset 1, which follows the only message."""
 
     def __init__(self, cluster: FakeCluster) -> None:
         super().__init__(1, cluster)
@@ -32,7 +32,7 @@ class AskedBroker(FakeBroker):
 
 @pytest.fixture
 def broker() -> Iterator[AskedBroker]:
-    """Serves from a thread of its own, whatever the event loop of the test is doing."""
+    """A broker that serves from a thread of its own, so that it answers while the event loop of the test is blocked."""
     cluster = FakeCluster()
     topic = cluster.create("t", 1)
     batch = encode(
@@ -65,4 +65,4 @@ def broker() -> Iterator[AskedBroker]:
 async def test_the_next_fetch_is_sent_before_a_reader_is_woken(broker: AskedBroker) -> None:
     async with ledgermq.AsyncConsumer("t", bootstrap_servers=list(broker.cluster.addresses.values())) as consumer:
         assert [message.value for message in await consumer.getmany()] == [b"first"]
-        assert broker.asked_for_more.wait(10)  # the loop stands still meanwhile, as for a reader that computes
+        assert broker.asked_for_more.wait(10)  # this blocks the event loop, as a computing program does

@@ -1,4 +1,4 @@
-"""The fetchers of one consumer: one for each shard, started once, asked together."""
+"""Tests the set of fetchers of one consumer, which has one fetcher for each shard."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRST, SECOND, THIRD = (cast(Cursor, name) for name in ("first", "second", "thir
 
 
 class Recorded:
-    """Stands for a `Fetcher`: notes what it is asked."""
+    """Stands for a `Fetcher`, and records the calls to it."""
 
     made: list[Recorded]
 

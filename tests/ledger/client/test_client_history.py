@@ -1,4 +1,4 @@
-"""What a producer was told stands in its history, with the numbers under which its messages went out."""
+"""Tests the history file of a producer: it has the result and the sequence number of every send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How the admin client brings an operator's request to its end, over a cluster that is a list of answers."""
+"""Tests how the admin client completes an operator's requests: retries, waiting and errors.
+
+The cluster is a fake with a list of answers.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ LOST = grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), gr
 
 
 def view(leader: int = 1, *, transferring_to: int = 0, caught_up: bool = True, **roles: bool) -> Any:
-    """What GetMembers says: node 1 votes, and those named `nN` vote (True) or learn (False)."""
+    """Return an answer to GetMembers. Node 1 is a voter. Each keyword `nN` adds node N as a voter (True) or as a
+    learner (False).
+    """
     response = wire.GetMembersResponse(term=3, leader=leader, transferring_to=transferring_to)
     response.members.add(node=1, voter=True, caught_up=True)
     for name, voter in roles.items():
@@ -40,7 +45,9 @@ def view(leader: int = 1, *, transferring_to: int = 0, caught_up: bool = True, *
 
 
 class Cluster:
-    """Takes the place of a ClusterClient: gives each method's answers in turn, the last one again and again."""
+    """Stands for a ClusterClient. Each method returns its prepared answers in order, and then repeats the last
+    answer.
+    """
 
     def __init__(self, **answers: list[Any]) -> None:
         self.answers = answers
@@ -54,7 +61,7 @@ class Cluster:
         node: int | None = None,
         timeout_ms: float | None = None,
     ) -> Any:
-        """As the real one: again after what may go by, until the answers say otherwise; no time passes."""
+        """Repeat the request after retriable errors, like the real client, but at most ten times and without waits."""
         for _ in range(10):
             try:
                 response = await send(self, 1)
@@ -164,7 +171,7 @@ async def test_leadership_that_does_not_move(later: Any) -> None:
 
 
 class Routes:
-    """Of a client that has heard of shard 0 only."""
+    """The routes of a client that knows only shard 0."""
 
     class table:  # noqa: N801
         leaders = (0,)
@@ -173,7 +180,7 @@ class Routes:
 
 
 class GrownCluster(Cluster):
-    """It has three shards by now."""
+    """A cluster that has three shards, of which the client knows only shard 0."""
 
     routes, shards = Routes(), ClusterClient.shards
 

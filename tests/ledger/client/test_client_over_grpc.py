@@ -1,4 +1,4 @@
-"""The clients over real gRPC, against nodes that lose answers, refuse, and fall silent on demand."""
+"""Tests the clients over real gRPC with fake nodes that lose answers, refuse requests, or stop answering."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ async def test_a_full_buffer_keeps_the_order_of_the_sends(cluster: FakeCluster) 
         sends = []
         for number in range(600):
             sends.append(asyncio.create_task(one.send("t", bytes(10 if number % 4 else 500))))
-            # The next send is to fall into any turn of the loop, so it must not wait for an event.
+            # The next send must be able to come in any turn of the event loop, so this does not wait for an event.
             while sum(not send.done() for send in sends[-6:]) > 2 + number % 3:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         assert [(await send).offset for send in sends] == list(range(600))
@@ -385,7 +385,7 @@ async def test_nodes_that_do_not_answer_are_shown_as_such(brokers: list[FakeBrok
     assert cluster.addresses[2] in second.error
 
 
-# --- the synchronous twins -------------------------------------------------------------------------------------------
+# --- the synchronous clients -----------------------------------------------------------------------------------------
 
 
 async def test_synchronous_twins(cluster: FakeCluster) -> None:

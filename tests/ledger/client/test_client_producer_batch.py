@@ -1,4 +1,4 @@
-"""What is owed to receipts is told a part at a time, each message at its own offset."""
+"""Tests that a batch result is delivered to receipts in parts, and that each message gets its own offset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ANSWER = Acknowledged(base_offset=100, term=1, append_time_ms=2, duplicate=False
 
 
 class Note:
-    """A receipt that keeps what it was told; or raises, where it cannot."""
+    """A receipt that records its results. A `broken` receipt raises OSError when it is acknowledged."""
 
     def __init__(self, *, broken: bool = False) -> None:
         self.told: list[tuple[int, int] | LedgerError] = []

@@ -1,4 +1,4 @@
-"""Push style: what a listener is called with, and what it is not called with any more."""
+"""Tests the push consumer: with which messages it calls the listener, and when it stops calling it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from ledgermq import AsyncPushConsumer, Message
 
 
 class OneRead:
-    """A consumer of a consumer group that reads these messages, and then nothing more."""
+    """Stands for the group consumer of a push consumer. The fake returns these messages once, and afterwards no
+    more messages.
+    """
 
     def __init__(self, messages: list[Message]) -> None:
         self.in_hand = list(messages)
@@ -54,7 +56,7 @@ async def test_messages_that_wait_for_a_worker_are_not_handed_out_once_their_que
     consumer._consumer = reads  # type: ignore[assignment]
     await consumer.start()
     await asyncio.wait_for(first.wait(), 5)
-    reads.in_hand, reads.losses = reads.in_hand[:1], 1  # the others are another member's from now on
+    reads.in_hand, reads.losses = reads.in_hand[:1], 1  # another member owns the remaining messages from now on
     gone.set()
     for _ in range(50):
         await asyncio.sleep(0)
@@ -66,7 +68,9 @@ async def test_messages_that_wait_for_a_worker_are_not_handed_out_once_their_que
 async def test_the_clock_of_the_environment_ends_the_turn_of_a_worker(
     monotonic_s: Callable[[], float], calls: int
 ) -> None:
-    """With the first clock no time passes; with the second one each look at the clock takes a second."""
+    """The first clock stands still, so the worker handles all messages in one turn. The second clock advances one
+    second at each call, so the turn ends after one message.
+    """
     called: list[int] = []
     calls_of_first_turn: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 

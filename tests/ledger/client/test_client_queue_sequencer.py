@@ -1,4 +1,4 @@
-"""The rules of one queue's line, one by one."""
+"""Tests the queue sequencer: how it closes, numbers, retries and expires the batches of one queue."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WAIT_MS = 20.0
 
 @dataclass
 class Note:
-    """A receipt that remembers."""
+    """A receipt that records its results, and asserts that none follows an error."""
 
     offsets: list[tuple[int, int]] = field(default_factory=list)
     error: LedgerError | None = None
@@ -86,7 +86,7 @@ def deliver(results: list[BatchResult]) -> int:
 
 
 def place(batch: ProducerBatch) -> tuple[int, int]:
-    """Epoch and first sequence, as they stand in the bytes."""
+    """Return the epoch and the first sequence number in the batch's encoded header."""
     header = Batch(batch.encoded).header
     return header.epoch, header.first_sequence
 
@@ -274,7 +274,9 @@ def test_nothing_new_goes_out_until_all_that_is_in_flight_is_answered() -> None:
 
 
 def test_a_later_batch_may_be_acknowledged_before_an_earlier_one() -> None:
-    """The earlier one's answer was lost, after it had been appended."""
+    """The broker appended the earlier batch, but its answer was lost. Only that batch and other failed batches are sent
+    again, under their old numbers.
+    """
     sequencer = make_sequencer()
     notes = add_closed(sequencer, 3)
     first, second, third = sequencer.take(0)
@@ -286,7 +288,7 @@ def test_a_later_batch_may_be_acknowledged_before_an_earlier_one() -> None:
     assert notes[1].offsets == [(1, 1)]
 
 
-# --- refusals for good -----------------------------------------------------------------------------------------------
+# --- permanent refusals ----------------------------------------------------------------------------------------------
 
 
 def test_those_behind_a_refused_batch_are_numbered_anew() -> None:
@@ -306,7 +308,9 @@ def test_those_behind_a_refused_batch_are_numbered_anew() -> None:
 
 
 def test_a_lost_answer_behind_a_refused_batch_leaves_no_doubt() -> None:
-    """The broker asks for numbers without a hole: what lies behind a batch that is in no log is in no log either."""
+    """The broker accepts only consecutive sequence numbers. So if a batch was refused, no later batch of the same epoch
+    can be in the log, even if its answer was lost.
+    """
     sequencer = make_sequencer()
     add_closed(sequencer, 2)
     first, second = sequencer.take(0)
@@ -317,7 +321,9 @@ def test_a_lost_answer_behind_a_refused_batch_leaves_no_doubt() -> None:
 
 
 def test_what_is_behind_a_refused_batch_waits_until_what_is_before_it_is_settled() -> None:
-    """The next epoch would fence the one before the hole."""
+    """Batches after a refused batch get a new epoch, and the new epoch fences the old one. So the later
+    batches wait until earlier batches of the old epoch have a result.
+    """
     sequencer = make_sequencer()
     add_closed(sequencer, 3)
     doubtful, refused, behind = sequencer.take(0)
@@ -367,7 +373,9 @@ def test_a_fenced_producer_writes_nothing_any_more() -> None:
 
 
 def test_a_gap_before_a_clean_head_starts_a_new_epoch() -> None:
-    """The broker has forgotten this producer."""
+    """The broker has forgotten this producer, and no attempt of the first batch can be in a log. So the batches are
+    sent again in a new epoch.
+    """
     sequencer = make_sequencer()
     add(sequencer, b"a", close=True)
     [batch] = sequencer.take(0)
@@ -384,7 +392,9 @@ def test_a_gap_before_a_clean_head_starts_a_new_epoch() -> None:
 
 
 def test_a_gap_before_a_doubtful_head_renumbers_nothing() -> None:
-    """An earlier attempt may be in another leader's log: under a new number it would be there twice."""
+    """An earlier attempt of the batch may be in another leader's log. With a new number, the message could be in the
+    log twice, so the batch keeps its number.
+    """
     sequencer = make_sequencer()
     add(sequencer, b"a")
     [batch] = sequencer.take(0)
@@ -540,7 +550,7 @@ def test_to_abandon_tells_the_sent_from_the_unsent() -> None:
     assert sequencer.idle
 
 
-# --- what a timeout says ---------------------------------------------------------------------------------------------
+# --- errors of a timeout ---------------------------------------------------------------------------------------------
 
 
 def test_a_timeout_names_the_last_error_of_the_line() -> None:
@@ -552,7 +562,7 @@ def test_a_timeout_names_the_last_error_of_the_line() -> None:
     for batch in in_flight[1:]:
         fail(sequencer, batch, SequenceGapError("a gap"))
     deliver(sequencer.expire(TIMEOUT_MS))
-    for note in notes:  # also those that never went out
+    for note in notes:  # also of batches that were never sent
         assert isinstance(note.error, DeliveryTimeoutError)
         assert "within 1000 ms; the last error was: the disk is slow. They are not" in note.error.message
         assert note.error.__cause__ is reason
@@ -586,7 +596,7 @@ def test_a_timeout_behind_an_acknowledgement_names_no_earlier_error() -> None:
     assert note.error.__cause__ is None
 
 
-# --- so many attempts ------------------------------------------------------------------------------------------------
+# --- the limit of attempts -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("retries", [0, 2])
@@ -656,6 +666,6 @@ def test_after_a_throttling_batches_go_alone_and_one_more_after_each_that_gets_t
     acknowledge(sequencer, alone)
     first, second = sequencer.take(10)
     acknowledge(sequencer, first)
-    assert len(sequencer.take(10)) == 2, "three in flight"
+    assert len(sequencer.take(10)) == 2, "now three batches are in flight"
     fail(sequencer, second, ThrottledError(throttle_ms=10))
     assert sequencer.take(10) == []

@@ -1,4 +1,4 @@
-"""What a send_many is told."""
+"""Tests the result of `send_many`: offset ranges in order, and errors that say what was acknowledged."""
 
 from __future__ import annotations
 

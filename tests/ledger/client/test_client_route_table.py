@@ -1,4 +1,4 @@
-"""What a client believes of who leads."""
+"""Tests the route table of a client: leaders, nodes, topics and addresses, learned from answers of nodes."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def test_ignorance_in_the_same_term_changes_nothing(table: RouteTable) -> None:
 
 
 def test_a_term_without_a_leader_that_came_to_nothing_hides_no_later_one(table: RouteTable) -> None:
-    table.learn(said(0, 32))  # of a candidate, which forgot it in a crash
+    table.learn(said(0, 32))  # a candidate reported term 32, and forgot the term in a crash
     assert table.leader_address(0) is None
     assert table.learn(said(1, 6)).led == {0}
     assert table.leader_address(0) == "a:1"
-    table.learn(said(0, 32))  # of one that is cut off from the others: nothing new
+    table.learn(said(0, 32))  # a partitioned candidate reports term 32 again
     assert table.leader_address(0) == "a:1"
     assert not table.in_doubt
-    assert table.learn(said(2, 5)).led == set(), "an older leader than the one that is known"
+    assert table.learn(said(2, 5)).led == set(), "the known leader has a newer term"
     assert table.leader_address(0) == "a:1"
 
 
@@ -97,12 +97,14 @@ AGAIN = RoutedTopic("one", 5, (0,), 9)
 
 def test_the_newest_answer_about_all_topics_says_which_there_are(table: RouteTable) -> None:
     assert table.learn(said(1, 5, (ONE,), as_of=3)).topics == ["one"]
-    assert table.learn(said(1, 5, (ONE, TWO), as_of=4)).topics == ["two"], "the other has not changed"
+    assert table.learn(said(1, 5, (ONE, TWO), as_of=4)).topics == ["two"], "topic one has not changed"
     assert table.learn(said(1, 5, (GROWN, TWO), as_of=6)).topics == ["one"]
     assert table.learn(said(1, 5, (ONE,), as_of=3)).topics == [], "that node is behind"
     assert table.topics == {"one": GROWN, "two": TWO}
     assert table.learn(said(1, 5, (TWO,), as_of=8)).topics == ["one"]
-    assert table.learn(said(1, 5, (GROWN, TWO), as_of=7)).topics == [], "it had not heard that it is deleted"
+    assert table.learn(said(1, 5, (GROWN, TWO), as_of=7)).topics == [], (
+        "that node did not know yet that topic one is deleted"
+    )
     assert table.topics == {"two": TWO}
     assert table.learn(said(1, 5, (TWO, AGAIN), as_of=9)).topics == ["one"]
     assert table.topics["one"] == AGAIN
@@ -111,9 +113,9 @@ def test_the_newest_answer_about_all_topics_says_which_there_are(table: RouteTab
 def test_an_answer_about_one_topic_says_nothing_of_others(table: RouteTable) -> None:
     table.learn(said(1, 5, (ONE,), as_of=3))
     assert table.learn(said(1, 5, (TWO,), as_of=9, asked=("two",))).topics == ["two"]
-    assert table.learn(said(1, 5, (ONE,), as_of=7)).topics == [], "two came after that"
+    assert table.learn(said(1, 5, (ONE,), as_of=7)).topics == [], "topic two was created later"
     assert table.learn(said(1, 5, (), as_of=10, asked=("one",))).topics == ["one"]
-    assert table.learn(said(1, 5, (ONE, TWO), as_of=9)).topics == [], "one went after that"
+    assert table.learn(said(1, 5, (ONE, TWO), as_of=9)).topics == [], "topic one was deleted later"
     assert table.topics == {"two": TWO}
     assert table.learn(said(1, 5, (), as_of=11)).topics == ["two"]
     assert table.learn(said(1, 5, (ONE, TWO), as_of=10)).topics == []
@@ -160,12 +162,12 @@ def test_waits_double_up_to_the_ceiling_and_are_shortened_by_at_most_half() -> N
 def test_members_come_and_go_by_the_newest_configuration(table: RouteTable) -> None:
     table.learn(Said("dev", {1: "a:1", 4: "d:4"}, {}, (), 4096, configuration=9))
     assert table.nodes == {1: "a:1", 4: "d:4"}
-    table.learn(Said("dev", NODES, {}, (), 4096, configuration=7))  # of a node that is behind
-    table.learn(Said("dev", NODES, {}, (), 4096))  # of one that has just started
+    table.learn(Said("dev", NODES, {}, (), 4096, configuration=7))  # the answer of a node that lags
+    table.learn(Said("dev", NODES, {}, (), 4096))  # the answer of a node that has just started
     assert table.nodes == {1: "a:1", 4: "d:4"}
-    table.learn(Said("dev", {1: "moved:1", 4: "d:4"}, {}, (), 4096, configuration=9))  # where that node was told so
+    table.learn(Said("dev", {1: "moved:1", 4: "d:4"}, {}, (), 4096, configuration=9))  # node 1 has a new address
     assert table.nodes[1] == "moved:1"
-    assert table.addresses() == ("moved:1", "d:4", "a:1", "z:9"), "whom the user named is always asked"
+    assert table.addresses() == ("moved:1", "d:4", "a:1", "z:9"), "addresses from the user are always kept"
 
 
 def test_a_shard_is_in_the_room_of_its_leader_once_that_one_has_told(table: RouteTable) -> None:
@@ -193,7 +195,7 @@ def test_who_was_given_an_outside_address_uses_these_for_all_nodes(given: str) -
     table.learn(told(1, OUTSIDE))
     assert table.nodes == OUTSIDE
     assert table.leader_address(0) == "localhost:11"
-    assert sorted(table.addresses()) == sorted(OUTSIDE.values()), "none is asked twice, under two names"
+    assert sorted(table.addresses()) == sorted(OUTSIDE.values()), "no node is in the list twice under two names"
 
 
 def test_who_was_given_others_is_inside() -> None:
@@ -215,7 +217,9 @@ def test_a_hint_names_a_node_by_its_inside_address_and_is_followed_outside() -> 
 def test_what_any_node_knows_of_outside_addresses_counts() -> None:
     table = RouteTable(("localhost:12",))
     table.learn(told(1, {2: "localhost:12"}))
-    assert table.nodes == {1: "a:1", 2: "localhost:12", 3: "c:3"}, "what is not known may still be reached"
+    assert table.nodes == {1: "a:1", 2: "localhost:12", 3: "c:3"}, (
+        "nodes without a known outside address keep their inside address"
+    )
     table.learn(told(1, {3: "localhost:13"}))
     assert table.nodes[3] == "localhost:13"
 

@@ -1,5 +1,7 @@
-"""Where a producer sends a message, over real gRPC: by the user's own selector, past shards that answer late, and to
-another shard where the first one fails. Two nodes; each leads one of two shards."""
+"""Tests to which queue a producer sends a message: queue selectors, slow shards and failing shards.
+
+The tests use real gRPC and two fake nodes. Each node leads one of two shards.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def total(cluster: FakeCluster, topic: str, *queues: int) -> int:
     return sum(len(cluster.values(topic, queue)) for queue in queues)
 
 
-# --- an own selector -------------------------------------------------------------------------------------------------
+# --- queue selectors -------------------------------------------------------------------------------------------------
 
 
 async def test_the_selector_is_given_the_message_and_the_number_of_queues(cluster: FakeCluster) -> None:
@@ -70,7 +72,7 @@ async def test_send_many_asks_for_each_message_and_keeps_its_answer_in_order(clu
         ranges = await one.send_many("wide", values)
     assert [(each.queue, each.first_offset, each.count) for each in ranges] == [(n % 3, n // 3, 1) for n in range(100)]
     assert cluster.values("wide", 1) == values[1::3]
-    assert cluster.appends < 50, "they still share batches"
+    assert cluster.appends < 50, "messages still share batches"
 
 
 async def test_a_queue_that_is_named_goes_before_the_selector(cluster: FakeCluster) -> None:
@@ -82,7 +84,9 @@ async def test_a_queue_that_is_named_goes_before_the_selector(cluster: FakeClust
 async def test_a_queue_that_no_node_told_of_so_far_is_asked_for(
     brokers: list[FakeBroker], cluster: FakeCluster
 ) -> None:
-    """All nodes answer from before the topic got its third queue, as a follower may."""
+    """The client requests the route again before it refuses an unknown queue. The first answers are stale: the topic
+    has got its third queue since.
+    """
     for broker in brokers:
         broker.applied = [broker_pb2.TopicRoute(name="wide", topic_id=cluster.topics["wide"].topic_id, shards=[0, 0])]
     async with producer(cluster) as one:
@@ -173,7 +177,7 @@ async def test_it_goes_back_once_that_answers(brokers: list[FakeBroker], cluster
 
 
 async def late_share(brokers: list[FakeBroker], cluster: FakeCluster, late_s: float, **settings: Any) -> int:
-    """How many of twenty messages that come one after another go to the shard that answers late."""
+    """Send twenty messages one after another. Returns how many messages go to the shard that answers late."""
     brokers[1].late_s = late_s
     async with producer(cluster, **settings) as one:
         for number in range(20):
@@ -207,7 +211,7 @@ async def test_retries_end_a_send_long_before_its_deadline(brokers: list[FakeBro
 
 
 async def test_a_request_carries_no_more_batches_than_a_broker_takes(cluster: FakeCluster) -> None:
-    """However many queues have something small."""
+    """2,048 queues have one small batch each. The producer must split these batches over several requests."""
     for name in ("first", "second"):
         cluster.create(name, 1024)
     async with producer(cluster) as one:

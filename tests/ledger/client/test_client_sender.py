@@ -1,4 +1,4 @@
-"""The sender's timer, under the loop that nodes and benches use; and what a flush waits for."""
+"""Tests the timer of the sender under uvloop, which nodes and benchmarks use, and what `flush` waits for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ SECONDS = 10
 
 
 class Waking:
-    """In place of an outbox: has nothing to do but to wake, and notes each poll."""
+    """Stands for an accumulator without messages. The next wake is due at `wake`, and a poll at or after that time sets
+    `polled`.
+    """
 
     def __init__(self) -> None:
         self.wake: float | None = None

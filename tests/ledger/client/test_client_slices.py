@@ -1,4 +1,4 @@
-"""How lists become batches: every message once, in order, within the limits."""
+"""Tests how `send_many` cuts lists into batches: every message is in one batch, in order, and limits are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""To stop a client ends every call that still waits, and says so: nothing waits for ever."""
+"""Tests that stopping a client ends every waiting call with an error or a result, so that no call waits for ever."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def ended(*tasks: asyncio.Future[Any]) -> list[Any]:
 
 
 class Note:
-    """A receipt that remembers."""
+    """A receipt that records its error."""
 
     error: LedgerError | None = None
 
@@ -59,7 +59,7 @@ class Note:
 
 
 def depose(broker: FakeBroker) -> None:
-    """The leader is a node where nobody listens."""
+    """Make node 2 the leader. No server listens at the address of node 2."""
     cluster = broker.cluster
     cluster.leader, cluster.term, cluster.addresses[2] = 2, 2, "127.0.0.1:1"
 
@@ -83,7 +83,7 @@ async def test_whom_a_stop_finds_waiting_for_room_that_does_not_come_is_told(bro
     await asyncio.sleep(0)
     stop = asyncio.create_task(one.stop())
     await asyncio.sleep(0.05)
-    stop.cancel()  # the caller has waited long enough
+    stop.cancel()  # the caller gives up
     errors = await ended(stop, *sends)
     assert isinstance(errors[0], asyncio.CancelledError)
     assert all(isinstance(error, DeliveryTimeoutError) and error.maybe_committed for error in errors[1:3])
@@ -117,7 +117,7 @@ async def test_a_send_many_that_a_stop_overtakes_ends_and_says_how_far_it_came(b
 
 async def test_who_waits_for_a_topic_is_told_of_the_stop(broker: FakeBroker) -> None:
     one = await started(broker, delivery_timeout_ms=100)
-    depose(broker)  # nobody can say whether the topic exists
+    depose(broker)  # without a leader, no node can say whether the topic exists
     many = asyncio.create_task(one.send_many("new", [b"a"]))
     single = asyncio.create_task(one.send("new", b"a"))
     await asyncio.sleep(0)
@@ -209,7 +209,7 @@ async def test_to_iterate_before_the_start_is_an_error(broker: FakeBroker) -> No
         await anext(aiter(one))
 
 
-# --- the synchronous twins -------------------------------------------------------------------------------------------
+# --- the synchronous clients -----------------------------------------------------------------------------------------
 
 
 async def test_a_thread_that_reads_ends_when_another_closes_the_consumer(broker: FakeBroker) -> None:
@@ -236,7 +236,7 @@ async def test_a_thread_that_reads_ends_when_another_closes_the_consumer(broker:
 
 async def test_what_still_runs_on_the_background_loop_ends_with_it() -> None:
     def work() -> None:
-        for _ in range(50):  # what is submitted last may not have begun
+        for _ in range(50):  # the last coroutine may not have started when the loop closes
             thread = LoopThread("test")
             futures = [thread.submit(asyncio.sleep(3600)) for _ in range(3)]
             closers = [threading.Thread(target=thread.close) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Which queue a message goes to."""
+"""Tests which queue of a topic the producer picks for a message: by key, by request, or in turn."""
 
 from __future__ import annotations
 
@@ -64,9 +64,13 @@ def test_queues_of_a_shard_that_is_passed_over_are_skipped_while_there_are_other
         assert topic.pick(None, None) is sequencers[expected]
         sequencers[expected].add(Piece([b"a"], 1, Nobody()), 0, wall_ms=0, close=True)
     passed_over |= {0, 2}
-    assert topic.pick(None, None) is sequencers[0], "all are: the one whose turn it is"
+    assert topic.pick(None, None) is sequencers[0], (
+        "all shards are avoided, so the queue whose turn it is gets the message"
+    )
     passed_over.remove(1)
-    assert topic.pick(None, None) is sequencers[1], "at once, whether or not the batch there is full"
+    assert topic.pick(None, None) is sequencers[1], (
+        "an available queue is picked at once, even if the open batch is not full"
+    )
 
 
 def test_a_key_and_a_choice_go_to_their_queue_also_where_it_is_passed_over(sequencers: list[QueueSequencer]) -> None:

@@ -1,4 +1,4 @@
-"""Commands come back from their bytes as they were, and other bytes are refused."""
+"""Tests that each command survives encoding and decoding unchanged, and that invalid bytes are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The table of consumer groups: members and owners come and go, epochs rise, nobody shares a queue; and its limits."""
+"""Tests the table of consumer groups: members join and leave, queues change owners, epochs increase, and limits
+hold.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def told(
 
 
 class Group:
-    """The consumer group "billing" of topic 1, each change by the next entry."""
+    """The consumer group "billing", which consumes topic 1. Each change has the index of the next entry."""
 
     def __init__(self) -> None:
         self.table = ConsumerGroupTable()
@@ -58,7 +60,7 @@ class Group:
             self.table.join("billing", strategy, told(member, (1, queues)), self.next())
 
     def assign(self, targets: str) -> None:
-        """Who is to have each queue of topic 1; "." for nobody."""
+        """Set the target of each queue of topic 1; "." means no target."""
         wanted = {TopicQueueId(1, at): member.strip(".") for at, member in enumerate(targets)}
         self.state.assign(wanted, self.next())
 
@@ -82,14 +84,14 @@ class Group:
 
 @pytest.fixture
 def group() -> Group:
-    """a has all four queues since entry 2."""
+    """A consumer group in which member a owns all four queues since entry 2."""
     group = Group()
     group.join("a")
     group.assign("aaaa")
     return group
 
 
-# --- who has what
+# --- owners of queues
 
 
 def test_a_free_queue_goes_to_its_target_at_once(group: Group) -> None:
@@ -131,7 +133,7 @@ def test_a_release_is_applied_once(group: Group) -> None:
     group.assign("aaaa")
     assert group.release("b", 0)
     assert group.owners() == "aaaa"
-    assert not group.release("a", 0, epoch=2)  # its first release, once more
+    assert not group.release("a", 0, epoch=2)  # a repeats its first release
     assert group.owners() == "aaaa"
 
 
@@ -190,12 +192,12 @@ def test_epochs_rise_also_where_the_consumer_group_had_gone(group: Group) -> Non
     assert group.epochs() == [group.index] * 4
 
 
-# --- what changes a version, what a generation
+# --- versions and generations
 
 
 def test_a_renewed_queue_stays_with_its_owner_by_a_new_epoch(group: Group) -> None:
     group.join("b")
-    group.assign("aabb")  # b waits
+    group.assign("aabb")  # b waits until a releases its two queues
     group.release("a", 3)
     before, versions = group.epochs(), group.versions()
     assert group.state.renew([TopicQueueId(1, 0), TopicQueueId(1, 2), TopicQueueId(1, 9)], group.next())
@@ -209,10 +211,10 @@ def test_a_renewed_queue_stays_with_its_owner_by_a_new_epoch(group: Group) -> No
 def test_a_version_changes_where_the_view_does_and_nowhere_else(group: Group) -> None:
     group.join("b", "c")
     before = group.versions()
-    group.assign("aaab")  # a is to give one: b has nothing yet
+    group.assign("aaab")  # a must release a queue, and b owns nothing yet
     assert group.versions() == before | {"a": group.index}
     before = group.versions()
-    group.assign("aaac")  # a is to give it still: to whom is not its business
+    group.assign("aaac")  # a must release the same queue, so a's view does not change
     assert group.versions() == before
     group.release("a", 3)
     assert group.versions() == before | {"a": group.index, "c": group.index}
@@ -222,12 +224,12 @@ def test_a_version_changes_where_the_view_does_and_nowhere_else(group: Group) ->
     group.leave("b")
     assert group.versions() == {name: before[name] for name in "ac"}
     group.leave("a")
-    assert group.versions() == {"c": before["c"]}  # a's were for nobody else
+    assert group.versions() == {"c": before["c"]}  # c was not the target of a's queues
 
 
 def test_the_generation_rises_with_members_and_subscriptions_alone(group: Group) -> None:
     assert (group.state.generation, group.state.assigned) == (1, 1)
-    group.join("a")  # nothing new
+    group.join("a")  # a is a member already, and nothing changes
     assert group.state.generation == 1
     group.join("a", queues=6)
     assert group.state.generation == group.index
@@ -277,7 +279,7 @@ def test_there_are_only_so_many_members() -> None:
         group.join("average", told(f"m{number}"), number + 1)
     table = ConsumerGroupTable([group])
     assert "'billing' has 10000 members" in refused(table, "billing", told("one-more"))
-    assert table.join("billing", "average", told("m7", (1, 1)), 10**6)  # it is one already
+    assert table.join("billing", "average", told("m7", (1, 1)), 10**6)  # m7 is a member already
 
 
 def test_a_member_has_only_so_many_topics_and_configured_queues() -> None:
@@ -296,10 +298,10 @@ def test_a_consumer_group_has_only_so_many_queues() -> None:
     assert f"more than {MAX_QUEUES} queues" in refused(table, "billing", told("b", (2, 11)))
     assert f"more than {MAX_QUEUES} queues" in refused(table, "billing", told("a", (1, MAX_QUEUES), (2, 1)))
     assert table.join("billing", "average", told("b", (2, 10)), 2)
-    assert table.join("billing", "average", told("a", (3, MAX_QUEUES - 10)), 3)  # in the place of its own ones
+    assert table.join("billing", "average", told("a", (3, MAX_QUEUES - 10)), 3)  # a replaces its own subscription
 
 
-# --- by commands
+# --- commands
 
 
 def command(state: State, index: int, **kind: object) -> object:

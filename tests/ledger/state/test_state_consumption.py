@@ -1,5 +1,8 @@
-"""Consumption by any commands in any order: what holds after each, and that a state which went through its bytes in
-between goes on alike."""
+"""Tests the state of consumption with random commands in random order.
+
+Invariants must hold after every command. A second state that is sometimes encoded and decoded must always equal the
+first state.
+"""
 
 from __future__ import annotations
 
@@ -23,23 +26,23 @@ MEMBERS = st.sampled_from(["a", "b", "c"])
 SUBSCRIPTIONS = st.dictionaries(st.sampled_from([1, 2]), st.sampled_from([1, 2]))
 SOME_QUEUES = st.lists(st.sampled_from(QUEUES), min_size=1, unique=True)
 OFFSETS = st.integers(-1, 13)
+# By how much an epoch, a generation or a reset counter of a request is out of date.
 LATENESS = st.sampled_from([0, 0, 0, 1, 5])
-"""How many entries an epoch or a generation is behind."""
 
 Views = dict[tuple[str, str], tuple[int, list[OwnedQueue]]]
 
 
 class ConsumptionOfTwoStates(RuleBasedStateMachine):
-    """The same commands for both; the second one is written and read anew now and then."""
+    """Applies the same commands to two states. The second state is encoded and decoded at random times."""
 
     def __init__(self) -> None:
         super().__init__()
         self.index = 0
         self.state, self.twin = State(), State()
+        # By consumer group and member: the member's version and view after the previous entry.
         self.views: Views = {}
-        """(consumer group, member) -> its version and view after the entry before."""
+        # By consumer group and queue: the last owner of the queue, and its epoch.
         self.owners: dict[tuple[str, TopicQueueId], tuple[str, int]] = {}
-        """Owner and epoch of each queue, when it had one last."""
         self.offsets: dict[ConsumedQueue, int] = {}
 
     @initialize()
@@ -70,7 +73,7 @@ class ConsumptionOfTwoStates(RuleBasedStateMachine):
         progress = self.state.consumption.progress.get(ConsumedQueue(name, *queue))
         return 0 if progress is None else progress.resets
 
-    # -- what happens
+    # -- commands
 
     @rule()
     def the_other_goes_through_its_bytes(self) -> None:
@@ -140,7 +143,9 @@ class ConsumptionOfTwoStates(RuleBasedStateMachine):
 
     @rule(name=NAMES, queues=SOME_QUEUES, late=LATENESS, missed=LATENESS, offset=OFFSETS)
     def acknowledge(self, name: str, queues: list[TopicQueueId], late: int, missed: int, offset: int) -> None:
-        """`missed`: resets of which the member has not heard."""
+        """Acknowledge the offset in all these queues. `late` makes the epoch out of date, and `missed` is the number of
+        resets that the member does not know of.
+        """
         offsets = [
             command_pb2.AcknowledgedOffset(
                 topic_id=queue.topic_id,
@@ -157,10 +162,10 @@ class ConsumptionOfTwoStates(RuleBasedStateMachine):
     def settle(self, name: str, queue: TopicQueueId, offset: int) -> None:
         key, epoch = ConsumedQueue(name, *queue), self.epoch(name, queue)
         if offset >= ENDS[queue]:
-            return  # no leader finds such a message
+            return  # the queue has no such message
         for state in (self.state, self.twin):
             progress = state.consumption.progress
-            with contextlib.suppress(LedgerError):  # the digests tell whether both refused
+            with contextlib.suppress(LedgerError):  # the digests show whether both states refused
                 if progress.may_settle(key, epoch, self.resets(name, queue), offset):
                     progress.settle(key, offset)
 
@@ -184,7 +189,7 @@ class ConsumptionOfTwoStates(RuleBasedStateMachine):
             assert self.state.consumption.progress.of(name) == []
             self.offsets = {key: offset for key, offset in self.offsets.items() if key.consumer_group != name}
 
-    # -- what holds
+    # -- invariants
 
     @invariant()
     def both_are_the_same(self) -> None:
@@ -196,7 +201,9 @@ class ConsumptionOfTwoStates(RuleBasedStateMachine):
 
     @invariant()
     def owned_queues_agree_with_shares(self) -> None:
-        """So a queue has one owner at most."""
+        """The queues that a member owns are those whose share names the member as owner. So a queue has at most one
+        owner.
+        """
         for group in self.state.consumption.groups:
             for name, member in group.members.items():
                 assert set(member.owned) == {queue for queue, share in group.shares.items() if share.owner == name}

@@ -1,4 +1,4 @@
-"""Topics that are deleted: what the state forgets with them, in shard 0 and in others, and what it goes on to know."""
+"""Tests the deletion of topics: what the state forgets with a topic, and that topic ids are never used again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ledger.v1 import command_pb2
 
 
 class Log:
-    """A state, and the entries that make it; each command is the next entry."""
+    """A state that is changed by numbered entries. Each command is the next entry."""
 
     def __init__(self) -> None:
         self.state = State()
@@ -81,7 +81,7 @@ def test_nothing_is_left_of_it_and_all_of_the_others() -> None:
     assert list(state.ends()) == [(kept.topic_id, 0, 10)]
     assert {key.topic_id for key, _ in state.producers} == {kept.topic_id}
     assert {key.topic_id for key, _ in state.consumption.progress} == {kept.topic_id}
-    assert log.delete(gone.topic_id) is None, "once more, it does nothing"
+    assert log.delete(gone.topic_id) is None, "a second deletion does nothing"
     decoded = State.decode(state.encode())
     assert decoded.digest() == state.digest()
     assert decoded.topics.changed_at == log.index
@@ -112,7 +112,7 @@ def test_what_still_comes_about_it_is_refused() -> None:
     assert isinstance(answers, list)
     assert isinstance(answers[0], UnknownTopicError)
     assert isinstance(log.apply(topic_opened=command_pb2.TopicOpened(topic_id=topic_id, queues=1)), UnknownTopicError)
-    log.state.apply_move("billing", topic_id, 0, 3)  # of a message that was moved from it before
+    log.state.apply_move("billing", topic_id, 0, 3)  # a message was moved from the topic before the deletion
     assert len(log.state.consumption.progress) == 0
 
 
@@ -141,15 +141,17 @@ def test_members_have_nothing_of_it_any_more_and_are_assigned_anew() -> None:
     version = group.members["a"].version
     log.delete(gone)
     assert [owned.queue for owned in group.view("a")] == [TopicQueueId(kept, 0), TopicQueueId(kept, 1)]
-    assert group.members["a"].version == log.index > version, "its owner is told"
+    assert group.members["a"].version == log.index > version, "a new version informs the owner"
     assert group.generation == log.index != group.assigned
     log.join("b", gone, kept)
-    assert group.queues == {kept: 2}, "who has not heard of it yet subscribes to what there is"
+    assert group.queues == {kept: 2}, (
+        "a member that does not know of the deletion subscribes only to the existing topic"
+    )
 
 
 def test_of_two_topics_of_one_name_another_shard_knows_the_later_one_until_the_first_is_deleted() -> None:
     log = Log()
-    for topic_id in (9, 4):  # the second one was opened before the first one, which is to be deleted, came late
+    for topic_id in (9, 4):  # topic 9 is opened first; the older topic 4, which will be deleted, comes late
         opened = command_pb2.OpenTopic(topic_id=topic_id, name="t", shards=[1], created_ms=topic_id)
         log.apply(open_topic=opened)
     for state in (log.state, State.decode(log.state.encode())):
@@ -169,7 +171,7 @@ def test_nothing_is_appended_behind_the_deletion() -> None:
     batch = {"topic_id": topic_id, "queue": 0, "producer_id": 7, "epoch": 0, "first_sequence": 0, "count": 1}
     assert isinstance(projected.check(**batch), Accept)
     projected.admit_deletion(topic_id)
-    for admit in (projected.check, projected.admit_batch):  # the broker's own batches are not checked before
+    for admit in (projected.check, projected.admit_batch):  # the broker does not call `check` for its own batches
         with pytest.raises(UnknownTopicError, match="is being deleted"):
             admit(**batch)
     log.delete(topic_id)
@@ -190,7 +192,7 @@ def test_a_producer_that_comes_back_to_a_topic_of_that_name_begins_anew() -> Non
     assert isinstance(log.state.check(**batch, first_sequence=0), Accept)
 
 
-# --- consumers of a broadcast, which have no coordinator
+# --- broadcast consumers, which have no coordinator
 
 
 def test_the_first_claim_of_a_broadcast_takes_an_epoch_that_is_later_than_all_before() -> None:
@@ -198,7 +200,9 @@ def test_the_first_claim_of_a_broadcast_takes_an_epoch_that_is_later_than_all_be
     topic_id = log.create("t", 0).topic_id
     first = log.claim(topic_id, name="prices@a", epoch=0)
     assert first == ProgressResult(0, (), epoch=log.index)
-    assert log.claim(topic_id, name="prices@a", epoch=first.epoch) == ProgressResult(0, ()), "again, after a reset"
+    assert log.claim(topic_id, name="prices@a", epoch=first.epoch) == ProgressResult(0, ()), (
+        "the consumer claims again after a reset"
+    )
     second = log.claim(topic_id, name="prices@a", epoch=0)
     assert second.epoch == log.index > first.epoch
     assert isinstance(log.claim(topic_id, name="prices@a", epoch=first.epoch), ConsumerFencedError)

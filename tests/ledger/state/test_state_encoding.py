@@ -1,4 +1,4 @@
-"""The state as bytes: what comes back is the same state and goes on alike; bytes that are no state are refused."""
+"""Tests the encoding of the state: a decoded state is equal and behaves equally, and invalid bytes are refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def create_topic(state: State, name: str, now_ms: int) -> None:
 
 
 def apply(state: State, *, index: int, now_ms: int, topic_id: int, queue: int, producer_id: int, **batch: Any) -> None:
-    """A batch of a producer that continues where it stands."""
+    """Apply a batch with the next sequence number of its producer."""
     fields = {"epoch": 0, "count": 1} | batch
     first = 0
     while state.check(
@@ -49,7 +49,7 @@ def apply(state: State, *, index: int, now_ms: int, topic_id: int, queue: int, p
 
 STEPS = st.lists(
     st.tuples(
-        st.integers(0, 20),  # ms since the step before
+        st.integers(0, 20),  # ms since the previous step
         st.sampled_from([(1, 0), (1, 1), (2, 1)]),
         st.sampled_from([1, 2, 3, 4, 5, 2**64 - 1]),
         st.integers(0, 2),  # epoch

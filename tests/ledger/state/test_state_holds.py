@@ -1,4 +1,6 @@
-"""Holds in the replicated state: taken, lengthened, released, expired by append times; and in its bytes."""
+"""Tests holds in the replicated state. A hold is taken, extended and released by commands, expires by append times, and
+is part of the encoded state.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,7 @@ def test_there_are_only_so_many() -> None:
     for number in range(MAX_HOLDS):
         assert isinstance(hold(state, f"reader-{number}"), Hold)
     assert isinstance(hold(state, "one more"), InvalidArgumentError)
-    assert isinstance(hold(state, "reader-3"), Hold)  # it is there: it only lasts longer
+    assert isinstance(hold(state, "reader-3"), Hold)  # the hold exists already, and is extended
     refused = hold(state, "one-more")
     assert isinstance(refused, InvalidArgumentError)
     assert "release a hold first" in str(refused)
@@ -104,5 +106,5 @@ def test_they_are_in_the_bytes_of_the_state_in_one_order() -> None:
     again = State.decode(one.encode())
     assert list(again.holds) == list(one.holds)
     assert again.encode() == one.encode()
-    hold(again, "d", now_ms=11_000)  # it goes on alike: the others expire by this entry
+    hold(again, "d", now_ms=11_000)  # at this time, the other holds expire
     assert names(again) == ["d"]

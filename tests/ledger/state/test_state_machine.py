@@ -1,4 +1,4 @@
-"""The replicated state: topics, offsets, producers and their expiry; the same everywhere."""
+"""Tests the replicated state: topics, offsets, repeated batches, the expiry of producers, and the digest."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def create_topic(name: str, queues: int) -> bytes:
 
 
 def made(limits: ProducerLimits | None = None) -> State:
-    """A state with the topic "orders" of two queues."""
+    """Return a state with the topic "orders", which has two queues."""
     state = State(limits)
     assert isinstance(state.apply_command(create_topic("orders", 2), 10, index=1), Topic)
     return state
 
 
 def apply(state: State, *, index: int, producer_id: int = 1, **fields: Any) -> None:
-    """Apply a batch of one message where it belongs, unless told otherwise."""
+    """Apply a batch of one message at the end of its queue. `fields` replaces fields of the batch."""
     batch = {"topic_id": 1, "queue": 0, "count": 1, "append_time_ms": 10, "term": 1, "epoch": 0, "first_sequence": 0}
     batch |= fields
     batch.setdefault("base_offset", state.next_offset(batch["topic_id"], batch["queue"]))

@@ -1,4 +1,6 @@
-"""Progress in queues: claims and fences, offsets that never decrease or pass the end, settled messages, limits."""
+"""Tests the progress of consumer groups: claims and fencing, offsets that never decrease, settled messages, and
+limits.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def progress(table: ProgressTable) -> QueueProgress:
 
 
 def settle(table: ProgressTable, epoch: int, offset: int, *, resets: int = 0) -> QueueProgress:
-    """As a leader does, and then the entry."""
+    """Settle the message if the table allows it: the leader checks first, and the applied entry then settles it."""
     if table.may_settle(KEY, epoch, resets, offset):
         table.settle(KEY, offset)
     return progress(table)
@@ -113,7 +115,7 @@ def test_nothing_is_acknowledged_or_set_beyond_the_end() -> None:
     assert table.acknowledge(KEY, 5, 0, END, end=END).offset == END
 
 
-# --- what is settled
+# --- settled messages
 
 
 def test_what_is_settled_is_passed_over() -> None:
@@ -160,7 +162,7 @@ def test_the_offset_is_the_first_that_is_neither_consumed_nor_settled(actions: l
         assert progress(table).settled == sorted(offset for offset in done if offset > first)
 
 
-# --- an operator sets it
+# --- resets by an operator
 
 
 def test_after_a_reset_even_the_owner_claims_again() -> None:
@@ -212,7 +214,7 @@ def test_a_consumer_group_is_forgotten_with_all_its_queues() -> None:
     assert table.claim(KEY, 1, 7) == QueueProgress(1, 7)
 
 
-# --- bounds
+# --- limits
 
 
 def test_only_so_many_are_settled_behind_one_that_is_not_consumed() -> None:
@@ -221,13 +223,15 @@ def test_only_so_many_are_settled_behind_one_that_is_not_consumed() -> None:
         settle(table, 5, offset)
     with pytest.raises(BusyError, match="finish that message first"):
         settle(table, 5, MAX_SETTLED + 5)
-    assert settle(table, 5, 7).offset == 0  # it is settled already
+    assert settle(table, 5, 7).offset == 0  # this message is settled already
     assert table.acknowledge(KEY, 5, 0, 1, end=end) == QueueProgress(5, MAX_SETTLED + 1)
     settle(table, 5, MAX_SETTLED + 5)
 
 
 def test_even_at_the_bound_the_first_one_can_be_settled() -> None:
-    """It is what the others wait for: refused, a failing message would hold up its queue for good."""
+    """The limit on settled messages never applies to the first unconsumed message. Otherwise one failing message could
+    block its queue for ever.
+    """
     table = claimed(offset=0)
     for offset in range(1, MAX_SETTLED + 1):
         settle(table, 5, offset)
@@ -246,11 +250,11 @@ def test_only_so_many_queues_are_known() -> None:
     assert table.claim(KEY, 5, 0).epoch == 5
 
 
-# --- by commands
+# --- commands
 
 
 def made() -> State:
-    """Topic 1 has two queues; the first one ends at 20."""
+    """Return a state with topic 1, which has two queues. Queue 0 ends at offset 20."""
     state = State()
     create = command_pb2.Command(create_topic=command_pb2.CreateTopic(name="orders", queues=2))
     state.apply_command(create.SerializeToString(), 10, index=1)
@@ -262,7 +266,7 @@ def made() -> State:
 
 
 def claim_command(*queues: tuple[int, int, int, int], consumer_group: str = "billing") -> bytes:
-    """(topic id, queue, epoch, start offset) each."""
+    """Encode a command that claims the queues, each given as (topic id, queue, epoch, start offset)."""
     wanted = [
         command_pb2.ClaimedQueue(topic_id=topic_id, queue=queue, epoch=epoch, start_offset=start)
         for topic_id, queue, epoch, start in queues
@@ -278,7 +282,9 @@ def claim(state: State, *queues: tuple[int, int, int, int]) -> list[ProgressResu
 
 
 def acknowledge(state: State, *offsets: tuple[int, int, int, int]) -> list[ProgressResult | LedgerError]:
-    """(topic id, queue, epoch, offset) each."""
+    """Apply a command that acknowledges offsets, each given as (topic id, queue, epoch, offset). Returns the
+    results.
+    """
     wanted = [
         command_pb2.AcknowledgedOffset(topic_id=topic_id, queue=queue, epoch=epoch, offset=offset)
         for topic_id, queue, epoch, offset in offsets

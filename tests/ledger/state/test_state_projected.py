@@ -1,4 +1,4 @@
-"""What the leader knows ahead of commit, and that the applied state comes to the same."""
+"""Tests the projected state: what a leader decides ahead of commit equals what the applied state shows later."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def create_topic(name: str, queues: int) -> bytes:
 
 
 class Leader:
-    """A state and its projection, with the log between them as a list."""
+    """A leader's state, its projected state, and the log as a list of entries."""
 
     def __init__(self, limits: ProducerLimits | None = None) -> None:
         self.state = State(limits)
@@ -73,7 +73,7 @@ def test_checking_changes_nothing() -> None:
 def test_a_repeat_of_an_uncommitted_batch_says_what_to_wait_for() -> None:
     leader = Leader()
     admitted = leader.projected.admit_batch(**batch(count=2))
-    decision = leader.projected.check(**batch(count=2))  # in the same turn: not even appended
+    decision = leader.projected.check(**batch(count=2))  # the first batch is not appended yet
     assert isinstance(decision, Duplicate)
     assert decision.record.index == 0
     leader.projected.appended(admitted, index=12, term=3, append_time_ms=44)
@@ -170,14 +170,14 @@ BATCHES = st.builds(
     first_sequence=st.integers(0, 6),
     count=st.integers(1, 3),
 )
-# A batch arrives, or so many entries are applied.
+# Each event is a batch that arrives, or the number of entries to apply.
 EVENTS = st.lists(BATCHES | st.integers(1, 4), max_size=80)
 
 
 @settings(max_examples=300)
 @given(EVENTS)
 def test_what_the_projection_admits_the_state_comes_to(events: list[dict[str, Any] | int]) -> None:
-    """However arrivals and applies are interleaved: the leader decides as one that applies everything at once would."""
+    """A leader that applies entries late decides every batch like a leader that applies each entry at once."""
     leader, prompt = Leader(), Leader()
     for event in events:
         if isinstance(event, int):
@@ -195,7 +195,9 @@ def test_what_the_projection_admits_the_state_comes_to(events: list[dict[str, An
 
 @given(EVENTS)
 def test_replicas_come_to_the_same_though_producers_are_forgotten(events: list[dict[str, Any] | int]) -> None:
-    """With hardly any producers remembered, what the leader admitted still applies, on every replica alike."""
+    """If producers are soon forgotten, every admitted batch can still be applied, and all replicas get the same
+    state.
+    """
     limits = ProducerLimits(expiry_ms=6, most=2)
     leader, follower = Leader(limits), State(limits)
     follower.apply_command(create_topic("orders", 3), 0, index=1)

@@ -1,4 +1,4 @@
-"""One producer in one queue: what is accepted, what is a repeat, what comes too early or too late."""
+"""Tests the sequence check of one producer in one queue: accepted batches, repeats, gaps, and fenced epochs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ledger.state.sequence import REMEMBERED_BATCHES, Sequence
 
 
 def after(*counts: int, epoch: int = 5) -> Sequence:
-    """A sequence of batches of these sizes."""
+    """Return the sequence of a producer that has sent batches with these message counts."""
     sequence = Sequence(epoch)
     for count in counts:
         first = sequence.next_sequence
@@ -86,7 +86,7 @@ def test_a_copy_goes_on_by_itself() -> None:
 def test_every_sequence_of_an_epoch_is_accepted_once_and_in_order(
     attempts: list[tuple[int, int, int]],
 ) -> None:
-    sequence, accepted = Sequence(0), [(0, 0)]  # epoch and next sequence, as a naive model has it
+    sequence, accepted = Sequence(0), [(0, 0)]  # a naive model: epoch and next sequence
     for epoch, first, count in attempts:
         decision = sequence.check(epoch, first, count)
         current, expected = accepted[-1]

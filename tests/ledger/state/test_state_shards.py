@@ -1,4 +1,4 @@
-"""Topics over several shards, as shard 0 and the others hold them; the table of shards; where what is new goes."""
+"""Tests topics with queues in several shards, the table of shards, and the placement of new queues and shards."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_a_topic_is_open_once_shard_0_was_told_that_its_queues_are() -> None:
     opened = apply(state, topic_opened=command_pb2.TopicOpened(topic_id=1, queues=3))
     assert opened == Topic(1, "orders", (0, 1, 2), 7, opened=3)
     assert state.topics.opening() == []
-    # Once more, or about fewer: nothing.
+    # A repeated report, or a report with fewer queues, changes nothing.
     assert apply(state, topic_opened=command_pb2.TopicOpened(topic_id=1, queues=2)) == opened
 
 
 def test_a_topic_of_shard_0_alone_is_open_at_once() -> None:
     state = with_shards(1)
     create(state, 0, 0)
-    apply(state, create_topic=command_pb2.CreateTopic(name="old", queues=2))  # from before there were shards
+    apply(state, create_topic=command_pb2.CreateTopic(name="old", queues=2))  # a command without shards
     assert [(topic.shards, topic.is_open) for topic in state.topics] == [((0, 0), True)] * 2
     assert state.topics.opening() == []
 
@@ -72,7 +72,7 @@ def test_queues_come_behind_those_that_are_there() -> None:
     assert apply(state, alter_topic=more) == Topic(1, "orders", (0, 1, 2), 7, opened=2)
     assert [topic.topic_id for topic in state.topics.opening()] == [1]
     before = state.digest()
-    for other in ([0, 1, 2], [0, 1], [1, 0, 2, 1]):  # as it is, fewer, others
+    for other in ([0, 1, 2], [0, 1], [1, 0, 2, 1]):  # the same shards, fewer queues, changed shards
         apply(state, alter_topic=command_pb2.AlterTopic(topic_id=1, shards=other))
     assert state.digest() == before
     assert isinstance(apply(state, alter_topic=command_pb2.AlterTopic(topic_id=2, shards=[0])), UnknownTopicError)
@@ -130,7 +130,7 @@ def test_queues_go_where_there_are_fewest_and_the_lowest_among_equals() -> None:
     assert place_queues(4, [0, 1, 2, 3], []) == (0, 1, 2, 3)
     assert place_queues(3, [0, 1, 2], [0, 0, 1]) == (2, 1, 2)
     assert place_queues(2, [0], [0, 0, 0]) == (0, 0)
-    assert place_queues(1, [0, 1], [0, 1, 9]) == (0,)  # of a shard that is not to be taken
+    assert place_queues(1, [0, 1], [0, 1, 9]) == (0,)  # shard 9 is not available
 
 
 @given(st.lists(st.integers(1, 9), max_size=12))
