@@ -338,10 +338,12 @@ class QueueSequencer:
         return offers and self.fails and self._halted and (self._in_flight > 0 or now < self._retry_at)
 
     def give_away(self) -> list[ProducerBatch]:
-        """Remove and return, in order, all batches that are not bound to this queue and are not in a log."""
+        """Remove and return, in order, all batches that may move: those that are not bound to this queue, are not in a
+        log, and have not timed out.
+        """
         if self._open is not None and not self._open.bound:
             self._close()
-        leaving = [batch for batch in self._line if not (batch.bound or batch.in_flight or batch.doubtful)]
+        leaving = [batch for batch in self._line if _may_move(batch)]
         for batch in reversed(leaving):
             if batch.numbered:
                 self._leave_hole(batch)
@@ -430,3 +432,8 @@ class QueueSequencer:
         if batch.in_flight or batch.doubtful:
             return self._timeout(batch, self._all_time, maybe_committed=True)
         return ClosedError(f"The producer was closed before {batch.count} message(s) were sent: send them again.")
+
+
+def _may_move(batch: ProducerBatch) -> bool:
+    # A batch that timed out has its result already. In another queue it would hide the deadlines of later batches.
+    return not (batch.bound or batch.in_flight or batch.doubtful or batch.expired)

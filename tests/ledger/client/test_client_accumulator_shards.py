@@ -281,6 +281,25 @@ def test_what_comes_from_another_queue_still_times_out_in_time(accumulator: Accu
     assert not old.error.maybe_committed
 
 
+def test_a_batch_that_timed_out_does_not_move() -> None:
+    """Two batches fail without an answer and use up their retries. Then a batch before them leaves a gap, so they are
+    certainly not in the log. They must not move to queue 0, where they would hide the deadlines of later batches.
+    """
+    machine = ShardsMachine()
+    machine.make(seed=0, batch_bytes=1, retries=0)
+    machine.send(queue=0, bound=False, count=1)
+    machine.is_refused_for_now(queue=0, error=ThrottledError)
+    machine.send(queue=1, bound=False, count=3)
+    machine.time_passes(ms=1)
+    machine.is_refused_for_now(queue=1, error=BusyError)
+    machine.send(queue=0, bound=False, count=1)
+    machine.the_stream_to_a_shard_breaks(shard=1, arrived=0, sent=2)
+    machine.there_is_a_new_leader(shard=1)
+    machine.is_refused_for_now(queue=1, error=NotLeaderError)
+    machine.poll()
+    machine.teardown()
+
+
 def answered(accumulator: Accumulator, sequencer: QueueSequencer, batch: ProducerBatch, answer: Answer) -> None:
     for results in accumulator.answered(sequencer, batch, answer, 0):
         results.deliver()
