@@ -1,8 +1,8 @@
 """Detects that this node was held up, which means that nothing ran on it for longer than an election takes.
 
 A running node ticks regularly. A long gap between two events means that the process or the machine was stopped. The
-messages that wait after such a gap are old. So a leader first confirms with a new round of heartbeats that it still
-leads.
+messages that wait after such a gap are old, and another node may lead by now. Therefore a leader that was held up
+commits and reads nothing until a new round of heartbeats confirms that it still leads.
 """
 
 from __future__ import annotations

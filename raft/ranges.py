@@ -1,6 +1,6 @@
 """Extracts from a byte range of the CommitLog the terms and the configurations that the core needs. Pure functions.
 
-The headers come from `CommitLog.examine`, which has checked the CRCs and the chain.
+`CommitLog.examine` returns the headers of these entries, after it has checked the CRC of each entry and its chain.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ class ShardMarks:
 
     def crashed(self, boot_id: str) -> bool:
         """Return whether the machine went down, or may have gone down, without an orderly stop since this shard was
-        last written. Then unflushed bytes may be missing. Ask before any file of the shard is opened. The answer stays
-        the same until `record_boot`."""
+        last written. Then unflushed bytes may be missing. Call this method before any file of the shard is
+        opened. The result stays the same until `record_boot`."""
         if self._disk.exists(self._clean_path):
             return False
         recorded = self._read_mark(self._boot_path, decode_boot_record, "boot record")

@@ -21,8 +21,8 @@ from store.log.tail import LogTail
 
 @dataclass(frozen=True, slots=True)
 class ScrubRepair:
-    """The log at this moment. Do not keep this object: it is void after the log has grown, was cut, or begins
-    elsewhere."""
+    """Replaces damaged bytes of the open log. Do not keep this object: it is invalid as soon as the log grows, is cut,
+    or begins elsewhere."""
 
     segments: Segments
     positions: Positions

@@ -1,8 +1,8 @@
 """Compares the messages that were sent with the messages that were read.
 
 The outcome of a send decides what may be read. `ok`: the message must be there at the end. `fail`: no consumer may ever
-see it. `unknown`: the message may or may not be there, but once it was read it must stay. A producer that was killed
-may have sent messages that its history does not contain.
+receive the message. `unknown`: the message may or may not be there, but once it was read it must stay. A producer that
+was killed may have sent messages that its history does not contain.
 """
 
 from __future__ import annotations

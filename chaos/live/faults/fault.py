@@ -99,7 +99,8 @@ class Fault(Protocol):
         """Do the fault and return evidence. A fault that is over in a moment is also undone here."""
 
     def heal(self, site: FaultSite) -> str:
-        """Undo the fault as far as it was done, also if `strike` failed half-way. Returns more evidence, or ""."""
+        """Undo the fault as far as it was done, also if `strike` failed half-way. Returns further
+        evidence that the fault really happened, or ""."""
 
 
 @dataclass(frozen=True, slots=True)

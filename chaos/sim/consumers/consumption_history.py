@@ -5,7 +5,8 @@ responses that the members had received.
         └──> cannot be consumed ──> moved
 
 A hand-out belongs to the claim under which the member owns the queue. Within a claim, messages come in order, each
-once. Under another claim a message may come again, but only for a known reason.
+once. After the queue was claimed again, a message may be delivered a second time, but only for a reason that the
+simulator knows.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Raft's messages between simulated nodes, sent as datagrams: they may be lost, duplicated, late, or from an earlier
 process.
 
-This is harsher than gRPC, whose streams keep their order and report when they break. The encoding of messages and the
-check of incarnations are production code: a request names the incarnation that the sender's configuration contains, and
-a node with another incarnation refuses it.
+Such datagrams are harsher than gRPC, whose streams keep their order and report when they break. The encoding of
+messages and the check of incarnations are production code: a request names the incarnation that the sender's
+configuration contains, and a node with another incarnation refuses it.
 """
 
 from __future__ import annotations
