@@ -67,7 +67,7 @@ def main() -> int:
 
 
 def measured(stage: Stage, scale: SuiteScale, wanted: dict[str, Measure]) -> tuple[list[SuiteChapter], list[str]]:
-    """Return the chapters, and a sentence for each part that could not be measured. A failed part does not stop the
+    """Return the chapters of the page, and a sentence for each part that failed. A failed part does not stop the
     others.
     """
     parts, failures = [], []

@@ -158,7 +158,7 @@ class Server:
         self._outbox.append(message)
 
     def take_messages(self) -> tuple[RaftMessage, ...]:
-        """Return the waiting messages. Empty while term and vote are not saved."""
+        """Return the messages to send: none until term and vote are saved on the disk."""
         if not self._outbox or not self.is_saved:
             return ()
         messages = tuple(self._outbox)

@@ -39,7 +39,7 @@ PUT_AWAY_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class OperatedCluster:
-    """The cluster that an operator changes."""
+    """The simulated cluster whose members, shards and leaders the operator changes."""
 
     nodes: Sequence[StackNode]
     rosters: Rosters

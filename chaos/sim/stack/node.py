@@ -57,7 +57,7 @@ FILES = 20_000
 
 
 class SimSettings(NodeSettings):
-    """Settings with small sizes. A simulation would rarely fill production's smallest segment."""
+    """Settings with small sizes. A simulation writes too little data to fill production's smallest segment."""
 
     @property
     def largest_entry_bytes(self) -> int:

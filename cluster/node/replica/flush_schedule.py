@@ -16,7 +16,7 @@ PAGE_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class FlushSchedule:
-    """The intervals of flushes; the settings `flush_interval_ms`, `flush_pages` and so on describe them."""
+    """When to flush the log: the values of the settings `flush_interval_ms`, `flush_pages` and `flush_thorough_ms`."""
 
     interval_ms: int
     pages: int

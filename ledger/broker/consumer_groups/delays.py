@@ -36,7 +36,7 @@ class Delays:
         self._now_ms = now_ms
 
     def due(self, replica: BrokerReplica, topic_id: int, queue: int) -> Due | None:
-        """Return the due part of a queue, or None if the queue is not one of a retry topic."""
+        """Return the messages of a retry queue whose delay has passed, or None if the queue is of no retry topic."""
         topic = replica.state.topics.get(topic_id)
         if topic is None or not topic.name.startswith(RETRY):
             return None

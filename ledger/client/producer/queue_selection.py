@@ -1,4 +1,4 @@
-"""Gives each piece to the sequencer of its queue.
+"""The queue selection gives each piece of messages to the sequencer of the piece's queue.
 
 An unknown topic is looked up once. Meanwhile its pieces wait in a queue, so that they keep their order; pieces for a
 queue that the client does not know yet wait too. A topic that was deleted and created again gets new sequencers. The

@@ -27,7 +27,8 @@ answer settles it. If the answer is "sequence gap", the batch is dropped. The ne
 it in its epoch or begins the next epoch, which fences the dropped batch. A batch that has used all its retries is
 treated in the same way.
 
-**When a batch moves to another queue.** During a back-off the sequencer offers the batches that order allows:
+**When a batch moves to another queue.** While the sequencer waits after a failure, other queues may take over
+some of its batches, if that changes no promised order:
 
 - A doubtful batch stays, and so does a batch in flight. This queue's log may contain it. Sequence numbers count within
   one queue, so a copy in another queue would be a second message.

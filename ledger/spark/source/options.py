@@ -147,7 +147,7 @@ class GivenOptions:
             self._values[names[name.lower()]] = value
 
     def first_of(self, *names: str) -> str | None:
-        """Return the first of these names that was given, or None."""
+        """Return the first of `names` that the user set as an option, or None if the user set none of them."""
         return next((name for name in names if name in self._values), None)
 
     def text(self, name: str) -> str:

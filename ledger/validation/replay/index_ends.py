@@ -50,7 +50,9 @@ class IndexEndsFound:
 
 
 def check_index_ends(known: IndexEnds) -> IndexEndsFound:
-    """Return what is wrong at the ends of the indexes. A running replica is not checked, because its indexes change."""
+    """Return the faults at the end of each index: entries that are missing or surplus there.
+
+    A running replica is not checked, because its indexes change."""
     if known.replica.indexes is None or known.replica.is_running:
         return IndexEndsFound()
     check = _Check(known)
