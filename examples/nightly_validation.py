@@ -12,10 +12,8 @@ import asyncio
 import os
 import sys
 
-from ledger.validation.judging.plain_engine import PlainEngine
-from ledger.validation.report.summary import as_text
-from ledger.validation.validate import validate
 from ledgermq import AsyncAdmin
+from ledgermq.validation import PlainEngine, as_text, validate
 
 BOOTSTRAP = os.environ.get("LEDGERMQ_BOOTSTRAP", "127.0.0.1:9871")
 

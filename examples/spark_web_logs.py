@@ -18,8 +18,8 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from ledger.spark.session import spark_session
 from ledgermq import Admin, Producer
+from ledgermq.spark import spark_session
 
 BOOTSTRAP = os.environ.get("LEDGERMQ_BOOTSTRAP", "127.0.0.1:9871")
 RUN = int(time.time())

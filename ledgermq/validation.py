@@ -1,0 +1,18 @@
+"""Validation as a library: what `ledgermq validate` does, called from Python.
+
+    from ledgermq.validation import PlainEngine, as_text, validate
+
+    report = validate(["/data/node-1", "http://10.0.0.2:9872"], PlainEngine())
+    print(as_text(report))          # the text of `ledgermq validate`
+    sys.exit(report.status)         # 0 valid, 1 a violation, 2 could not be judged
+
+`PlainEngine` reads the logs in this process, on one core. The base installation is enough; the page that
+`validate(out=...)` writes needs `pip install 'ledgermq[bench]'`, and the Parquet file needs `ledgermq[spark]`.
+"""
+
+from ledger.validation.judging.plain_engine import PlainEngine
+from ledger.validation.report.report import ValidationReport
+from ledger.validation.report.summary import as_text
+from ledger.validation.validate import validate
+
+__all__ = ["PlainEngine", "ValidationReport", "as_text", "validate"]
