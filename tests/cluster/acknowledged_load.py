@@ -1,7 +1,7 @@
 """A load of messages whose acknowledgements are remembered, and the comparison of every replica with them.
 
-A queue's offsets are dense, so "each acknowledged message exactly once, in order, and nothing else" is that every
-replica gives, from offset 0 to its end, the very list of values that were acknowledged for these offsets.
+The offsets of a queue have no gaps. So a replica holds each acknowledged message exactly once and in order if, from
+offset 0 to the end, it returns the values that were acknowledged for these offsets.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Load:
             await asyncio.gather(*self._tasks, return_exceptions=error is not None)
 
     async def more(self, messages: int) -> None:
-        """Wait until so many more messages are acknowledged."""
+        """Wait until this number of further messages is acknowledged."""
         goal = len(self.acknowledged) + messages
         await until(lambda: len(self.acknowledged) >= goal or self._died(), f"{messages} more are acknowledged")
 
@@ -100,7 +100,7 @@ class _Writer:
 
 
 async def level(cluster: DevCluster) -> None:
-    """Waits until all nodes have applied the same log to its end."""
+    """Wait until all nodes have applied the same log to its end."""
 
     async def same() -> bool:
         states = await asyncio.to_thread(cluster.status)
@@ -112,7 +112,7 @@ async def level(cluster: DevCluster) -> None:
 async def assert_every_replica_holds(
     bootstrap: str, topic: str, acknowledged: dict[tuple[int, int], bytes], nodes: Sequence[int] = (1, 2, 3)
 ) -> None:
-    """That each node gives exactly these messages, when each of its queues is read to its end."""
+    """Read each queue of each node to its end, and check that the node returns exactly the acknowledged messages."""
     queues = sorted({queue for queue, _ in acknowledged})
     expected = {queue: [value for (of, _), value in sorted(acknowledged.items()) if of == queue] for queue in queues}
     assert all((queue, len(expected[queue]) - 1) in acknowledged for queue in queues), "acknowledged offsets are dense"
@@ -122,7 +122,7 @@ async def assert_every_replica_holds(
 
 
 async def read_to_the_end(bootstrap: str, topic: str, node: int) -> dict[int, list[bytes]]:
-    """All values of each queue as this node has them; their offsets must count from 0."""
+    """Read each queue from this node, and return its values. The offsets must count from 0."""
     async with AsyncConsumer(topic, bootstrap_servers=bootstrap, node=node) as consumer:
         ends = await consumer.end_offsets()
         found: dict[int, list[bytes]] = {queue: [] for _, queue in ends}

@@ -1,4 +1,4 @@
-"""Fixtures for tests that run nodes. A module that shares one fleet among its tests makes it itself."""
+"""Fixtures for tests that run nodes. A module whose tests share one fleet defines the fixture of that fleet itself."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.cluster.fleet import Fleet, MakeFleet
 
 @pytest.fixture(scope="session", autouse=True)
 def nodes_come_and_go_quickly() -> Iterator[None]:
-    """Here many nodes start and stop in one process, which is not theirs alone: what one does once in its life, for a
-    clean heap and for streams that may end by themselves, would take most of the time of these tests."""
+    """Skip the garbage collection at a node's start, and shorten the time that a stop leaves to open streams. In
+    tests one process starts and stops many nodes, and both would take most of the time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("cluster.node.node.gc", SimpleNamespace(collect=lambda: 0, freeze=lambda: None))
         patch.setattr("cluster.node.node.STOP_GRACE_S", 0.05)
@@ -28,7 +28,8 @@ def nodes_come_and_go_quickly() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def processes_heed_interrupts() -> Iterator[None]:
-    """A shell has what it runs in the background ignore SIGINT, and whatever that starts inherits it."""
+    """Let processes that tests start react to SIGINT. A shell makes its background processes ignore SIGINT, and
+    their children inherit that."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -36,7 +37,8 @@ def processes_heed_interrupts() -> Iterator[None]:
 
 @pytest_asyncio.fixture
 async def make_fleet(tmp_path: Path) -> AsyncIterator[MakeFleet]:
-    """Makes fleets below the test's directory, and stops them at its end."""
+    """Yield a function that makes fleets in the test's directory. The fixture stops all fleets at the end of the
+    test."""
     fleets: list[Fleet] = []
 
     def make(nodes: int = 3, **options: object) -> Fleet:
@@ -50,8 +52,8 @@ async def make_fleet(tmp_path: Path) -> AsyncIterator[MakeFleet]:
 
 @pytest.fixture(autouse=True)
 def nothing_unheard(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """A broken invariant in a node, a task that ends in an exception nobody asked for, or a servicer that raises,
-    fails the test. (Not what gRPC has to tell the closed event loop of an earlier test's nodes: it tells this one.)"""
+    """Fail the test if a node logs a broken invariant, if a task ends with an exception that no code reads, or if a
+    gRPC servicer raises. Errors of gRPC about the closed event loop of an earlier test do not count."""
     yield
     stray = [
         record.getMessage() + (f": {record.exc_info[1]!r}" if record.exc_info else "")

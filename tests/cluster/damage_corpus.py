@@ -51,7 +51,7 @@ class Corpus:
 
     @property
     def short(self) -> StoppedNode:
-        """The same log with only its first five entries."""
+        """A directory whose log has only the first five entries of the same log."""
         return StoppedNode(self.path / "short")
 
 
@@ -98,7 +98,7 @@ def damage(name: str) -> Callable[[Damage], Damage]:
 
 
 def key_files(node: StoppedNode) -> list[Path]:
-    """The two files that hold entries."""
+    """Return the two files of the key index that hold entries."""
     return sorted(path for path in node.keys.iterdir() if not path.suffix)
 
 
@@ -326,7 +326,7 @@ def replicas(name: str) -> Callable[[Change], Change]:
 
 
 def cut(node: StoppedNode, last: int, *more: int, term: int = 2, commit: int | None = None) -> None:
-    """Ends with entry `last`, and goes on with these batches of another term."""
+    """Cut the log after entry `last`, and append these batches with another term."""
     log = node.open()
     log.truncate(last)
     for number in more:

@@ -1,4 +1,5 @@
-"""What the verifier finds in a case of the corpus, in a form that can be saved: kind and place, without its words.
+"""Lists what the verifier finds in each case of the damage corpus, as kinds and places without message texts, to be
+saved.
 
 python -m tests.cluster.damage_found > found.json        what the three commands find in every case
 """
@@ -25,14 +26,14 @@ _OF_EVERY_NODE = ("unknown-queue", "sequence-gap")
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """What a finding says is wrong: a file from a position on, up to the end if it says one."""
+    """The bytes that a finding calls wrong: a file from a position on, up to `end` if the finding has an end."""
 
     path: str
     position: int
     end: int | None
 
     def covers(self, finding: Finding) -> bool:
-        """Whether the finding is about a place in here."""
+        """Return whether the finding is about a place in this area."""
         path, _, position = finding.split()[1:]
         if path != self.path:
             return False
@@ -81,7 +82,7 @@ def found_in(case: str, corpus: Corpus, path: Path) -> Found:
 
 
 def _run(*arguments: str | Path) -> tuple[int, list[dict[str, Any]]]:
-    """Status, and the lines."""
+    """Run a command. Return its exit status and its lines of JSON."""
     out = io.StringIO()
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):

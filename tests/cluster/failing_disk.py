@@ -1,5 +1,4 @@
-"""A disk that can be told to fail, as one with a broken medium does, or to be slow: with the CommitLog's writes and
-fsyncs."""
+"""A disk whose writes and fsyncs of the CommitLog fail, or are slow, when a test says so."""
 
 from __future__ import annotations
 
@@ -11,7 +10,8 @@ from store.disk.disk import PosixFile, Writable
 
 
 class FailingDisk(PosixDisk):
-    """Works at first. Set `fails_writes`, `fails_syncs` or `write_delay_s` at any time."""
+    """The disk works until a test sets `fails_writes`, `fails_syncs` or `write_delay_s`, which is possible at any
+    time."""
 
     def __init__(self) -> None:
         self.fails_writes = False
@@ -24,7 +24,7 @@ class FailingDisk(PosixDisk):
 
 
 class FailingFile(PosixFile):
-    """Takes the place of a file that was opened as usual."""
+    """A file of the CommitLog, whose writes and fsyncs fail when the disk says so."""
 
     def __init__(self, path: Path, file: PosixFile, disk: FailingDisk) -> None:
         super().__init__(path, file._descriptor)

@@ -1,7 +1,6 @@
-"""Real nodes in the process of the test: real files, ports and gRPC, one event loop. And a hand that speaks to them.
-
-What a test asks of a node goes over its ports, as for anybody; only starting and stopping is done from inside.
-Whoever needs SIGKILL takes processes (cluster.local.processes) instead.
+"""Real nodes in the process of the test, with real files, ports and gRPC, in one event loop. A test calls a node over
+its ports, as any client does. Only starting and stopping use the `Node` object. A test that needs SIGKILL uses
+processes instead (cluster/local/processes.py).
 """
 
 from __future__ import annotations
@@ -31,7 +30,8 @@ SEGMENT_BYTES = 2 << 20
 
 
 class Fleet:
-    """The nodes 1 to `nodes` of one cluster, none of which runs at first. `disks` gives some of them another disk."""
+    """The nodes 1 to `nodes` of one cluster. No node runs until `start`. `disks` maps the numbers of some nodes to
+    disks that these nodes use instead of the usual disk."""
 
     def __init__(
         self, directory: Path, nodes: int = 3, *, disks: Mapping[int, Disk] | None = None, **settings: Any
@@ -62,7 +62,7 @@ class Fleet:
         return self.directory / f"node-{node}"
 
     def settings(self, node: int, /, **other: Any) -> NodeSettings:
-        """What this node runs on; small and quick where tests gain by it."""
+        """Return the settings of this node. Sizes and times are small, so that tests are quick."""
         ours: dict[str, Any] = {
             "node": node,
             "cluster": "test",
@@ -82,11 +82,11 @@ class Fleet:
         return NodeSettings(**{**ours, **self._settings, **self._overrides.get(node, {}), **other})
 
     def override(self, node: int, /, **settings: Any) -> None:
-        """What differs for this node at its next starts."""
+        """Use these settings for this node at its next starts."""
         self._overrides[node] = settings
 
     def write_toml(self, node: int) -> Path:
-        """The same settings as a file, for a process."""
+        """Write the settings of this node to a file, for a node process."""
         settings = self.settings(node)
         plain = settings.model_dump(mode="json", exclude={"peers"}, exclude_none=True)
         lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items()]
@@ -99,13 +99,13 @@ class Fleet:
     # -- starting and stopping
 
     async def start(self, *nodes: int) -> None:
-        """Starts these nodes, one after the other; all where none is named."""
+        """Start these nodes, one after another. Without arguments, start all nodes."""
         for node in nodes or self.nodes:
             self.running[node] = Node(self.settings(node), self._disks.get(node))
             await self.running[node].start()
 
     async def stop(self, *nodes: int) -> None:
-        """Stops these nodes in an orderly way, at the same time; all that run where none is named."""
+        """Stop these nodes in order, all at the same time. Without arguments, stop all running nodes."""
         stopped = [self.running.pop(node) for node in nodes or list(self.running)]
         await asyncio.gather(*(node.stop() for node in stopped))
 
@@ -125,7 +125,7 @@ class Fleet:
         return self.stub(node)
 
     async def status(self, node: int) -> broker_pb2.ShardStatus:
-        """Of shard 0."""
+        """Return the status of shard 0 on this node."""
         return (await self._all_shards(node))[0]
 
     async def _all_shards(self, node: int) -> Sequence[broker_pb2.ShardStatus]:
@@ -134,11 +134,12 @@ class Fleet:
         return shards
 
     async def statuses(self) -> dict[int, broker_pb2.ShardStatus]:
-        """Of the nodes that run."""
+        """Return the status of shard 0 on each running node."""
         return {node: await self.status(node) for node in self.running}
 
     async def leader(self) -> int:
-        """The node that leads, once all that run say so and it takes proposals."""
+        """Return the leader of shard 0, once all running nodes name the same leader and the leader accepts
+        proposals."""
         return await eventually(self._agreed_leader, "the running nodes follow one leader")
 
     async def _agreed_leader(self) -> int:
@@ -150,13 +151,13 @@ class Fleet:
         return leader if agreed and statuses[leader].applied == statuses[leader].last_index else 0
 
     async def follower(self) -> int:
-        """A node that runs and does not lead."""
+        """Return a running node that does not lead shard 0."""
         leader = await self.leader()
         return next(node for node in self.running if node != leader)
 
     async def level(self) -> broker_pb2.ShardStatus:
-        """Where all running nodes stand in shard 0, once they stand at the same place, with everything applied, in
-        each shard."""
+        """Wait until all running nodes have applied the same log to its end, in each shard. Return the status of
+        shard 0."""
 
         async def same() -> broker_pb2.ShardStatus | None:
             first, *others = [await self._all_shards(node) for node in self.running]
@@ -168,7 +169,7 @@ class Fleet:
     # -- speaking
 
     async def create_topic(self, name: str = "topic", queues: int = 1) -> int:
-        """Makes a topic; returns its id."""
+        """Create a topic, and return its id."""
         async with AsyncAdmin(self.bootstrap) as admin:
             return (await admin.create_topic(name, queues)).topic_id
 
@@ -176,7 +177,7 @@ class Fleet:
         return ProduceStream(self.broker(node))
 
     async def produce(self, node: int, batch: bytes) -> broker_pb2.ProduceResult:
-        """Sends one batch to this node, once, and gives its answer."""
+        """Send one batch to this node, without a retry, and return the answer."""
         stream = self.stream(node)
         try:
             return await stream.produce(batch)
@@ -186,7 +187,7 @@ class Fleet:
     async def fetch(
         self, node: int, topic_id: int, offset: int, *, queue: int = 0, max_wait_ms: int = 0
     ) -> broker_pb2.FetchedQueue:
-        """Asks this node once."""
+        """Send one fetch request to this node, and return the answer."""
         request = broker_pb2.FetchRequest(
             queues=[broker_pb2.QueueFetch(topic_id=topic_id, queue=queue, offset=offset)],
             max_wait_ms=max_wait_ms,
@@ -206,7 +207,8 @@ MakeFleet = Callable[..., Fleet]
 
 
 class ProduceStream:
-    """A produce stream spoken by hand: requests out, answers in, or dropped at any moment."""
+    """A produce stream without a client: the test sends each request and reads each answer, and can drop the
+    stream."""
 
     def __init__(self, broker: BrokerStub) -> None:
         self._call = broker.Produce()
@@ -225,7 +227,7 @@ class ProduceStream:
         return result
 
     def drop(self) -> None:
-        """Goes away without a word."""
+        """Cancel the stream."""
         self._call.cancel()
 
 
@@ -252,5 +254,5 @@ def sample_batch(
 
 
 def error_of(answer: broker_pb2.ProduceResult | broker_pb2.FetchedQueue | Any) -> LedgerError | None:
-    """The error in an answer, as Python has it; None where there is none."""
+    """Return the error of an answer as a Python exception, or None if the answer has no error."""
     return from_wire(answer.error) if answer.HasField("error") else None

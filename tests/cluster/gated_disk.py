@@ -1,6 +1,5 @@
-"""A disk whose fsync of the CommitLog can be held back: with `flush = "sync"`, what comes in is not acknowledged then.
-
-So an entry stays uncommitted for as long as a test likes, while votes and heartbeats go on as ever.
+"""A disk on which a test can hold back every fsync of the CommitLog. With `flush = "sync"` a node then acknowledges no
+new entry. So entries stay uncommitted for as long as the test needs, while votes and heartbeats continue.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ _LONGEST_S = 60.0
 
 
 class GatedDisk(PosixDisk):
-    """Open at first."""
+    """A disk whose gate is open until a test calls `hold`."""
 
     def __init__(self) -> None:
         self._gate = threading.Event()
@@ -37,7 +36,7 @@ class GatedDisk(PosixDisk):
 
 
 class GatedFile(PosixFile):
-    """Takes the place of a file that was opened as usual."""
+    """A file of the CommitLog, whose fsync waits while the gate is closed."""
 
     def __init__(self, path: Path, file: PosixFile, gate: threading.Event) -> None:
         super().__init__(path, file._descriptor)

@@ -1,10 +1,11 @@
-"""kill -9 at random instants, again and again, on three real nodes under load: in each flush mode, in each write mode.
+"""Kills node processes with SIGKILL at random instants, under load, in each flush mode and each write mode.
 
     python -m tests.cluster.kill_loop [--kills 210] [--seed 1]        or: make kills
 
-One round: some more is acknowledged, nodes are killed, and what they left is looked at; they start again, catch up, and
-give everything that was acknowledged before. Small segments, a checkpoint every 0.3 s, keys and a bound on the log let
-the instants fall into appends, rolls, indexes, checkpoints, bases, cuts (a killed leader's tail) and removed segments.
+In each round the producers get more acknowledgements, nodes are killed, and the loop checks the files of the killed
+nodes. The nodes start again, catch up, and must return every message that was acknowledged before. Segments are small,
+checkpoints are taken every 0.3 s, messages have keys, and retention is short. So the kills hit appends, segment rolls,
+index writes, checkpoints, snapshots, cuts of a killed leader's tail, and removals of segments.
 
     who is killed       one node, or all three at once; under async a staged node alone, for what waits in its memory
                         is promised by the others
@@ -65,7 +66,7 @@ main()
 
 @dataclass(slots=True)
 class Figures:
-    """Of one pair of modes."""
+    """The figures of one pair of flush mode and write mode."""
 
     flush: str
     write: str
@@ -144,7 +145,7 @@ class KillLoop:
         self.processes.pop(node).close()
 
     async def _serves(self, node: int) -> None:
-        """It has caught up with all that was committed when it was asked for, and is trusted."""
+        """Wait until the node has caught up and is not a suspect."""
         suspect = self.fleet.data(node) / "shard-0" / "suspect"
 
         async def serves() -> bool:
@@ -175,12 +176,13 @@ class KillLoop:
         await self._serves(node)
 
     async def _gives_what_was_promised(self, node: int, promised: dict[tuple[int, int], bytes]) -> None:
-        """Up to the last offset of `promised`; what the log has let go meanwhile is passed over."""
+        """Read each queue up to the last offset of `promised`. Messages that retention has removed meanwhile are
+        skipped."""
         ends = {queue: 1 + max((o for q, o in promised if q == queue), default=-1) for queue in range(QUEUES)}
         await self._read(node, ends)
 
     async def _read(self, node: int, ends: dict[int, int]) -> None:
-        """Reads each queue up to there."""
+        """Read each queue from this node up to the offset in `ends`, and check the values."""
         expected: dict[int, int] = {}
         left = {queue for queue, end in ends.items() if end}
         consumer = await self._consumer(node)
@@ -208,7 +210,8 @@ class KillLoop:
             assert message.value == known, f"node {node}: another message at {message.queue}:{message.offset}"
 
     async def _consumer(self, node: int) -> AsyncConsumer:
-        """A client that starts just then may meet connections that have not noticed yet that the nodes are back."""
+        """Return a started consumer. Right after a restart, gRPC may not have reconnected to the nodes, so the
+        start is tried again."""
 
         async def started() -> AsyncConsumer | None:
             consumer = AsyncConsumer("topic", bootstrap_servers=self.fleet.bootstrap, node=node, on_dropped="skip")
@@ -249,8 +252,8 @@ class KillLoop:
         await eventually(same, "all replicas are level", deadline_s=START_S)
 
     def _logs_are_the_same_bytes(self) -> int:
-        """As far as all have them: whoever stopped first may lack what came of that. Returns how many segments there
-        were since the beginning."""
+        """Compare the segments that all nodes have, up to the shortest log: a node that stopped earlier may lack
+        the last entries. Return the number of segments since the first start."""
         names = [{path.name: path for path in sorted((self.fleet.data(n) / "shard-0/log").iterdir())} for n in NODES]
         common = set.intersection(*map(set, names))
         assert common
@@ -262,7 +265,7 @@ class KillLoop:
 
 
 class RememberingLoad(Load):
-    """Remembers what was read before it was acknowledged, too."""
+    """A load that also remembers messages which were read before they were acknowledged."""
 
     def __init__(self, bootstrap: list[str], rng: random.Random) -> None:
         super().__init__(",".join(bootstrap), "topic", rng, writers=1, delivery_timeout_ms=120_000)
@@ -271,7 +274,7 @@ class RememberingLoad(Load):
 
 
 async def kill_often(directory: Path, flush: str, write: str, kills: int, seed: int) -> Figures:
-    """One pair of modes. Raises AssertionError, TimeoutError."""
+    """Run the rounds of one pair of modes. Raises AssertionError or TimeoutError if a node breaks a promise."""
     chance = random.Random(f"{seed} {flush} {write}")
     figures = Figures(flush, write)
     fleet = Fleet(
@@ -297,8 +300,8 @@ async def kill_often(directory: Path, flush: str, write: str, kills: int, seed: 
 @click.option("--flush", type=click.Choice(FLUSHES), multiple=True, default=FLUSHES)
 @click.option("--write", type=click.Choice(get_args(WriteMode)), multiple=True, default=get_args(WriteMode))
 def main(kills: int, seed: int, flush: tuple[str, ...], write: tuple[str, ...]) -> None:
-    """Kills nodes until something is wrong, or the number is reached. Writes one line of JSON for each pair of modes;
-    status 0 when nothing was wrong."""
+    """Kill nodes until a check fails, or the number of kills is reached. Print one line of JSON for each pair of
+    modes. The exit status is 0 if no check failed."""
     pairs = [(each, way) for each in flush for way in write]
     share = -(-kills // len(pairs))
     for each, way in pairs:

@@ -1,4 +1,4 @@
-"""Who leads the shards of three nodes."""
+"""Finds the leaders of all shards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NODES = [1, 2, 3]
 
 
 async def leaders(admin: AsyncAdmin) -> dict[int, int]:
-    """Of each shard, as its own leader says: the one of the newest term."""
+    """Return the leader of each shard. If two nodes call themselves leader, the node with the newer term counts."""
     led = [
         (shard.term, shard.shard, shard.leader)
         for node in await admin.cluster()

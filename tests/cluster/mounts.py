@@ -1,6 +1,7 @@
-"""Commands that run a process where a directory is a small or a read-only disk, in a mount namespace of its own.
+"""Runs processes in a mount namespace, where a directory is a small disk or a read-only disk.
 
-Nothing is mounted for anybody else, and all of it is gone when the process ends. It needs root with CAP_SYS_ADMIN.
+Processes outside the namespace do not see the mounts, and the mounts end with the process. Root with CAP_SYS_ADMIN is
+needed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from types import TracebackType
 
 @functools.cache
 def may_mount() -> bool:
-    """Whether this user may mount in a namespace of its own."""
+    """Return whether this user may mount in a mount namespace."""
     try:
         probe = small_disk(Path("/mnt"), 1 << 20)
         return subprocess.run([*probe, "true"], capture_output=True, timeout=10, check=False).returncode == 0
@@ -25,13 +26,14 @@ NO_MOUNTS = "needs `unshare -m` and mount, that is Linux and root with CAP_SYS_A
 
 
 def small_disk(directory: Path, size: int) -> list[str]:
-    """What to put before a command, so that `directory` (which exists) is an empty disk of `size` bytes for it."""
+    """Return a command prefix. The command then sees `directory`, which must exist, as an empty disk of `size`
+    bytes."""
     return _with_mount(tmpfs(size), directory)
 
 
 class Namespace:
-    """A mount namespace that lasts for a `with` block, in which several processes may live one after the other:
-    `mount` is a shell command, in which $0 is `directory`."""
+    """A mount namespace that exists during a `with` block, for several processes one after another. `mount` is a
+    shell command that makes the mount; in it $0 is `directory`."""
 
     def __init__(self, directory: Path, mount: str) -> None:
         self._directory = directory
@@ -42,15 +44,15 @@ class Namespace:
 
     @property
     def inside(self) -> list[str]:
-        """What to put before a command that is to live there."""
+        """Return a command prefix that runs a command in this namespace."""
         return ["nsenter", "-t", str(self._keeper.pid), "-m", "--"]
 
     def run(self, command: str) -> None:
-        """A shell command, in which $0 is the directory."""
+        """Run a shell command in this namespace. In the command $0 is the directory."""
         subprocess.run([*self.inside, "sh", "-c", command, str(self._directory)], check=True, capture_output=True)
 
     def seen(self, path: Path) -> Path:
-        """An absolute path as it is there, from outside."""
+        """Return the path, outside of the namespace, of a file that the namespace has at `path` (absolute)."""
         return seen_by(self._keeper.pid, path)
 
     def __enter__(self) -> Namespace:
@@ -63,17 +65,17 @@ class Namespace:
 
 
 def tmpfs(size: int) -> str:
-    """What to give to `Namespace`, for an empty disk of `size` bytes."""
+    """Return a `mount` command for `Namespace` that mounts an empty disk of `size` bytes."""
     return f'mount -t tmpfs -o size={size} tmpfs "$0"'
 
 
 def read_only(directory: Path) -> list[str]:
-    """What to put before a command, so that `directory` cannot be written by it."""
+    """Return a command prefix. The command then cannot write to `directory`."""
     return _with_mount('mount --bind "$0" "$0" && mount -o remount,ro,bind "$0"', directory)
 
 
 def seen_by(pid: int, path: Path) -> Path:
-    """An absolute path as that process sees it, from outside of its namespace."""
+    """Return the path, outside of the namespace, of a file that process `pid` sees at `path` (absolute)."""
     return Path(f"/proc/{pid}/root{path}")
 
 

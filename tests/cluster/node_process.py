@@ -1,4 +1,4 @@
-"""One node as a process of its own, as `ledgermq server run` starts it, perhaps on a disk made for the test."""
+"""Runs one node as a process, by `ledgermq server run`, on the usual disk or on a disk made for the test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _STOP_S = 10
 
 
 class NodeProcess:
-    """Runs in a `with` block. `before` is put before its command, `main` is a program in the place of `ledgermq`."""
+    """A node process that runs during a `with` block. `before` is a command prefix. `main` is Python code that runs
+    instead of the program `ledgermq`."""
 
     def __init__(self, config: Path, *, before: Sequence[str] = (), main: str = "") -> None:
         program = ["-c", main] if main else ["-m", "ledgermq"]
@@ -40,11 +41,11 @@ class NodeProcess:
 
     @property
     def log(self) -> str:
-        """All that it wrote."""
+        """The whole output of the process."""
         return self._log.read_text()
 
     async def ended(self) -> int:
-        """The exit status, once there is one."""
+        """Wait until the process ends, and return its exit status."""
         return (await until(self._status, "the process ends"))[0]
 
     def _status(self) -> tuple[int] | None:

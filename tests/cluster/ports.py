@@ -1,6 +1,5 @@
-"""Ports for tests: drawn, so that test runs beside each other do not collide.
-
-Each worker draws from its own part. None of them is a port that a local cluster chooses for itself (cluster.dev_ports).
+"""Ports for tests. Ports are drawn at random, so that test runs at the same time do not collide. Each worker draws
+from its own range. The ranges contain no port that a local cluster chooses by itself (cluster/local/ports.py).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ _BASES = range(10_000, 20_000, 10)
 
 
 def free_base_port(nodes: int) -> int:
-    """The first of 2 x `nodes` free ports in a row."""
+    """Return the first port of 2 x `nodes` consecutive free ports."""
     number, workers = worker()
     for base in random.SystemRandom().sample(_BASES[number::workers], 50):
         try:

@@ -1,4 +1,4 @@
-"""Looks at a node's HTTP port."""
+"""Reads metrics and readiness from a node's HTTP port."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.cluster.waiter import eventually
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """All samples of one look at /metrics."""
+    """All samples of one response of /metrics."""
 
     samples: dict[tuple[str, tuple[tuple[str, str], ...]], float]
     kinds: dict[str, str]
 
     def __getitem__(self, name: str) -> float:
-        """The sum of that sample over all its labels."""
+        """Return the sum of the samples with this name, over all labels."""
         return sum(value for (each, _), value in self.samples.items() if each == name)
 
     def of(self, name: str, **labels: str) -> float:
@@ -39,20 +39,21 @@ async def scrape(address: str) -> Scrape:
 
 
 async def get(address: str, path: str) -> tuple[int, str]:
-    """Status and body."""
+    """Return status and body of a GET request."""
     async with aiohttp.ClientSession() as session, session.get(f"http://{address}{path}") as response:
         return response.status, await response.text()
 
 
 async def not_ready(address: str) -> str:
-    """Why /readyz says that the node is not ready; empty when it is."""
+    """Return the reason of /readyz why the node is not ready, or "" if the node is ready."""
     status, body = await get(address, "/readyz")
     assert status in (200, 503)
     return body if status == 503 else ""
 
 
 async def reason_not_ready(address: str, words: str) -> str:
-    """The reason, once it has these words in it. It may be another for a moment: no leader is known, say."""
+    """Wait until the reason of /readyz contains `words`, and return the reason. For a moment there may be another
+    reason, for example that no leader is known."""
 
     async def reason() -> str:
         found = await not_ready(address)
@@ -62,7 +63,7 @@ async def reason_not_ready(address: str, words: str) -> str:
 
 
 async def is_ready(address: str) -> bool:
-    """Whether there is a node at all, and it is ready."""
+    """Return whether a node answers and is ready."""
     try:
         return not await not_ready(address)
     except aiohttp.ClientError:

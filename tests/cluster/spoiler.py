@@ -1,4 +1,4 @@
-"""A hand that spoils the log of a node that is down, and one that compares what three nodes hold."""
+"""Damages the log of a stopped node, and compares the logs of nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def log_directory(fleet: Fleet, node: int) -> Path:
 
 
 def headers(fleet: Fleet, node: int) -> list[Header]:
-    """Of all whole entries on the disk of a node."""
+    """Return the headers of all whole entries on the disk of a node."""
     disk = PosixReadOnlyDisk()
     segments = segment_files(disk, log_directory(fleet, node))
     reader = LogReader(disk, segments, segment_bytes=SEGMENT_BYTES, start=EMPTY)
@@ -32,7 +32,7 @@ def segment(fleet: Fleet, node: int, position: int) -> Path:
 
 
 def flip(fleet: Fleet, node: int, header: Header, field: str) -> None:
-    """One bit of that entry."""
+    """Flip one bit in a field of this entry on the disk."""
     assert FIELDS[field] < header.size
     with open(segment(fleet, node, header.position), "r+b") as file:
         at = header.position % SEGMENT_BYTES + FIELDS[field]
@@ -43,12 +43,13 @@ def flip(fleet: Fleet, node: int, header: Header, field: str) -> None:
 
 
 def killed(fleet: Fleet, node: int) -> None:
-    """As if this node had been killed, and not stopped in order."""
+    """Remove the clean mark of a node, as if the node had been killed instead of stopped in order."""
     (fleet.data(node) / "shard-0" / "clean").unlink()
 
 
 def assert_same_bytes(fleet: Fleet, nodes: Sequence[int], end: int) -> None:
-    """The logs of these nodes, up to a place that all of them have committed."""
+    """Check that the logs of these nodes have the same bytes up to position `end`, which all of them have
+    committed."""
     for base in range(0, end, SEGMENT_BYTES):
         first, *others = [segment(fleet, node, base).read_bytes() for node in nodes]
         assert len(first) == SEGMENT_BYTES
@@ -56,7 +57,7 @@ def assert_same_bytes(fleet: Fleet, nodes: Sequence[int], end: int) -> None:
 
 
 async def values_on(fleet: Fleet, node: int, topic: str) -> list[bytes]:
-    """What this node gives of a topic with one queue, from its first message to its end."""
+    """Read a topic with one queue from this node, from the first message to the end, and return the values."""
     async with AsyncConsumer(topic, bootstrap_servers=fleet.address(node), node=node, start="earliest") as consumer:
         (end,) = (await consumer.end_offsets()).values()
         found: list[bytes] = []

@@ -1,4 +1,4 @@
-"""The data directory of a node that is down, made by the store itself, small, and open to damage."""
+"""A small data directory of a stopped node, written by the store, for tests that damage it."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ class StoppedNode:
 
     @staticmethod
     def make(path: Path, batches: int = 40, *, orderly: bool = True) -> StoppedNode:
-        """Stopped after a no-op and so many batches of two messages in two queues, all but the last one known to be
-        committed by the log; all applied. Not `orderly`: killed."""
+        """Make the directory of a node with a no-op and `batches` batches of two messages in two queues. All
+        entries are applied, and the log knows that all but the last are committed. With `orderly` false the node
+        looks killed."""
         disk = PosixDisk()
         directory = NodeDirectory.open(disk, path, cluster="test", node=1)
         VoteFile.open(disk, directory.vote_path(0), new_incarnation=bytes(range(16))).close()
@@ -81,17 +82,17 @@ class StoppedNode:
         return StoppedNode(path)
 
     def killed(self) -> StoppedNode:
-        """The same without its mark of an orderly stop."""
+        """Remove the clean mark, so that the node looks killed."""
         (self.shard / "clean").unlink()
         return self
 
     def open(self) -> CommitLog:
-        """For writing; to be closed. What it appends is as of a node that is killed then."""
+        """Open the log for writing, without the clean mark. The caller closes the log."""
         (self.shard / "clean").unlink(missing_ok=True)
         return CommitLog.open(PosixDisk(), self.log, LogSettings(segment_bytes=SEGMENT))
 
     def headers(self) -> list[Header]:
-        """Of all entries, from index 1 on."""
+        """Return the headers of all entries, from index 1 on."""
         log = CommitLog.open(PosixDisk(), self.log, LogSettings(segment_bytes=SEGMENT))
         try:
             return [log.reading.header(index) for index in range(1, log.last_index + 1)]
@@ -109,14 +110,14 @@ class StoppedNode:
         path.write_bytes(whole)
 
     def content(self) -> dict[str, bytes]:
-        """Every file."""
+        """Return the content of every file by its relative path."""
         return {str(path.relative_to(self.path)): path.read_bytes() for path in self.path.rglob("*") if path.is_file()}
 
     def set_format(self, number: int) -> None:
         self._set_identity(format=number)
 
     def set_node(self, number: int) -> None:
-        """The directory says that it is of that node."""
+        """Write another node number into the identity of the directory."""
         self._set_identity(node=number)
 
     def _set_identity(self, **changes: int) -> None:
@@ -125,7 +126,7 @@ class StoppedNode:
 
 
 def save_checkpoint(disk: PosixDisk, directory: NodeDirectory, log: CommitLog, index: int) -> None:
-    """As of that entry, with the positions up to there."""
+    """Save a checkpoint at entry `index`, with the positions of the entries up to `index`."""
     positions = PositionFiles(disk, directory.shard_directory(0) / "positions")
     positions.wipe(1)
     marks = positions.add(log.reading.position_units(1, index))
@@ -144,8 +145,8 @@ def append_batch(
     queues: ConsumeQueues | None = None,
     keys: KeyIndex | None = None,
 ) -> Header:
-    """Batch `number`, in queue number % 2, of messages that tell it and the term apart; with its units and keys, where
-    the indexes are given."""
+    """Append batch `number` to queue `number` % 2. Its messages contain the number and the term. If the indexes are
+    given, add the units and keys of the batch."""
     queue = number % 2
     values = [f"message {number} of term {term}".encode(), b"x" * (number % 7)]
     body = encode(

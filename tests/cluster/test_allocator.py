@@ -1,4 +1,4 @@
-"""What our programs ask of the C library's allocator: large messages do without page faults."""
+"""Tests the settings of the C library's allocator: large messages cause few page faults."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 def page_faults(call: str) -> int:
-    """Of a process that makes messages of 1 MiB, in several copies at a time, and lets go of them."""
+    """Return the page faults of a process that makes and frees messages of 1 MiB, several copies at a time."""
     program = PROGRAM.format(call=call, messages=MESSAGES)
     root = str(Path(cluster.cli.__file__).parent.parent.parent)
     ran = subprocess.run(
@@ -56,7 +56,7 @@ def test_the_environment_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_command_line_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes are started by it, too."""
+    """The command line also starts the nodes, so nodes have the same allocator settings."""
     asked: list[bool] = []
     monkeypatch.setattr(cluster.cli, "keep_large_buffers", lambda: asked.append(True))
     with pytest.raises(SystemExit):

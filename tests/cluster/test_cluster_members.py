@@ -1,7 +1,6 @@
-"""Members come and go, and leadership moves, with real processes and under load: nothing that was acknowledged is lost.
-
-What an operator does goes by the command line or by `Admin`, as for anybody. Moments are drawn, counted in acknowledged
-messages; a failure shows its seed.
+"""Adds and removes members, and transfers leadership, with real processes and under load: no acknowledged message is
+lost. Each step uses the command line or `Admin`, as an operator does. Each step comes after a random number of
+acknowledged messages. A failed test shows its random seed.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def rng() -> random.Random:
 
 
 def started(directory: Path, nodes: int) -> DevCluster:
-    """With room for a few more nodes behind the first ones' ports."""
+    """Start a cluster, and leave free ports after its ports for a few more nodes."""
     cluster = DevCluster(directory)
     for base in random.SystemRandom().sample(range(24_000, 25_900, 20), 30):
         try:
@@ -65,7 +64,7 @@ def started(directory: Path, nodes: int) -> DevCluster:
 
 @pytest.fixture(scope="module")
 def growing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
-    """One node, at first."""
+    """A cluster that has one node at first."""
     cluster = started(tmp_path_factory.mktemp("growing"), 1)
     yield cluster
     cluster.purge()
@@ -73,7 +72,7 @@ def growing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
-    """Three nodes, all of which run after each test, and no others."""
+    """A cluster of three nodes. After each test these three nodes run, and no other node does."""
     cluster = started(tmp_path_factory.mktemp("three"), 3)
     yield cluster
     cluster.purge()
@@ -94,7 +93,7 @@ async def create_topic(cluster: DevCluster, name: str) -> None:
 
 
 async def ledgermq(cluster: DevCluster, *arguments: str, status: int = 0) -> subprocess.CompletedProcess[str]:
-    """The command line, to its end."""
+    """Run a command of the command line to its end, and check its exit status."""
     command = [sys.executable, "-m", "ledgermq", *arguments, "--bootstrap", cluster.bootstrap]
     ended = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == status, ended.stderr
@@ -142,7 +141,7 @@ async def test_one_node_grows_to_three_under_load(growing: DevCluster, rng: rand
 
 
 async def test_two_of_three_are_replaced_under_load(growing: DevCluster, rng: random.Random) -> None:
-    """One after the other, and the leader among them at the end of its time or not, as it comes."""
+    """The nodes are replaced one after another. One of them may be the leader."""
     while len(growing.status()) < 3:
         await asyncio.to_thread(growing.add_node)
     first = [state.id for state in growing.status()]
@@ -194,7 +193,7 @@ async def test_a_leader_that_is_stopped_hands_over(three: DevCluster) -> None:
 
 
 async def test_what_cannot_be_done_is_refused_with_the_way_out(three: DevCluster) -> None:
-    """And the leader goes on as before."""
+    """After each refusal the same leader leads."""
     found = await members(three)
     dead, other = (node for node in (1, 2, 3) if node != found.leader)
     async with admin(three) as client:
@@ -225,7 +224,8 @@ async def test_what_cannot_be_done_is_refused_with_the_way_out(three: DevCluster
 
 
 async def test_the_life_of_a_node(three: DevCluster, rng: random.Random) -> None:
-    """It joins, learns, votes, is removed, keeps quiet, and is not taken back as it is."""
+    """A node joins as a learner, becomes a voter, and is removed. Then it sends no messages, and cannot join again
+    with its old data."""
     await create_topic(three, "life")
     state = await asyncio.to_thread(lambda: three.add_node(promote=False))
     try:
@@ -281,7 +281,7 @@ async def roles_in(cluster: DevCluster) -> dict[int, str]:
 
 
 async def test_what_a_suspect_lost_is_given_up_only_by_an_operator(three: DevCluster) -> None:
-    """One intact voter is gone for good, one is suspect: the third alone is no majority."""
+    """One voter is lost for good, and one voter is a suspect. The third voter alone is no majority."""
     await asyncio.to_thread(three.stop)
     suspect = three.node(2)
     shard = suspect.data / "shard-0"

@@ -1,8 +1,8 @@
-"""On one corpus of damage, the verifier finds all that was found before there was one verifier.
+"""Tests the verifier on a corpus of damage: it finds everything that the two earlier verifiers found.
 
-`damage_found.json` was written when there were two verifiers: `ledgermq log verify` with `log diff`, and `ledgermq
-validate`. It is not written anew when the verifier changes. A finding is found again where a finding of the same file
-covers its place: the wrong units of one file may be told as one run or as several.
+`damage_found.json` has the findings of the two earlier verifiers: `ledgermq log verify` with `log diff`, and `ledgermq
+validate`. Do not write this file again when the verifier changes. An old finding counts as found if a new finding of
+the same file covers its place, because several wrong units may be reported as one run.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def test_everything_is_found_that_was_found_before(case: str, corpus: Corpus, tm
 
 @pytest.mark.parametrize("case", SAVED)
 def test_validate_finds_what_verify_found(case: str, corpus: Corpus, tmp_path: Path) -> None:
-    """The union of both. What a kill leaves is torn, and no violation."""
+    """`ledgermq validate` finds the union of both. Bytes that a kill may leave are reported as torn, and are no
+    violation."""
     found = found_in(case, corpus, tmp_path)
     damage = [finding for finding in SAVED[case]["verify"] if not finding.startswith("torn ")]
     left = uncovered(damage, found.validated)
@@ -86,5 +87,6 @@ def uncovered(findings: Sequence[Finding], areas: Sequence[Area]) -> list[Findin
 
 
 def is_not_judged(finding: Finding, found: Found) -> bool:
-    """A replica that cannot be opened because of that file is named with it, and nothing of the replica is judged."""
+    """Return whether the replica was not judged because this file could not be opened. The output names replica and
+    file."""
     return any(finding.split()[1] in why for why in found.not_judged)

@@ -1,4 +1,4 @@
-"""Every script of examples/ runs as it stands, against a local cluster as `ledgermq dev start` makes it."""
+"""Runs every script of examples/ unchanged, against a local cluster as `ledgermq dev start` makes it."""
 
 from __future__ import annotations
 

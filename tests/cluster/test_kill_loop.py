@@ -1,4 +1,4 @@
-"""The kill loop, in short: some kills in some pairs of modes. `make kills` takes all of them, and more."""
+"""A short run of the kill loop: some kills in some pairs of modes. `make kills` runs all pairs with more kills."""
 
 from __future__ import annotations
 

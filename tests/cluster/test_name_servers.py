@@ -1,4 +1,4 @@
-"""Name servers, beside three real nodes that register with them."""
+"""Tests name servers with three real nodes that register with them."""
 
 from __future__ import annotations
 

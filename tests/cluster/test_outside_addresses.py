@@ -1,4 +1,4 @@
-"""Nodes with two addresses: one for each other, and one for clients from outside of their network."""
+"""Tests nodes with two addresses: one address for other nodes, and one for clients outside of the nodes' network."""
 
 from __future__ import annotations
 

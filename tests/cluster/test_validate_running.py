@@ -1,4 +1,4 @@
-"""The validation of a node that is written to and lets go of its oldest segments while it is read."""
+"""Validates a running node that appends entries and removes its oldest segments during the validation."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ async def fill(producer: AsyncProducer, segments: int) -> None:
 
 
 def start_of(fleet: Fleet) -> int:
-    """Position where the log of node 1 begins."""
+    """Return the position at which the log of node 1 begins."""
     replica = fleet.running[1]._shards.first.replica
     assert replica is not None
     return replica.log.start
 
 
 async def let_go_of(fleet: Fleet, position: int) -> None:
-    """Waits until the log begins behind, and its files from before are gone."""
+    """Trim the log, and wait until it begins later and the removed segments are gone."""
 
     async def gone() -> bool:
         first = min(int(path.name) for path in (fleet.data(1) / "shard-0" / "log").iterdir())

@@ -1,4 +1,4 @@
-"""Waiting until something is so, with a deadline: the only way in which tests of running nodes wait."""
+"""Waits for a condition, with a deadline. Tests of running nodes wait only in this way."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _POLL_S = 0.01
 
 
 async def eventually(condition: Callable[[], Awaitable[T | None]], what: str, *, deadline_s: float = DEADLINE_S) -> T:
-    """The first true value of `await condition()`; a failed test, which names `what`, when there is none in time."""
+    """Return the first true value of `await condition()`. If there is none before the deadline, fail the test with
+    a message that names `what`."""
     deadline = time.monotonic() + deadline_s
     while not (value := await condition()):
         assert time.monotonic() < deadline, f"not within {deadline_s:g} s: {what} (the last answer was {value!r})"
@@ -23,7 +24,7 @@ async def eventually(condition: Callable[[], Awaitable[T | None]], what: str, *,
 
 
 async def until(condition: Callable[[], T | None], what: str, *, deadline_s: float = DEADLINE_S) -> T:
-    """The same for a condition that need not wait."""
+    """Return the first true value of `condition()`, a function that is not awaited. Otherwise like `eventually`."""
 
     async def asked() -> T | None:
         return condition()

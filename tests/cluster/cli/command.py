@@ -1,4 +1,4 @@
-"""`ledgermq` as a person uses it: a subprocess, its output and its status."""
+"""Runs `ledgermq` as a person does: as a process with arguments, output and an exit status."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def run(
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Runs a command to its end, and checks its exit status, and that nobody sees a traceback.
+    """Run a command to its end. Check its exit status, and that it prints no traceback.
 
-    The command is a process of its own, forked from one that has imported the command line (prepared.py). For a process
-    from its very beginning: `start`.
+    The command runs in its own process, which is forked from a process that has imported the command line
+    (prepared.py). `start` starts a new Python process instead.
     """
     with _stdin(input) as stdin, TemporaryFile() as out, TemporaryFile() as err:
         streams = [stdin, out.fileno(), err.fileno()]
@@ -61,7 +61,7 @@ def _prepared() -> PreparedProcess:
 
 @contextmanager
 def _stdin(content: bytes) -> Iterator[int]:
-    """The end of a pipe that gives this content, as a shell's would."""
+    """Yield the read end of a pipe with this content, as a shell provides it."""
     ours, theirs = os.pipe()
 
     def write() -> None:

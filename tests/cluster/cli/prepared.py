@@ -1,7 +1,7 @@
-"""`ledgermq` without its imports: one process imports the command line, and forks for each command.
+"""Runs `ledgermq` commands quickly: one process imports the command line once, and forks for each command.
 
-A command runs in a process of its own, with its own arguments, directory, environment, standard streams and status, and
-ends as any Python process ends. Only the half second of imports is paid once for all tests of a worker.
+Each command has its own process, arguments, directory, environment, standard streams and exit status. The imports take
+half a second. All tests of a worker pay for them once.
 
     run() in command.py  --request, three descriptors-->  serve()  --fork-->  cluster.cli.main()
                          <----------- status -----------           <--wait--
@@ -34,7 +34,7 @@ _COMMANDS = ("cluster", "consume", "dev", "dlq", "group", "message", "produce", 
 
 
 class PreparedProcess:
-    """The process that forks. It ends with the process that made it."""
+    """The process that imports the command line and forks. It ends when the process that started it ends."""
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
@@ -57,7 +57,8 @@ class PreparedProcess:
         streams: Sequence[int],
         timeout_s: float,
     ) -> int:
-        """Runs a command to its end; returns its status. Raises TimeoutError, or ConnectionError."""
+        """Run a command to its end, and return its exit status. Raises TimeoutError, and ConnectionError if the
+        forking process has ended."""
         request = json.dumps([list(arguments), str(directory), dict(environment)]).encode()
         with self._turn:
             self._control.settimeout(timeout_s)
@@ -73,7 +74,8 @@ class PreparedProcess:
 
 
 def serve(control: socket.socket) -> None:
-    """Forks for each request. Returns in a forked process, to run the command; or when no more requests come."""
+    """Fork for each request. In a forked process this function returns, and the process runs the command. Exit when
+    no more requests come."""
     while True:
         data, streams, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 3)
         if not data:
@@ -102,7 +104,7 @@ def _become(streams: Sequence[int], arguments: list[str], directory: str, enviro
 
 
 def _import_all() -> None:
-    """What the commands import, most of it only when they run."""
+    """Import all modules that commands import, most of them only when a command runs."""
     for name in _COMMANDS:
         ledgermq.get_command(click.Context(ledgermq), name)
     for module in _MODULES:

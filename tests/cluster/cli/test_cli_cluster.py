@@ -1,6 +1,7 @@
-"""The command line as a person uses it: subprocesses against a real local cluster, its leader killed in between.
+"""Tests the command line as a person uses it: as processes, against a real local cluster whose leader is killed
+meanwhile.
 
-Every test has its own topic; the cluster is shared, and each test leaves all of its nodes running.
+All tests share the cluster. Each test has its own topic, and leaves all nodes running.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster(directory: Path) -> Iterator[DevCluster]:
-    """Started by the command line, as ./ledgermq-data of `directory`."""
+    """A cluster that the command line started as ./ledgermq-data in `directory`."""
     made = DevCluster(directory / "ledgermq-data")
     try:
         # Not the first choice: another cluster on this machine might take it while ours is stopped for a moment.
@@ -358,7 +359,7 @@ def test_the_leader_is_killed_while_producing(cluster: DevCluster, directory: Pa
 
 
 def wait_until_all_have_applied(directory: Path) -> None:
-    """Until every node has applied what is committed, and so knows every topic itself."""
+    """Wait until every node has applied all committed entries, so every node knows every topic."""
     until = time.monotonic() + TIMEOUT_S
     while time.monotonic() < until:
         nodes = json.loads(run("cluster", "info", "--format", "json", cwd=directory).stdout)["nodes"]

@@ -1,4 +1,5 @@
-"""`ledgermq group`, `dlq` and `consume --group` as a person uses them: subprocesses against a real local cluster."""
+"""Tests `ledgermq group`, `dlq` and `consume --group` as a person uses them: as processes, against a real local
+cluster."""
 
 from __future__ import annotations
 
@@ -140,7 +141,7 @@ def test_dead_letters_are_listed_and_sent_again_once(cluster: DevCluster, ledger
 
 
 def test_topics_and_shards_are_deleted_with_all_that_is_in_them(cluster: DevCluster, ledgermq: Any) -> None:
-    """Dead letters of a topic that is no more have nowhere to go; and nothing goes without a question."""
+    """Dead letters of a deleted topic cannot be sent back to the topic. Every deletion asks first."""
     ledgermq("topic", "create", "short-lived", "--queues", "1")
     ledgermq("produce", "short-lived", input=b"a\nb\n")
     give_up(cluster, "short-lived", "brief", 2)

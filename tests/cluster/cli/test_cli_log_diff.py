@@ -1,4 +1,5 @@
-"""`ledgermq log diff`: prefixes, forks in a tail, and forks in what is committed, each told with both entries."""
+"""Tests `ledgermq log diff`: a log that is a prefix of the other, a fork in an uncommitted tail, and a fork in
+committed entries. The output names both entries."""
 
 from __future__ import annotations
 
@@ -22,14 +23,14 @@ def node(tmp_path: Path) -> StoppedNode:
 
 @pytest.fixture
 def other(node: StoppedNode, tmp_path: Path) -> StoppedNode:
-    """A copy of the first one."""
+    """A copy of the data directory of `node`."""
     return node.copy(tmp_path / "b")
 
 
 @pytest.fixture
 def diff(capsys: pytest.CaptureFixture[str]) -> Diff:
     def run(*nodes: StoppedNode) -> tuple[int, list[dict[str, Any]]]:
-        """Status, and what was said but for the replicas themselves and the verdict."""
+        """Run the command. Return its exit status, and its lines about divergences, prefixes and flaws."""
         with pytest.raises(SystemExit) as ended:
             main(["log", "diff", "--format", "json", *(str(node.path) for node in nodes)])
         lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -76,7 +77,7 @@ def test_only_replicas_of_one_shard_are_compared(node: StoppedNode, other: Stopp
 
 
 def test_a_fork_in_a_tail_is_no_failure(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
-    """A leader that was cut off has appended what nobody else has; it knows of no commit there."""
+    """A leader that was cut off appended entries that no other node has, and knows that none of them is committed."""
     log = other.open()
     log.truncate(30)
     for number in range(29, 34):

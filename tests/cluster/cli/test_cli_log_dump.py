@@ -1,4 +1,4 @@
-"""`ledgermq log dump`: entries, batches and messages as they lie there, from where to where one wants."""
+"""Tests `ledgermq log dump`: it prints entries, batches and messages of a log, of the whole log or of a range."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_for_a_person(node: StoppedNode, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.real
 def test_a_reader_that_has_enough(tmp_path: Path) -> None:
-    """`ledgermq log dump ... | head -1` ends at once and quietly."""
+    """`ledgermq log dump ... | head -1` ends at once, without an error message."""
     node = StoppedNode.make(tmp_path / "node", 3000)
     command = [sys.executable, "-m", "ledgermq", "log", "dump", "--decode", str(node.path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as dumping:

@@ -1,4 +1,4 @@
-"""`ledgermq log verify`: every kind of planted damage is told at its exact place, and nothing else is."""
+"""Tests `ledgermq log verify`: it reports each kind of planted damage at its exact place, and reports nothing else."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def node(tmp_path: Path) -> StoppedNode:
 @pytest.fixture
 def verify(capsys: pytest.CaptureFixture[str]) -> Verify:
     def run(*paths: Path | str) -> tuple[int, list[dict[str, Any]], dict[str, Any]]:
-        """Status, flaws, and what is said of the last log."""
+        """Run the command. Return its exit status, the flaws, and the line about the last log."""
         with pytest.raises(SystemExit) as ended:
             main(["log", "verify", "--format", "json", *map(str, paths)])
         lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -50,7 +50,7 @@ def verify(capsys: pytest.CaptureFixture[str]) -> Verify:
 
 
 def key_files(node: StoppedNode) -> list[Path]:
-    """Of the two that hold entries."""
+    """Return the two files of the key index that hold entries."""
     return sorted(path for path in node.keys.iterdir() if not path.suffix)
 
 
@@ -109,7 +109,7 @@ def test_a_flipped_bit_in_an_entry(node: StoppedNode, verify: Verify, field: str
 
 
 def has_next(headers: list[Header], index: int) -> bool:
-    """Whether an entry follows in the same segment."""
+    """Return whether entry `index` has a next entry in the same segment."""
     return index < len(headers) and headers[index].position // SEGMENT == headers[index - 1].position // SEGMENT
 
 
@@ -139,7 +139,7 @@ def test_a_missing_segment(node: StoppedNode, verify: Verify, number: int) -> No
 
 
 def test_the_last_segment_is_missing(node: StoppedNode, verify: Verify) -> None:
-    """The mark of the orderly stop tells it; without that, the indexes do."""
+    """After an orderly stop the clean mark shows that entries are missing. After a kill the indexes show it."""
     lost = next(header for header in node.headers() if header.position >= 2 * SEGMENT)
     node.segment(2 * SEGMENT).unlink()
     status, flaws, _ = verify(node.path)
@@ -164,7 +164,7 @@ def test_an_old_copy_of_a_segment(node: StoppedNode, tmp_path: Path, verify: Ver
 
 
 def test_a_resurrected_tail(node: StoppedNode, verify: Verify) -> None:
-    """Entries that were cut lie again behind those of a newer term."""
+    """The bytes of entries that were cut stand again after the entries of a newer term."""
     last = node.headers()[-1]
     path = node.segment(last.position)
     before = path.read_bytes()
@@ -181,7 +181,8 @@ def test_a_resurrected_tail(node: StoppedNode, verify: Verify) -> None:
 
 
 def test_a_torn_end_is_told_and_no_damage(node: StoppedNode, verify: Verify) -> None:
-    """All but the first word of an entry, as a kill leaves it; after an orderly stop it is damage."""
+    """An entry without its first word is what a killed write leaves. After an orderly stop the same bytes are
+    damage."""
     last = node.headers()[-1]
     path, at = node.segment(last.position), last.end % SEGMENT
     node.overwrite(path, at + 8, b"torn")
@@ -254,7 +255,7 @@ def test_a_missing_vote(node: StoppedNode, verify: Verify) -> None:
 class TestBases:
     @pytest.fixture
     def base(self, node: StoppedNode) -> Path:
-        """Kept, of entry 8."""
+        """Write a snapshot of entry 8 for a later move of the log start."""
         log = node.open()
         path = node.shard / "snapshots" / f"{8:020}"
         path.write_bytes(log.snapshot_at(8, configuration=b"", state=b"state").encode())
@@ -290,7 +291,8 @@ class TestBases:
 
 
 class TestKeys:
-    """16 of the first batches in one file, with its slots, and 24 in a second one."""
+    """The key index has two files: the keys of the first 16 batches with their slots, and the keys of 24 more
+    batches."""
 
     @pytest.mark.parametrize("field", range(0, ENTRY_BYTES, 4))
     @pytest.mark.parametrize(("file", "entry"), [(0, 0), (0, 15), (1, 0), (1, 11), (1, 23)])
@@ -328,7 +330,7 @@ class TestKeys:
             assert log["keys"] == (24, 16)[file]
 
     def test_the_end_is_missing(self, node: StoppedNode, verify: Verify) -> None:
-        """What a kill may leave, and nothing that an orderly stop does."""
+        """A kill may leave a key file without its end. An orderly stop never does."""
         path = key_files(node)[1]
         os.truncate(path, HEADER.size + 10 * ENTRY_BYTES + 3)
         status, flaws, log = verify(node.path)
@@ -359,7 +361,7 @@ class TestKeys:
 class TestIndexesElsewhere:
     @pytest.fixture
     def indexes(self, node: StoppedNode, tmp_path: Path) -> Path:
-        """Moved there."""
+        """Move the indexes to a directory of their own."""
         directory = tmp_path / "indexes"
         (directory / "shard-0").mkdir(parents=True)
         for name in ("queues", "keys"):
@@ -405,7 +407,7 @@ class TestIndexesElsewhere:
 
 
 class TestCheckpoint:
-    """Of entry 20."""
+    """Damage of a checkpoint that was taken at entry 20."""
 
     def test_a_damaged_one(self, node: StoppedNode, verify: Verify) -> None:
         path = node.shard / "checkpoint"

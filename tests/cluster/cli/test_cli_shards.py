@@ -1,4 +1,5 @@
-"""The command line with several shards: started, shown, added to; topics that are given queues; one shard or all."""
+"""Tests the command line with several shards: starting them, showing them, adding one, spreading queues, and
+`--shard`."""
 
 from __future__ import annotations
 

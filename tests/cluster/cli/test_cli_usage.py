@@ -1,4 +1,4 @@
-"""The command line without a cluster: help, wrong usage, and what is said when there is nothing to talk to."""
+"""Tests the command line without a cluster: help, wrong usage, and the messages if no node answers."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_health(nodes: list[NodeStatus], status: str) -> None:
 
 
 def of_shards(node: int, *roles: str) -> NodeStatus:
-    """What a node is in shard 0, 1, ..."""
+    """Return the status of a node that has these roles in shard 0, 1, ..."""
     shards = tuple(ShardStatus(shard, role, 3, 0, 100, 100, 100, 0, 0, False) for shard, role in enumerate(roles))
     return NodeStatus(node, f"h:{node}", reachable=True, shards=shards)
 

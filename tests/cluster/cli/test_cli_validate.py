@@ -1,4 +1,4 @@
-"""`ledgermq validate`: what it says, where it writes, and how it ends."""
+"""Tests the output, the files and the exit status of `ledgermq validate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that are closed, in a process where event loops come and go."""
+"""Tests clients that are closed in a process with several event loops, one after another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tests.cluster.ports import free_base_port
 def test_what_grpc_has_to_say_of_cancelled_calls_finds_their_loop_open(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Otherwise another loop of the process, here that of a synchronous twin, logs an error in its place."""
+    """gRPC reports a cancelled call to the event loop of the call. If that loop is closed, another loop of the
+    process logs an error. Here the other loop belongs to a synchronous client."""
     cluster = DevCluster(tmp_path)
     cluster.start(1, base_port=free_base_port(1))
 

@@ -1,4 +1,4 @@
-"""A program that has used a client, and starts other programs by fork and exec, as Spark starts its Java."""
+"""Tests a program that has used a client, and then starts other programs by fork and exec, as Spark starts Java."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What goes wrong with consumers and consumer groups, each with its outcome, against three real nodes: one that is
-paused for longer than its session, a poison message, a coordinator that dies while members join, offsets that are older
-than the log, topics that grow meanwhile. docs/CONSUMERS.md has the list, and the tests of the rest."""
+"""Tests faults of consumers and consumer groups against three real nodes: a member that is paused for longer than
+its session, a poison message, a coordinator that dies while members join, offsets before the log start, and topics
+that get more queues. docs/CONSUMERS.md lists all such faults with their tests."""
 
 from __future__ import annotations
 
@@ -161,7 +161,8 @@ async def test_a_coordinator_that_dies_while_members_join_leaves_each_queue_with
         seen: Counter[int] = Counter()
 
         async def all_seen() -> bool:
-            """And each has its share: a queue changes hands when the reads of its owner go on."""
+            """Return whether all messages were seen and the queues are shared out equally. A member gives up a
+            queue at its next read, so each member reads here."""
             for each in members:
                 seen.update(values(await each.getmany(timeout_ms=50)))
             return len(seen) == 200 and sending.done() and shares() == [2, 2, 2, 2]
@@ -186,7 +187,7 @@ async def test_a_consumer_group_whose_offsets_are_older_than_the_log_goes_on_wit
             await producer.send_many("aged", [bytes(1 << 20)] * 6, queue=0)
 
         async def trimmed() -> bool:
-            """A base is kept once what lies behind it is applied."""
+            """Trim the log. That succeeds once a snapshot for a later log start exists."""
             return (await admin.trim_log(keep_bytes=0)).messages > 0
 
         await eventually(trimmed, "the log begins later")

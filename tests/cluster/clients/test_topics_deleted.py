@@ -1,5 +1,5 @@
-"""Topics that are deleted: what producers, consumers and consumer groups are told, what is left on disks, and what the
-next start makes of a log that has such a topic in it."""
+"""Tests deleted topics: the errors that producers, consumers and consumer groups get, the files that stay, and the
+next start with a log that contains messages of a deleted topic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHARDS, QUEUES = 3, 6
 
 @pytest.fixture(autouse=True)
 def quick_routes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients look for topics that have come every 30 s."""
+    """Let clients refresh their routes every 0.5 s instead of every 30 s."""
     monkeypatch.setattr("ledger.client.connection.routes._REFRESH_SECONDS", 0.5)
 
 
@@ -41,7 +41,7 @@ def indexes(fleet: Fleet, node: int) -> Path:
 
 
 def files_of(fleet: Fleet, topic_id: int) -> list[Path]:
-    """Its ConsumeQueues on all disks."""
+    """Return the files of the topic's ConsumeQueues on all nodes."""
     return list(fleet.directory.glob(f"indexes-*/shard-*/queues/{topic_id}-*/*"))
 
 
@@ -55,7 +55,7 @@ async def led(fleet: Fleet) -> None:
 
 
 async def sends(producer: AsyncProducer, topic: str, value: bytes) -> bool:
-    """Whether it is taken."""
+    """Send the message. Return False if the topic is unknown."""
     try:
         await producer.send(topic, value)
     except UnknownTopicError:
@@ -72,7 +72,7 @@ async def read(consumer: AsyncConsumer | AsyncGroupConsumer, count: int) -> list
 
 
 async def read_when_there(consumer: AsyncConsumer | AsyncGroupConsumer) -> list[Message]:
-    """What comes first, once its topic is there."""
+    """Return the first messages that the consumer receives. The topic may not exist yet."""
 
     async def found() -> list[Message]:
         try:
@@ -154,7 +154,8 @@ async def test_consumers_of_only_that_topic_are_told_and_go_on_when_it_comes_aga
 
 
 async def test_a_start_finds_nothing_wrong_and_rebuilds_what_is_left(fleet: Fleet) -> None:
-    """Also where the indexes are lost, and built again of a log that has both topics."""
+    """The test also removes the indexes of a node. The node rebuilds them from a log that has messages of the
+    deleted topic and of the other topic."""
     async with AsyncAdmin(fleet.bootstrap) as admin, AsyncProducer(fleet.bootstrap) as producer:
         gone = await admin.create_topic("gone", QUEUES)
         kept = await admin.create_topic("kept", QUEUES)
@@ -186,7 +187,7 @@ async def test_a_start_finds_nothing_wrong_and_rebuilds_what_is_left(fleet: Flee
 
 
 async def test_messages_of_a_shard_that_came_later_are_consumed_again(fleet: Fleet) -> None:
-    """The topic that they are moved to has no queues there before somebody needs one."""
+    """The retry topic gets a queue on the new shard only when a message there must be retried."""
     async with AsyncAdmin(fleet.bootstrap) as admin:
         await admin.create_topic("spreading", 1)
         async with AsyncGroupConsumer("spreading", group="movers", bootstrap_servers=fleet.bootstrap) as consumer:

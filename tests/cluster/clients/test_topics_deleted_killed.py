@@ -1,5 +1,6 @@
-"""Three real processes, producers and consumers at work, a topic deleted, and SIGKILL in the middle of it: the topic is
-gone, the other one goes on without a loss, and whoever read both takes the deleted one up when it comes again."""
+"""Deletes a topic of three node processes under load, and kills a node with SIGKILL meanwhile. The topic must be
+gone, and another topic must lose nothing. Consumers of both topics must read the deleted topic again when it is
+created again."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DevClus
 
 
 async def produce(bootstrap: str, topic: str) -> str:
-    """Until it is refused; returns the code."""
+    """Send messages until a send fails, and return the code of the error."""
     async with AsyncProducer(bootstrap) as producer:
         number = 0
         while True:

@@ -1,5 +1,5 @@
-"""The validation of a cluster that did all that a log can hold: consumer groups, retries and dead letters, compressed
-batches, and topics that were deleted and made anew under their name."""
+"""Validates a cluster whose logs contain every kind of entry: of consumer groups, retries, dead letters, compressed
+batches, and topics that were deleted and created again under the same name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHARDS, QUEUES, MESSAGES = 2, 2, 60
 
 @pytest.fixture(autouse=True)
 def quick_routes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients look for topics that have come every 30 s."""
+    """Let clients refresh their routes every 0.5 s instead of every 30 s."""
     monkeypatch.setattr("ledger.client.connection.routes._REFRESH_SECONDS", 0.5)
 
 
@@ -51,8 +51,8 @@ async def test_all_that_a_log_can_hold_is_valid(make_fleet: MakeFleet, tmp_path:
 
 
 async def make_anew_and_fill(admin: AsyncAdmin, producer: AsyncProducer) -> int:
-    """Both topics get the very same messages, at the same offsets; the same producer begins to count anew in the second
-    one. Returns how many messages were acknowledged."""
+    """Create topic `again` twice, and fill it twice with equal messages at equal offsets. The producer restarts its
+    sequence numbers in the second topic. Return the number of acknowledged messages."""
     for again in range(2):
         await admin.create_topic("again", QUEUES)
         await eventually(lambda: fills(producer, "again"), "the producer writes to the topic")
@@ -70,7 +70,7 @@ async def make_anew_and_fill(admin: AsyncAdmin, producer: AsyncProducer) -> int:
 
 
 async def fills(producer: AsyncProducer, topic: str) -> bool:
-    """Whether it is taken."""
+    """Send a message to queue 0. Return False if the topic is unknown."""
     try:
         await producer.send(topic, b"first", queue=0)
     except UnknownTopicError:
@@ -79,7 +79,8 @@ async def fills(producer: AsyncProducer, topic: str) -> bool:
 
 
 async def consume_in_trouble(fleet: Fleet) -> None:
-    """A listener fails with some messages at first, and with one always."""
+    """Consume with a listener that fails at the first attempt of some messages, and at every attempt of one
+    message."""
     tried: list[tuple[bytes, int]] = []
 
     async def listener(message: Message) -> Outcome | None:

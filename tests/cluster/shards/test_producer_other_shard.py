@@ -1,4 +1,5 @@
-"""Five nodes with two shards, one of which has lost its majority: what goes round goes to the other one."""
+"""Tests five nodes with two shards, one of which has lost its majority: messages without key and queue go to the
+other shard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Three nodes with four shards: topics spread, requests find their shard, each shard is led by another node in turn."""
+"""Tests three nodes with four shards: queues are spread over the shards, requests reach the right shard, and the
+shards have different leaders."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ async def test_many_topics_at_once(admin: AsyncAdmin) -> None:
 
 
 async def test_keys_and_queues_times_and_places(fleet: Fleet, admin: AsyncAdmin) -> None:
-    """Each question finds the shard of its queue; answers of several shards are put together."""
+    """Each query reaches the shard of its queue. A query about several shards returns the results of all of them."""
     await admin.create_topic("asked", SHARDS)
     async with AsyncProducer(fleet.bootstrap) as producer:
         sent = [await producer.send("asked", b"%d" % number, key=f"key-{number}") for number in range(40)]
@@ -84,7 +85,7 @@ async def test_keys_and_queues_times_and_places(fleet: Fleet, admin: AsyncAdmin)
 
 
 async def test_a_consumer_reads_all_shards(fleet: Fleet, admin: AsyncAdmin) -> None:
-    """From the leaders, and from any one node."""
+    """The consumer reads from the leaders, and then from one node after another."""
     await admin.create_topic("read", SHARDS)
     values = [b"%d" % number for number in range(300)]
     async with AsyncProducer(fleet.bootstrap) as producer:
@@ -98,7 +99,7 @@ async def test_a_consumer_reads_all_shards(fleet: Fleet, admin: AsyncAdmin) -> N
 
 
 async def test_more_queues(fleet: Fleet, admin: AsyncAdmin) -> None:
-    """A producer that knew the topic with fewer takes them up."""
+    """A producer that knew the topic with fewer queues sends to the new queues."""
     await admin.create_topic("grows", 1)
     async with AsyncProducer(fleet.bootstrap) as producer:
         await producer.send("grows", b"x")

@@ -1,5 +1,6 @@
-"""Three real processes with four shards, and SIGKILL: only the shards of the dead node elect, nothing acknowledged is
-lost in any of them, and a topic that was being made when shard 0's leader died is made all the same."""
+"""Tests three node processes with four shards, and SIGKILL. Only shards that the dead node led elect a new leader.
+No shard loses an acknowledged message. If the leader of shard 0 dies while a topic is created, the topic is created
+nevertheless."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ async def terms(admin: AsyncAdmin) -> dict[int, int]:
 
 
 async def level(admin: AsyncAdmin) -> None:
-    """Waits until all nodes have applied the same log to its end, in every shard."""
+    """Wait until all nodes have applied the same log to its end, in every shard."""
 
     async def same() -> bool:
         ends: dict[int, set[tuple[int, int, int]]] = {}
@@ -84,7 +85,8 @@ async def test_only_the_shards_of_a_dead_node_elect_and_nothing_is_lost(cluster:
 async def test_a_topic_is_made_although_the_leader_of_shard_0_dies(
     cluster: DevCluster, admin: AsyncAdmin, wait_ms: int
 ) -> None:
-    """At several moments: before it is in the log, while its queues are being opened, or just after."""
+    """The leader dies at several moments: before the topic is in the log, while its queues are opened, or just
+    afterwards."""
     dead = (await leaders(admin))[0]
     name = f"made-{wait_ms}"
     making = asyncio.create_task(admin.create_topic(name, 8))
@@ -103,8 +105,9 @@ async def test_a_topic_is_made_although_the_leader_of_shard_0_dies(
 async def test_what_a_dead_leader_of_shard_0_began_the_next_one_finishes(
     cluster: DevCluster, admin: AsyncAdmin
 ) -> None:
-    """A shard without a majority cannot open its queues. Once it can, the topic is made, whoever leads shard 0 by then,
-    and though nobody asks any more. (The last test here: it leaves one more shard behind.)"""
+    """A shard without a majority cannot open queues. When the shard has a majority again, the current leader of
+    shard 0 completes the topic, although the client no longer waits. This test must be the last one of the module,
+    because it adds a shard."""
     alone = await admin.add_shard([2])
     await asyncio.to_thread(cluster.kill, 2)
 

@@ -1,5 +1,5 @@
-"""Shards that are added, by an operator and by the settings; leaders that come back; a node that replaces another one
-in all shards."""
+"""Tests shards that an operator or the settings add, preferred leaders that lead again, and a node that replaces
+another node in all shards."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ async def test_a_shard_is_added_and_used(make_fleet: MakeFleet) -> None:
 
 
 async def test_a_node_that_lost_its_disk_comes_back_in_all_shards(make_fleet: MakeFleet) -> None:
-    """Also where it was to begin one, and the others have been restarted since that began."""
+    """The node also lost a shard that it had formed, and the other nodes have been restarted since that shard was
+    formed."""
     fleet = make_fleet(shards=3)
     await fleet.start()
     async with AsyncAdmin(fleet.bootstrap) as admin:
@@ -91,7 +92,8 @@ async def test_a_node_that_lost_its_disk_comes_back_in_all_shards(make_fleet: Ma
 
 
 async def test_a_node_that_was_wiped_does_not_begin_a_shard_once_more(make_fleet: MakeFleet) -> None:
-    """It alone was to begin it, the shard lives elsewhere by now, and nobody has told it so."""
+    """The wiped node alone was to form the shard. Meanwhile the shard has moved to other nodes, and the wiped node
+    has not heard of that."""
     fleet = make_fleet()
     await fleet.start()
     async with AsyncAdmin(fleet.bootstrap) as admin:
@@ -120,7 +122,7 @@ async def test_a_node_that_was_wiped_does_not_begin_a_shard_once_more(make_fleet
 async def test_a_shard_begins_with_a_node_that_came_in_the_place_of_one_that_never_answered(
     make_fleet: MakeFleet,
 ) -> None:
-    """As the README says."""
+    """The test follows the steps of docs/OPERATING.md."""
     fleet = make_fleet()
     await fleet.start()
     async with AsyncAdmin(fleet.bootstrap) as admin:
@@ -143,7 +145,7 @@ async def test_a_shard_begins_with_a_node_that_came_in_the_place_of_one_that_nev
 
 
 class NoRoomForShard1(PosixDisk):
-    """As long as `full`."""
+    """A disk that has no room for the directory of shard 1 while `full` is true."""
 
     def __init__(self) -> None:
         self.full = True
@@ -157,7 +159,7 @@ class NoRoomForShard1(PosixDisk):
 async def test_a_shard_that_cannot_begin_on_a_node_begins_later(
     make_fleet: MakeFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The node and its other shards go on."""
+    """Meanwhile the node and its other shards work."""
     monkeypatch.setattr("cluster.node.node_shards.TRY_AGAIN_S", 0.05)
     disk = NoRoomForShard1()
     fleet = make_fleet(shards=2, disks={3: disk})

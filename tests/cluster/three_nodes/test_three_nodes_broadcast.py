@@ -1,4 +1,4 @@
-"""Broadcasts against three real nodes, and listeners that hang."""
+"""Tests broadcast consumers, and listeners that hang, against three real nodes."""
 
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ async def test_a_reset_takes_effect_and_a_second_consumer_of_one_instance_is_not
 
 
 async def test_what_a_listener_of_a_broadcast_cannot_consume_is_passed_over(fleet: Fleet) -> None:
-    """At once; in order after all attempts. There is nothing to retry by."""
+    """A concurrent listener skips the message at once. An ordered listener skips it after all attempts. A broadcast
+    has no retry topic."""
     await send(fleet, range(12))
     calls: dict[bool, Counter[int]] = {False: Counter(), True: Counter()}
 
@@ -170,7 +171,7 @@ async def test_a_message_with_which_a_listener_hangs_is_put_off_and_holds_up_nob
 
 
 async def test_a_thread_that_hangs_is_lost_and_its_message_is_not(fleet: Fleet) -> None:
-    """One of two workers; what it says when it returns at last does not count any more."""
+    """The listener hangs in one of two threads. The outcome that it returns in the end no longer counts."""
     await send(fleet, range(30))
     attempts: Counter[int] = Counter()
     go_on = threading.Event()

@@ -1,4 +1,4 @@
-"""Consumer groups against three real nodes: shares, offsets that survive, fences, retries and dead letters."""
+"""Tests consumer groups against three real nodes: equal shares, stored offsets, fencing, retries and dead letters."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ async def create(cluster: DevCluster, topic: str) -> None:
 
 
 async def send(cluster: DevCluster, topic: str, values: range, *, tag: str | None = None) -> None:
-    """To the queues in turn."""
+    """Send the messages to the queues in turn."""
     async with AsyncProducer(cluster.bootstrap) as producer:
         for value in values:
             await producer.send(topic, b"%d" % value, queue=value % QUEUES, tag=tag)
 
 
 async def read(consumers: list[AsyncGroupConsumer], count: int) -> list[Message]:
-    """So many messages, by whoever gets them; all are finished."""
+    """Read `count` messages with these members, and finish all of them."""
     messages: list[Message] = []
     async with asyncio.timeout(30):
         while len(messages) < count:
@@ -67,7 +67,7 @@ def user_queues(*consumers: AsyncGroupConsumer) -> list[int]:
 
 
 async def shared_out(*consumers: AsyncGroupConsumer) -> None:
-    """Each queue has one owner, and each member an equal share."""
+    """Return whether each queue has one owner and the members have equal shares."""
     share = -(-QUEUES // len(consumers))
 
     def is_shared_out() -> bool:
@@ -118,7 +118,7 @@ async def test_nothing_is_missed_and_nothing_comes_twice_where_the_leader_dies(c
 
 
 async def test_a_member_that_is_not_heard_of_is_fenced(cluster: DevCluster) -> None:
-    """It goes on as if nothing had happened, and what it does then does not count."""
+    """The silent member continues to read and to acknowledge. Its acknowledgements are refused."""
     await create(cluster, "fenced")
     await send(cluster, "fenced", range(8))
 
@@ -212,7 +212,7 @@ async def test_only_messages_with_one_of_the_tags(cluster: DevCluster) -> None:
 
 
 async def test_members_are_configured_with_queues(cluster: DevCluster) -> None:
-    """And what is to come again is shared out all the same."""
+    """The queues of the retry topic are shared out as usual."""
     await create(cluster, "configured")
     await send(cluster, "configured", range(8))
 

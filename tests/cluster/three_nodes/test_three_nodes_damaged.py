@@ -1,4 +1,5 @@
-"""A log that is damaged while its node is down is repaired from the others, without a person, and byte for byte."""
+"""Tests startup repair: a log that was damaged while its node was down is repaired from the other nodes, byte for
+byte."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def value(number: int) -> bytes:
 
 @pytest_asyncio.fixture
 async def fleet(make_fleet: MakeFleet) -> AsyncIterator[Fleet]:
-    """Three nodes with three segments, the last of them in use, each message an entry of its own."""
+    """Three nodes with three segments, the last one in use. Each message is an entry."""
     fleet = make_fleet(3)
     await fleet.start()
     await fleet.leader()
@@ -47,7 +48,7 @@ async def send(fleet: Fleet, numbers: range) -> None:
 
 
 async def assert_whole(fleet: Fleet, messages: int = MESSAGES) -> None:
-    """All nodes hold the same, and nothing acknowledged is missing."""
+    """Check that all nodes have the same log, and that no acknowledged message is missing."""
     await fleet.leader()
     status = await fleet.level()
     assert not any(each.suspect for each in (await fleet.statuses()).values())
@@ -123,7 +124,8 @@ async def test_under_load(fleet: Fleet) -> None:
 
 
 async def test_behind_a_cut_nothing_is_looked_for_and_the_rest_comes_as_to_any_follower(fleet: Fleet) -> None:
-    """Otherwise a log that grows faster than a repair asks would never be whole."""
+    """The repair requests entries only up to the end that the log had. Otherwise a log that grows quickly would
+    never be whole."""
     node = await fleet.follower()
     await fleet.stop(node)
     last = headers(fleet, node)[-1]
@@ -137,7 +139,7 @@ async def test_behind_a_cut_nothing_is_looked_for_and_the_rest_comes_as_to_any_f
 
 
 async def test_two_nodes_that_are_damaged_at_different_places_while_the_third_is_down(fleet: Fleet) -> None:
-    """Neither can start without the other: each gives what is whole of its own."""
+    """Neither node can start without the other. Each node sends the entries that are whole in its own log."""
     await fleet.stop()
     found = headers(fleet, 1)
     flip(fleet, 1, found[20], "body")
@@ -150,7 +152,7 @@ async def test_two_nodes_that_are_damaged_at_different_places_while_the_third_is
 
 
 async def test_a_node_that_lost_its_last_entry_is_suspect_until_a_leader_has_given_it_back(fleet: Fleet) -> None:
-    """Nothing of its own lies behind the damage: perhaps it had acknowledged more."""
+    """No whole entry follows the damage, so the node may have acknowledged more entries than it finds."""
     await fleet.stop()
     killed(fleet, 1)
     (fleet.data(1) / "shard-0" / "checkpoint").unlink()
@@ -170,7 +172,8 @@ async def test_a_node_that_lost_its_last_entry_is_suspect_until_a_leader_has_giv
 
 
 async def spoil_all(fleet: Fleet) -> Header:
-    """Stops all nodes, and damages the same entry on each, in the segment in use. A copy of the third's log is kept."""
+    """Stop all nodes, and damage the same entry on each, in the last segment. Keep a copy of the third node's
+    undamaged log."""
     await fleet.stop()
     header = headers(fleet, 1)[-10]
     shutil.copytree(log_directory(fleet, 3), whole_copy(fleet))
@@ -185,7 +188,7 @@ def whole_copy(fleet: Fleet) -> Path:
 
 
 async def restore(fleet: Fleet) -> None:
-    """The third node gets its log back, as a person would bring it from a copy."""
+    """Put the undamaged copy of the log back on the third node, as an operator would."""
     await fleet.stop(3)
     shutil.rmtree(log_directory(fleet, 3))
     whole_copy(fleet).rename(log_directory(fleet, 3))

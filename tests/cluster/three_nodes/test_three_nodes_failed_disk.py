@@ -1,4 +1,5 @@
-"""A disk that fails under the leader: it steps down and says so, the others go on, and after a restart it is back."""
+"""Tests a disk that fails under the leader. The leader steps down and reports the fault, the other nodes continue,
+and after a restart the node works again."""
 
 from __future__ import annotations
 

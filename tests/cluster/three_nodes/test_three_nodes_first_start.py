@@ -1,4 +1,5 @@
-"""The first start: every voter answers that it is empty, in whatever order they come; whoever is wiped later is out."""
+"""Tests the first start of a cluster. Every voter answers that it is empty, in any order of starts. A node that is
+wiped later does not take part again."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from tests.cluster.waiter import eventually, until
 
 
 def told(caplog: pytest.LogCaptureFixture, *parts: str) -> bool:
-    """Whether one line of the logs so far has all of these parts."""
+    """Return whether one line of the logs contains all of these words."""
     return any(all(part in record.getMessage() for part in parts) for record in caplog.records)
 
 
@@ -61,7 +62,7 @@ async def test_who_is_missing_is_told(
 async def test_a_wiped_node_takes_no_part_and_the_others_go_on(
     make_fleet: MakeFleet, caplog: pytest.LogCaptureFixture, wiped: int, restarted: bool
 ) -> None:
-    """It must not begin the cluster anew, nor vote, nor be counted as a holder of anything."""
+    """The wiped node must not form a new cluster, must not vote, and its acknowledgements must not count."""
     caplog.set_level("INFO")
     fleet = make_fleet(3)
     await fleet.start()
@@ -104,13 +105,14 @@ async def test_a_wiped_node_takes_no_part_and_the_others_go_on(
 
 
 class Two:
-    """The nodes of a fleet that count."""
+    """The running nodes of a fleet."""
 
     def __init__(self, fleet: Fleet, nodes: list[int]) -> None:
         self._fleet, self._nodes = fleet, nodes
 
     async def leader(self) -> int:
-        """0 where they do not agree on one of them, or it takes no proposals yet."""
+        """Return the leader, or 0 if the nodes do not agree on a leader or the leader does not accept proposals
+        yet."""
         statuses = [await self._fleet.status(node) for node in self._nodes]
         leader = statuses[0].leader
         settled = all(each.leader == leader and each.applied == each.last_index for each in statuses)

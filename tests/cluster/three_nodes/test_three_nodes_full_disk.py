@@ -1,4 +1,5 @@
-"""A disk that is really full, under one of three nodes: it says so, steps aside, and comes back when there is room."""
+"""Tests a full disk under one of three nodes: the node reports it, gives up leadership, and takes part again when
+there is room."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ VALUE = bytes(range(256)) * 200  # 50 KB
 
 @asynccontextmanager
 async def small_node(fleet: Fleet, node: int) -> AsyncIterator[Path]:
-    """This node as a process on a small disk; gives a file on that disk for the test to fill it up with."""
+    """Run this node as a process on a small disk. Yield a file on that disk with which the test fills the disk."""
     disk = fleet.data(node)
     disk.mkdir(parents=True)
     with NodeProcess(fleet.write_toml(node), before=small_disk(disk, DISK_BYTES)) as process:
@@ -46,7 +47,7 @@ async def is_up(fleet: Fleet, node: int) -> bool:
 
 
 def fill(filler: Path) -> None:
-    """Leaves less room than a segment needs."""
+    """Fill the disk, so that less room is left than a segment needs."""
     with open(filler, "wb", buffering=0) as file:
         try:
             while True:
@@ -56,7 +57,7 @@ def fill(filler: Path) -> None:
 
 
 async def send_segments(producer: AsyncProducer, count: int) -> list[int]:
-    """So many segments' worth of messages; their offsets."""
+    """Send messages that fill `count` segments, and return their offsets."""
     sends = [producer.send("topic", VALUE) for _ in range(count * SEGMENT_BYTES // len(VALUE))]
     return [sent.offset for sent in await asyncio.gather(*sends)]
 
@@ -115,7 +116,7 @@ async def test_a_full_disk_under_the_leader(make_fleet: MakeFleet) -> None:
 
 
 async def test_a_disk_that_is_full_at_the_first_start(make_fleet: MakeFleet) -> None:
-    """The cluster begins as soon as there is room."""
+    """The cluster is formed as soon as there is room."""
     fleet = make_fleet(2)
     async with small_node(fleet, 1) as filler:
         fill(filler)

@@ -1,4 +1,4 @@
-"""What an operator asks of consumer groups, against three real nodes: list, describe, reset, delete."""
+"""Tests the operations of `Admin` on consumer groups against three real nodes: list, describe, reset and delete."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def fleet(make_fleet: MakeFleet, request: pytest.FixtureRequest) -> Fleet:
 
 
 async def send(fleet: Fleet, *values: int) -> None:
-    """To the queues in turn."""
+    """Send the values to the queues in turn."""
     async with AsyncProducer(fleet.bootstrap) as producer:
         for value in values:
             await producer.send("orders", b"%d" % value, queue=value % QUEUES)
@@ -57,7 +57,7 @@ def member(fleet: Fleet, group: str = "billing") -> AsyncGroupConsumer:
 
 
 async def read(consumer: AsyncGroupConsumer, count: int) -> list[Message]:
-    """So many messages, which are finished and acknowledged."""
+    """Read `count` messages, finish them, and acknowledge them."""
     messages: list[Message] = []
     async with asyncio.timeout(20):
         while len(messages) < count:
@@ -116,7 +116,7 @@ async def test_list_and_describe(fleet: Fleet) -> None:
 
 
 def dry_run(bootstrap: list[str]) -> list[OffsetReset]:
-    """By the synchronous twin, which says what the other one says."""
+    """Reset the offsets with `dry_run`, by the synchronous client."""
     with Admin(bootstrap) as admin:
         (one,) = admin.list_consumer_groups()
         assert len(of_orders(admin.describe_consumer_group(one.name).queues)) == QUEUES
@@ -256,7 +256,7 @@ async def test_metrics_tell_lags_moves_rebalances_and_refusals(fleet: Fleet) -> 
 
 
 async def fence(fleet: Fleet, node: int) -> None:
-    """Whoever has queue 0 in hand, without a word to the coordinator."""
+    """Fence the owner of queue 0 by a reset of its offset at the shard, without the coordinator."""
     async with AsyncAdmin(fleet.bootstrap) as admin:
         topic_id = (await admin.describe_topic("orders")).topic_id
     queue = consumer_group_operations_pb2.QueueReset(topic_id=topic_id, queue=0, offset=1)

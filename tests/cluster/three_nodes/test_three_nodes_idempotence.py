@@ -1,6 +1,5 @@
-"""A producer whose answers are lost sends the same bytes again: it gets the first offset, and there is one copy.
-
-Spoken by hand over gRPC, so that the test and not a client decides what is dropped and what is repeated.
+"""Tests a producer that loses answers and sends the same bytes again: it gets the first offset, and the log has one
+copy. The test calls gRPC itself, so that the test decides which answers are dropped and which requests are repeated.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ VALUES = [b"one", b"two", b"three"]
 
 
 async def gated(make_fleet: MakeFleet) -> tuple[Fleet, dict[int, GatedDisk], int]:
-    """Three nodes whose followers can be kept from acknowledging, and a topic."""
+    """Start three nodes whose disks the test can hold, so that followers do not acknowledge. Create a topic."""
     disks = {node: GatedDisk() for node in (1, 2, 3)}
     fleet = make_fleet(disks=disks, flush="sync")
     await fleet.start()
@@ -30,7 +29,8 @@ async def gated(make_fleet: MakeFleet) -> tuple[Fleet, dict[int, GatedDisk], int
 
 
 async def sent_and_dropped(fleet: Fleet, node: int, *batches: bytes) -> None:
-    """The batches are in the log of that node, each as one entry; nobody waits for their answers any more."""
+    """Send the batches to this node, wait until each is an entry of its log, and drop the stream before the
+    answers."""
     before = (await fleet.status(node)).last_index
     stream = fleet.stream(node)
     await stream.send(*batches)
@@ -43,7 +43,7 @@ async def sent_and_dropped(fleet: Fleet, node: int, *batches: bytes) -> None:
 
 
 async def every_copy(fleet: Fleet, topic: int) -> list[list[bytes]]:
-    """All values of queue 0, from each node that runs."""
+    """Return all values of queue 0 from each running node."""
     await fleet.level()
     copies = []
     for node in fleet.running:
@@ -139,7 +139,8 @@ async def test_again_while_the_first_is_not_committed_yet(make_fleet: MakeFleet)
 
 
 async def test_again_after_the_leader_died_with_it_uncommitted_on_all(make_fleet: MakeFleet) -> None:
-    """The followers had it written but had not acknowledged it: the next leader commits it, and knows the repeat."""
+    """The followers have written the batch but not acknowledged it. The next leader commits the batch and
+    recognises the repeated batch."""
     fleet, disks, topic = await gated(make_fleet)
     old = await fleet.leader()
     others = [node for node in fleet.nodes if node != old]
@@ -164,7 +165,8 @@ async def test_again_after_the_leader_died_with_it_uncommitted_on_all(make_fleet
 
 
 async def test_again_after_the_leader_died_with_the_only_copy(make_fleet: MakeFleet) -> None:
-    """Nobody else had it: the repeat is the first for the next leader, and the old leader's copy is cut off."""
+    """Only the old leader has the batch. For the next leader the repeated batch is new, and the old leader's copy
+    is cut."""
     fleet = make_fleet()
     await fleet.start()
     old = await fleet.leader()

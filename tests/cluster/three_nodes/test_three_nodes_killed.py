@@ -1,6 +1,5 @@
-"""Three real processes and SIGKILL: nothing acknowledged is lost, doubled or out of order, on any replica.
-
-Moments of death are drawn at random, counted in acknowledged messages; a failure shows its seed.
+"""Kills three node processes with SIGKILL: no replica loses, doubles or reorders an acknowledged message. Each kill
+comes after a random number of acknowledged messages. A failed test shows its random seed.
 """
 
 from __future__ import annotations
@@ -55,7 +54,8 @@ async def leader(cluster: DevCluster) -> int:
 
 
 async def assert_logs_are_the_same_bytes(cluster: DevCluster) -> int:
-    """Of all three, up to where the logs end, which it returns; behind it there are only zeros."""
+    """Check that the three logs have the same bytes up to their end, and zeros after it. Return the position of the
+    end."""
     async with AsyncAdmin(cluster.bootstrap) as admin:
         ends = {status.shards[0].end_position for status in await admin.cluster()}
     assert len(ends) == 1
@@ -88,7 +88,7 @@ async def test_the_leader_is_killed_several_times_under_load(cluster: DevCluster
 
 
 async def test_all_are_killed_at_once_under_load(cluster: DevCluster, rng: random.Random) -> None:
-    """The page cache survives the death of all processes, and so does what was acknowledged."""
+    """The page cache survives the kill of all processes, so no acknowledged message is lost."""
     await create_topic(cluster, "all")
     async with Load(cluster.bootstrap, "all", rng) as load:
         await load.more(rng.randrange(1, 2000))
@@ -107,7 +107,7 @@ async def test_all_are_killed_at_once_under_load(cluster: DevCluster, rng: rando
 
 
 async def test_two_of_three_are_killed(cluster: DevCluster) -> None:
-    """The third gives retriable errors in time, and all goes on when one comes back."""
+    """The third node returns retriable errors in time. Sends succeed again when one node comes back."""
     await create_topic(cluster, "minority")
     alone = await leader(cluster)
     dead = [node for node in (1, 2, 3) if node != alone]

@@ -1,5 +1,5 @@
-"""A disk without one free byte: the node on it votes all the same, starts on it after a kill, and serves again by
-itself once there is room."""
+"""Tests a disk without a free byte: the node votes nevertheless, starts after a kill, and serves again when there
+is room."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VALUE = bytes(range(256)) * 8  # 2 KB
 
 @asynccontextmanager
 async def node(fleet: Fleet, disk: Namespace) -> AsyncIterator[NodeProcess]:
-    """Node 3 as a process on that disk."""
+    """Run node 3 as a process on this disk."""
     with NodeProcess(fleet.write_toml(SMALL), before=disk.inside) as process:
         await eventually(lambda: is_up(fleet, process), f"node {SMALL} serves")
         yield process
@@ -49,7 +49,7 @@ async def is_up(fleet: Fleet, process: NodeProcess) -> bool:
 
 @contextmanager
 def no_byte_free(directory: Path) -> Iterator[Callable[[], None]]:
-    """Nobody gets a block of that disk any more. Gives what takes the blocks that were given back since."""
+    """Fill the disk to the last block. Yield a function that also fills the blocks which became free since."""
     filler = directory / "filler"
 
     def take_all() -> None:
@@ -114,7 +114,8 @@ async def test_it_votes_and_starts_again(make_fleet: MakeFleet, write: str) -> N
 
 
 async def test_it_starts_after_the_machine_was(make_fleet: MakeFleet) -> None:
-    """Another run of the machine is recorded, and doubt, where the checkpoint leaves no index to make room."""
+    """The node records a new boot id and a suspect mark on the full disk, although no index can be removed to make
+    room."""
     fleet = make_fleet(3)
     directory = fleet.data(SMALL)
     directory.mkdir(parents=True)
@@ -163,7 +164,7 @@ async def test_only_the_disk_of_its_indexes_is_full(make_fleet: MakeFleet, tmp_p
 
 
 async def an_election_needs_it(fleet: Fleet) -> None:
-    """The leader stops; another one is elected by two votes, of which one is that of the node without room."""
+    """Stop the leader. The next leader needs two votes, one of them from the node with the full disk."""
     before = await fleet.leader()
     term = (await fleet.status(before)).term
     await fleet.stop(before)

@@ -1,4 +1,5 @@
-"""A node that may open no more files, by a limit lowered while it runs: it says so, steps aside, and comes back."""
+"""Tests a node that can open no more files, because the test lowers the limit: the node reports it, gives up
+leadership, and takes part again later."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ async def poor_node(fleet: Fleet) -> AsyncIterator[NodeProcess]:
 
 
 def allow(process: NodeProcess, spare: int | None) -> None:
-    """So many files more than it has open now; None: as many as ever."""
+    """Allow the process to open `spare` more files than it has open now. None restores the usual limit."""
     _, most = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
     descriptors = [int(name) for name in os.listdir(f"/proc/{process.pid}/fd")]
     free = sorted(set(range(max(descriptors) + 2 + (spare or 0))) - set(descriptors))

@@ -1,4 +1,5 @@
-"""A leader that stands still (SIGSTOP) across an election, then goes on with what lies in its mail (etcd #20418)."""
+"""Tests a leader that is paused (SIGSTOP) during an election, and then handles the messages that arrived meanwhile
+(etcd issue 20418)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Messages by key and by place, and offsets by time: across the death of the leader, and on every replica."""
+"""Tests queries of messages by key and by position, and of offsets by time, after the leader has died and on every
+replica."""
 
 from __future__ import annotations
 
@@ -158,14 +159,14 @@ def test_the_synchronous_twins(cluster: DevCluster) -> None:
 
 
 class Move:
-    """A move of the log start on its way to commit (`raft.interfaces.Proposal`)."""
+    """A proposal that moves the log start (implements `raft.interfaces.Proposal`)."""
 
     def __init__(self, index: int) -> None:
         self.draft = log_start_draft(index)
         self.committed = asyncio.get_running_loop().create_future()
 
     def appended(self, header: Header) -> None:
-        """It moves when this is applied."""
+        """Do nothing: the log start moves when the entry is applied."""
 
     def settled(self, committed: bool) -> None:
         assert committed
@@ -173,7 +174,7 @@ class Move:
 
 
 async def test_where_the_log_begins_later_older_messages_are_not_found(make_fleet: MakeFleet) -> None:
-    """The log of a single node begins behind a base, as retention will have it."""
+    """The log of a single node begins after a snapshot, as after retention."""
     fleet = make_fleet(1, max_message_bytes=300 << 10)
     await fleet.start()
     topic_id = await fleet.create_topic()

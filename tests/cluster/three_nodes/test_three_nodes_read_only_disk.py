@@ -1,5 +1,5 @@
-"""A file system that becomes read-only under a running node, as ext4 does after an error of its own: the node says so
-and steps aside, still gives what it has, and is back after a restart on a disk that was put in order."""
+"""Tests a file system that becomes read-only under a running node, as ext4 does after an error. The node reports
+it, gives up leadership, and still serves reads. After a restart on a mended disk the node takes part again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What only a leader can do, asked of others or when there is none: a retriable error in time, and who leads."""
+"""Sends requests that only a leader can serve to followers, or while no node leads: the answer is a retriable error
+in time, which names the leader if it is known."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from tests.cluster.waiter import eventually
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet]:
-    """Three nodes that all run, with one topic."""
+    """Three running nodes with one topic."""
     fleet = Fleet(tmp_path_factory.mktemp("three-nodes"))
     await fleet.start()
     await fleet.leader()
@@ -102,7 +103,7 @@ class TestWithALeader:
 
 
 async def two_of_three_stopped(fleet: Fleet) -> int:
-    """The follower or leader that is left alone and has noticed."""
+    """Stop the two followers. Return the remaining node, once it no longer leads."""
     leader = await fleet.leader()
     await fleet.stop(*(node for node in fleet.nodes if node != leader))
 
@@ -154,7 +155,7 @@ async def test_without_a_majority_everything_is_refused_at_once_or_in_time(make_
 
 
 async def test_what_was_never_sent_is_surely_not_committed(make_fleet: MakeFleet) -> None:
-    """The producer knows no leader from the beginning: nothing it was given has left it."""
+    """The producer never knows a leader, so none of its batches is sent."""
     fleet = make_fleet()
     await fleet.start()
     await fleet.leader()
@@ -168,7 +169,8 @@ async def test_what_was_never_sent_is_surely_not_committed(make_fleet: MakeFleet
 
 
 async def test_what_was_appended_without_a_majority_is_unknown(make_fleet: MakeFleet) -> None:
-    """The leader has it in its log and finds no majority: the send ends in time, as unknown, and it appears later."""
+    """The leader appends the batch and finds no majority. The send times out with an unknown result, and the batch
+    is committed later."""
     disks = {node: GatedDisk() for node in (1, 2, 3)}
     fleet = make_fleet(disks=disks, flush="sync")
     await fleet.start()
@@ -197,8 +199,8 @@ async def test_what_was_appended_without_a_majority_is_unknown(make_fleet: MakeF
 
 
 async def test_a_new_leader_does_not_take_a_consumer_for_one_that_is_ahead(make_fleet: MakeFleet) -> None:
-    """The old leader gave a message out; the new one has it, but cannot know yet that it is committed. Its queue may
-    be longer than it knows, so an offset beyond is no error for good."""
+    """The old leader delivered a message to a consumer. The new leader has the message, but does not know yet that
+    it is committed. So the new leader answers an offset after its known end with a retriable error."""
     disks = {node: GatedDisk() for node in (1, 2, 3)}
     # Heartbeats are rare, so followers hear of a commit late.
     fleet = make_fleet(disks=disks, flush="sync", heartbeat_ticks=20, election_ticks=40)

@@ -1,4 +1,5 @@
-"""Three nodes let go of what need not be kept, all of the same, and readers are told; an operator trims and holds."""
+"""Tests retention on three nodes: all nodes remove the same entries, readers get an error for removed offsets, and
+an operator can trim the log or hold it."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def start_of(fleet: Fleet, node: int) -> int:
 
 
 async def start_everywhere(fleet: Fleet) -> int:
-    """The first index of all running nodes, once all say the same, and files from before it are gone."""
+    """Wait until all running nodes have the same first index and have removed the files before it. Return the
+    index."""
 
     async def same() -> int:
         await fleet.level()
@@ -248,7 +250,7 @@ async def check_refusals(admin: AsyncAdmin) -> None:
 
 
 async def kill_while_removing(fleet: Fleet, process: NodeProcess) -> None:
-    """As soon as the first file has gone."""
+    """Trim the log, and kill the process as soon as the first file is removed."""
     (first, *_) = segments_of(fleet, 1)
 
     async def trim() -> None:
@@ -322,7 +324,7 @@ class TestASmallDisk:
 
 
 def fill_up(filler: Path, *, leave: float) -> None:
-    """Leaves that share of the disk."""
+    """Fill the disk, and leave the share `leave` of it free."""
     filler.touch()
     found = os.statvfs(filler)
     filler.write_bytes(bytes(int((found.f_bavail - leave * found.f_blocks) * found.f_frsize)))

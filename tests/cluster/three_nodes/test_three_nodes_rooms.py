@@ -1,4 +1,4 @@
-"""Nodes in machine rooms: members consume what is led near them."""
+"""Tests nodes in machine rooms: members consume queues whose leader is in their own room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Who may speak to a node as a peer: identity is checked when a stream opens, bytes are checked when they come."""
+"""Tests which peers a node accepts: it checks the sender's identity when a stream opens, and checks all bytes when
+they arrive."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ async def introduction(fleet: Fleet, node: int, **other: Any) -> raft_pb2.Introd
 
 
 async def identity(fleet: Fleet, *, sender: int, receiver: int) -> dict[str, str]:
-    """What the metadata of a stream between these two say."""
+    """Return the metadata of a stream from `sender` to `receiver`."""
     incarnation = (await introduction(fleet, receiver)).incarnation
     return {
         "ledgermq-cluster": "test",
@@ -52,7 +53,7 @@ async def identity(fleet: Fleet, *, sender: int, receiver: int) -> dict[str, str
 async def refusal(
     fleet: Fleet, node: int, metadata: dict[str, str], message: Any = None, *, method: str = "Replicate"
 ) -> tuple[str, str]:
-    """Status and sentence with which the node ends a stream that says this of itself."""
+    """Open a stream with this metadata. Return the status and the message with which the node ends the stream."""
     async with aio.insecure_channel(fleet.address(node)) as channel:
         call = getattr(raft_pb2_grpc.RaftStub(channel), method)(metadata=tuple(metadata.items()), timeout=10)
         if message is not None:
@@ -96,7 +97,8 @@ async def test_a_stream_without_metadata_is_refused(fleet: Fleet) -> None:
 
 
 async def test_on_the_stream_of_all_shards_each_message_says_whom_it_means(fleet: Fleet) -> None:
-    """Another disk, and a shard that is not here, hear nothing; the others are not held up by that."""
+    """The node drops messages for another incarnation or for a shard that it does not have. Other messages of the
+    stream are delivered."""
     known = (await introduction(fleet, 2)).incarnation
     metadata = await identity(fleet, sender=1, receiver=2)
     would_you = raft_pb2.VoteRequest(term=(await fleet.status(2)).term, pre=True)
@@ -113,7 +115,8 @@ async def test_on_the_stream_of_all_shards_each_message_says_whom_it_means(fleet
 
 
 async def test_once_begun_nobody_is_empty(fleet: Fleet) -> None:
-    """So that no second first start can count on them."""
+    """Nodes that have formed a cluster no longer answer that they are empty. So no second cluster can be formed
+    with them."""
     await fleet.level()
     assert [(await introduction(fleet, node)).empty for node in fleet.nodes] == [False] * 3
 

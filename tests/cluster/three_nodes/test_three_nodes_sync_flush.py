@@ -1,4 +1,4 @@
-"""`flush = "sync"`: an acknowledgement counts what is fsynced, and nothing else."""
+"""Tests `flush = "sync"`: a node acknowledges only entries that it has fsynced."""
 
 from __future__ import annotations
 

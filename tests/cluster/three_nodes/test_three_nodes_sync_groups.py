@@ -1,4 +1,4 @@
-"""The synchronous twins of the clients of consumer groups, against three real nodes."""
+"""Tests the synchronous clients of consumer groups against three real nodes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
 
 
 def fill(cluster: DevCluster, topic: str, count: int) -> None:
-    """Messages 0 to `count` - 1, to the queues in turn."""
+    """Create the topic, and send messages 0 to `count` - 1 to its queues in turn."""
     with Admin(cluster.bootstrap) as admin, Producer(cluster.bootstrap) as producer:
         admin.create_topic(topic, QUEUES)
         for value in range(count):
