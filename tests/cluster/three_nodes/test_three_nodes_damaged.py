@@ -124,8 +124,8 @@ async def test_under_load(fleet: Fleet) -> None:
 
 
 async def test_behind_a_cut_nothing_is_looked_for_and_the_rest_comes_as_to_any_follower(fleet: Fleet) -> None:
-    """The repair requests entries only up to the end that the log had. Otherwise a log that grows quickly would
-    never be whole."""
+    """Startup repair does not request entries after the end of a cut log: replication sends them, as to any
+    follower. Otherwise a log that grows faster than a repair would never be whole."""
     node = await fleet.follower()
     await fleet.stop(node)
     last = headers(fleet, node)[-1]
