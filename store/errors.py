@@ -1,7 +1,7 @@
 """The errors of the store, with one type for each action that a caller can take.
 
-A broken invariant of this package is an assert, not an error of this module. The operating system's error is kept as
-`__cause__`.
+A broken invariant of this package is an assert, not an error of this module. If the operating system reported an
+error, the error of the store has it as `__cause__`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ class StoreError(Exception):
 
 
 class DiskFullError(StoreError):
-    """The disk or the quota is full. The write had no visible effect; repeat it when there is space."""
+    """The disk or the quota is full. The failed write had no visible effect. The caller may repeat the write when
+    there is space."""
 
     retriable = True
 
@@ -50,7 +51,7 @@ class DiskFailedError(StoreError):
 
 
 class DamagedError(StoreError):
-    """A file is damaged. Nothing was cut or repaired."""
+    """A file is damaged. The damaged file was neither cut nor repaired."""
 
     way_out: ClassVar[str] = (
         "Nothing was changed; restore the file, or wipe this node's data directory and add the node to its cluster "
@@ -177,7 +178,7 @@ class ForkedError(StoreError):
 
 
 def translated(error: OSError, path: Path) -> StoreError:
-    """Return the typed error for an `OSError`. Raise it `from` the original error."""
+    """Return the typed error for an `OSError`. The caller raises the returned error `from` the original error."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFullError(path)
     if error.errno in (errno.EMFILE, errno.ENFILE):

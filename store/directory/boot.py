@@ -1,5 +1,5 @@
-"""The boot record: a file that says in which run of the machine a node last wrote. It distinguishes the kill of a
-process from a crash of the machine.
+"""The boot record: a file that says in which run of the machine a node last wrote. The boot record distinguishes the
+kill of a process from a crash of the machine.
 
 The kernel chooses a random boot id at each start of the machine. If the boot id is still the same, all writes of the
 node are in the page cache. If the boot id has changed, only flushed bytes are certainly on the disk. Some cases:
@@ -7,8 +7,8 @@ node are in the page cache. If the boot id has changed, only flushed bytes are c
 - A container that is restarted on the same machine has the same boot id, so the stop counts as a kill.
 - A directory that was copied to another machine without an orderly stop has another boot id, so it counts as a crash.
 - A virtual machine that is set back to a snapshot of itself is not noticed.
-- After a failed sync the page cache is no evidence. A process that stages its writes may lose them when it is killed.
-  In both cases the node records an empty id, which counts as a crash.
+- After a failed sync the page cache proves nothing. A process that stages its writes may lose these writes when it is
+  killed. After a failed sync, and if writes are staged, the node records an empty boot id, which counts as a crash.
 
 A record is a line of JSON: {"boot_id": "6c2d9b6e-..."}
 """
@@ -22,8 +22,8 @@ KERNEL_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def read_boot_id(path: Path = KERNEL_BOOT_ID) -> str:
-    """Return the boot id of this run of the machine, or "" if the system does not provide one. An empty id never counts
-    as the same run."""
+    """Return the boot id of this run of the machine, or "" if the system does not provide one. An empty boot id
+    never counts as the same run of the machine."""
     try:
         return path.read_text("ascii").strip()
     except (OSError, ValueError):
@@ -35,7 +35,7 @@ def encode_boot_record(boot_id: str) -> bytes:
 
 
 def decode_boot_record(data: bytes) -> str:
-    """Return the boot id of a record. Raise `ValueError` if the bytes are no record."""
+    """Return the boot id of a boot record. Raise `ValueError` if the bytes are no boot record."""
     try:
         boot_id = json.loads(data)["boot_id"]
     except (TypeError, KeyError) as error:

@@ -1,8 +1,10 @@
-"""The clean mark: a file that a node writes at an orderly stop. It tells the next start where the log must end.
+"""The clean mark: a file that a node writes at an orderly stop. The clean mark tells the next start where the log must
+end.
 
 After a kill, a log may end at any place after the flushed bytes. After an orderly stop, the log must end exactly where
-it ended then. A start first compares the log with the mark, then durably removes the mark, and only then writes to the
-log. So a mark never vouches for a later state of the log. A log that disagrees with its mark is refused at every start.
+it ended at the stop. A start first compares the log with the mark, then durably removes the mark, and only then writes
+to the log. So a clean mark never describes a later state of the log. A log that disagrees with its mark is refused at
+every start.
 
 A mark is a line of JSON: {"last_index": 7, "end": 4096, "chain": 123}
 """
@@ -24,7 +26,7 @@ class CleanMark:
 
     @staticmethod
     def decode(data: bytes) -> CleanMark:
-        """Return the mark. Raise `ValueError` if the bytes are no mark."""
+        """Return the clean mark. Raise `ValueError` if the bytes are no clean mark."""
         fields = json.loads(data)
         try:
             mark = CleanMark(**fields)

@@ -5,10 +5,10 @@
     group-0/base, base.next        shard-0/snapshot, snapshot.next
     group-0/bases/                 shard-0/snapshots/
 
-The caller holds the directory's lock. It writes the new format number only after this upgrade has returned. If the
-process dies before that, the next start repeats the upgrade and skips the steps that are done. A shard's own files are
-renamed before the shard's directory, and every directory is synced. So a power loss leaves names from which the next
-start can complete the upgrade.
+The caller holds the directory's lock. The caller writes the new format number only after the upgrade has returned. If
+the process dies before, the next start repeats the upgrade and skips the steps that are done. A shard's own files are
+renamed before the shard's directory, and every directory is synced. So after a power loss the next start can complete
+the upgrade from the names on the disk.
 
 No shard may start before the upgrade is complete. A node that looked for `shard-0` beside a `group-0` would find no
 data, treat itself as an empty node, and help to form a new cluster over the old data.

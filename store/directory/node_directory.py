@@ -24,9 +24,10 @@ directory.
 
 `NodeDirectory.open` locks the directory and checks its owner before it reads any other file.
 
-The small files are replaced whole: written under another name, synced, renamed, and the directory synced. So a kill or
-a power loss leaves the old file or the new file, and an unreadable file is damage. On a full disk the marks
-(`ShardMarks`) use the room of the reserve, so a start does not fail for lack of space. A start goes in this order:
+The small files are replaced whole: written under another name, synced, renamed, and the directory synced. So after a
+kill or a power loss there is the old file or the new file. An unreadable small file is therefore damage. On a full
+disk the marks (`ShardMarks`) use the room of the reserve, so a start does not fail for lack of space. A node starts in
+this order:
 
     crashed -> open the vote file, the snapshots and the log (mark_suspect before its cut) -> sync the log
             -> finish_reset -> record_boot -> remove_clean_mark -> only now may the node write new data
@@ -60,11 +61,10 @@ class NodeDirectory:
 
     @staticmethod
     def open(disk: Disk, path: Path, *, cluster: str, node: int, indexes: Path | None = None) -> NodeDirectory:
-        """Lock the directory, make it if it is missing, and check that it belongs to this node. Do the same with
-        `indexes`, the directory of the indexes, if it is given.
-
-        Raise `DirectoryInUseError`, `WrongDirectoryError`, `DirectoryUpgradeError`, or `DamagedError` if its identity
-        cannot be read."""
+        """Lock the data directory, make it if it is missing, and check that it belongs to this node. If `indexes`
+        is given, lock, make and check the directory of the indexes too. Raise `DirectoryInUseError`,
+        `WrongDirectoryError`, `DirectoryUpgradeError`, or `DamagedError` if the identity of a directory cannot be
+        read."""
         locks = [_locked(disk, path, _DATA, cluster, node)]
         try:
             if indexes is not None:
@@ -80,12 +80,12 @@ class NodeDirectory:
         return self._path
 
     def shards(self) -> list[int]:
-        """Return the numbers of the shards that have a directory here, ascending."""
+        """Return the numbers of the shards that have a directory in this data directory, ascending."""
         numbers = (name.removeprefix(_SHARD) for name in self._disk.list(self._path) if name.startswith(_SHARD))
         return sorted(int(number) for number in numbers if number.isdecimal())
 
     def shard_directory(self, shard: int) -> Path:
-        """Return the directory of the shard. It is made if it is missing."""
+        """Return the directory of the shard, and make it if it is missing."""
         return self._made(self._path, shard)
 
     def log_directory(self, shard: int) -> Path:
@@ -112,7 +112,7 @@ class NodeDirectory:
         return ShardMarks(self._disk, self.shard_directory(shard), self._reserve)
 
     def close(self) -> None:
-        """Release the locks."""
+        """Release the locks of the data directory and of the directory of the indexes."""
         for lock in self._locks:
             lock.release()
 
@@ -137,8 +137,8 @@ def _locked(disk: Disk, path: Path, name: str, cluster: str, node: int) -> Lock:
 
 
 def _check_purpose(disk: Disk, path: Path, name: str) -> None:
-    """Raise `WrongDirectoryError` if the data of one node would be mixed with the indexes of another node. A log inside
-    a directory of indexes would look like a new log."""
+    """Raise `WrongDirectoryError` if the data of one node would be mixed with the indexes of another node. A start
+    would find no log in a directory of indexes, and take the node for a new node."""
     other, what = (_INDEXES, "the indexes") if name == _DATA else (_DATA, "the data")
     expected = "the data" if name == _DATA else "the indexes"
     if disk.exists(path / other):

@@ -5,8 +5,8 @@
     <shard>/suspect    exists only while the node may lack entries it acknowledged (suspect.py)
     <shard>/repair     exists only during a startup repair of the shard's log (store/repair/repair_mark.py)
 
-Each mark is replaced whole or removed, and the directory is synced. So a kill or a power loss leaves the old mark or
-the new mark. A method that reads a mark raises `DamagedError` if the bytes are no mark.
+Each mark is replaced whole or removed, and the directory is synced. So after a kill or a power loss a mark is the old
+mark or the new mark. A method that reads a mark raises `DamagedError` if the bytes are no mark.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ class ShardMarks:
         self._repair_path = directory / "repair"
 
     def write_clean_mark(self, mark: CleanMark) -> None:
-        """Write the clean mark. This is the last step of an orderly stop, after the log was flushed."""
+        """Write the clean mark. The clean mark is the last step of an orderly stop, after the log was flushed."""
         self._reserve.replace_file(self._clean_path, mark.encode())
 
     def clean_mark(self) -> CleanMark | None:
-        """Return the mark of the last stop, or None if the stop was not orderly. The mark stays until
-        `remove_clean_mark`, because a log that disagrees with it must be refused at every start."""
+        """Return the clean mark of the last stop, or None if the stop was not orderly. The clean mark stays until
+        `remove_clean_mark`, because every start must refuse a log that disagrees with the mark."""
         return self._read_mark(self._clean_path, CleanMark.decode, "clean mark")
 
     def remove_clean_mark(self) -> None:
-        """Remove the mark durably. Call this after the log is open and before the first write, because the mark does
-        not vouch for later writes."""
+        """Remove the clean mark durably. Call this method after the log is open and before the first write, because
+        the mark does not describe later writes."""
         self._remove_mark(self._clean_path)
 
     def crashed(self, boot_id: str) -> bool:
         """Return whether the machine went down, or may have gone down, without an orderly stop since this shard was
-        last written. Then unflushed bytes may be missing. Call this method before any file of the shard is
-        opened. The result stays the same until `record_boot`."""
+        last written. After a crash, unflushed bytes may be missing. Call this method before any file of the shard
+        is opened. The returned value stays the same until `record_boot`."""
         if self._disk.exists(self._clean_path):
             return False
         recorded = self._read_mark(self._boot_path, decode_boot_record, "boot record")
@@ -64,20 +64,22 @@ class ShardMarks:
         return boot_id == "" or boot_id != recorded
 
     def record_boot(self, boot_id: str) -> None:
-        """Record the boot id durably, after the log was flushed and before the first write. From then on the end of the
-        process counts as a kill. With an empty id it counts as a crash: staged writes are lost with the process."""
+        """Record the boot id durably, after the log was flushed and before the first write. After this call the end
+        of the process counts as a kill. With an empty boot id the end of the process counts as a crash, because
+        staged writes are lost with the process."""
         path = self._boot_path
         if self._read_mark(path, decode_boot_record, "boot record") != boot_id:
             self._reserve.replace_file(path, encode_boot_record(boot_id))
 
     def distrust_page_cache(self) -> None:
-        """Remove the boot record durably, after a failed sync. The page cache may then show bytes as clean that never
-        reached the disk, so the next start must treat the stop as a crash. This works on a full disk, because no file
-        is written."""
+        """Remove the boot record durably, after a failed sync. After a failed sync, the page cache may show bytes
+        as clean that never reached the disk. So the next start must treat the stop as a crash. The removal works on
+        a full disk, because it writes no file."""
         self._remove_mark(self._boot_path)
 
     def mark_suspect(self, suspect: Suspect) -> Suspect:
-        """Write the suspect mark durably. Return the mark as it is now, joined with an earlier mark."""
+        """Write the suspect mark durably. Return the written mark: the new mark joined with an earlier suspect
+        mark."""
         before = self.suspect()
         mark = suspect if before is None else before.joined(suspect)
         if mark != before:
@@ -89,12 +91,13 @@ class ShardMarks:
         return self._read_mark(self._suspect_path, Suspect.decode, "suspect mark")
 
     def clear_suspect(self) -> None:
-        """Remove the suspect mark durably. The node must have caught up, and flushed its log, before."""
+        """Remove the suspect mark durably. Before the call, the node must have caught up and flushed its log."""
         self._remove_mark(self._suspect_path)
 
     def mark_repair(self, mark: RepairMark) -> None:
-        """Write the repair mark durably, before entries of another replica are written into a damaged log. An earlier
-        mark is joined with this mark: its time stays, and so does the note that the end of the log was given up."""
+        """Write the repair mark durably, before entries of another replica are written into a damaged log. An
+        earlier repair mark is joined with the new mark. The earlier time stays, and so does the note that the end
+        of the log was given up."""
         before = self.repair()
         if before is not None:
             mark = RepairMark(before.doubt.joined(mark.doubt), before.ends or mark.ends)

@@ -1,7 +1,7 @@
 """The suspect mark: a file that says that this node may have lost entries it acknowledged in one shard.
 
 A power loss removes unflushed entries and leaves no trace of them. So the node writes the suspect mark durably before
-recovery cuts the log. The mark survives kills and stays until `ShardMarks.clear_suspect`.
+recovery cuts the log. The suspect mark survives kills, and stays until `ShardMarks.clear_suspect`.
 
 A mark is a line of JSON: {"reason": "power loss", "since_ms": 1700000000000, "last_index": 7}
 """
@@ -20,7 +20,8 @@ class Suspect:
     last_index: int
 
     def joined(self, later: Suspect) -> Suspect:
-        """Return the mark after another loss. It keeps the reason and time of this mark, and the smaller last index."""
+        """Return the suspect mark after another loss. The returned mark has the reason and time of this mark, and
+        the smaller last index of both."""
         return Suspect(self.reason, self.since_ms, min(self.last_index, later.last_index))
 
     def encode(self) -> bytes:
@@ -28,7 +29,7 @@ class Suspect:
 
     @staticmethod
     def decode(data: bytes) -> Suspect:
-        """Return the mark. Raise `ValueError` if the bytes are no mark."""
+        """Return the suspect mark. Raise `ValueError` if the bytes are no suspect mark."""
         fields = json.loads(data)
         try:
             mark = Suspect(**fields)

@@ -1,4 +1,4 @@
-"""The vote file: a node's term, vote and incarnation in one shard. A vote is on the disk before the node answers with
+"""The vote file: a node's term, vote and incarnation in one shard. A node's vote is on the disk before the node sends
 it.
 
     slot 0 at byte 0, slot 1 at byte 4096, little-endian:
@@ -11,20 +11,20 @@ it.
 
     crc = CRC32C of bytes 0..47
 
-The two slots are written in turn, so the last vote stays whole while the next vote is written. The slot with the higher
-sequence counts. A slot's first word is erased before the slot is written, and is set after it. So a kill leaves the
-slot blank or whole. A slot that is neither blank nor right is damage, and opening the file fails. Falling back to the
-older vote would let the node vote twice in a term.
+The two slots are written in turn, so the last vote stays whole while the next vote is written. The slot with the
+higher sequence number counts. The node erases a slot's first word before it writes the slot, and writes the first word
+last. So after a kill the slot is blank or whole. A slot that is neither blank nor valid is damage, and the vote file
+cannot be opened. Falling back to the older vote would let the node vote twice in a term.
 
-The same is true after a power loss. A slot lies in one sector, and the disk stores a sector as the page was at one
-moment. At each moment between the writes, the slot is blank unless it is whole. A blank slot was never acknowledged,
-because its save had not returned. A damaged slot cannot be excused because it is the slot to be written next: one of
-the two slots always is, and a newest vote whose bytes decayed looks the same. A refused start costs one node; falling
-back to an older vote could cost a second vote in a term.
+A power loss, too, leaves a slot blank or whole. A slot lies in one sector, and the disk stores a sector as the page
+was at one moment. At each moment between the writes, the slot is blank or whole. The vote of a blank slot was never
+sent, because its save had not returned. A start cannot ignore a damaged slot on the ground that it holds the older
+vote. The damaged slot may as well hold the newest vote. A refused start costs one node; falling back to an older vote
+could cost a second vote in a term.
 
-A missing file would also be a forgotten vote. So the file is created whole: it is written under another name, synced,
-and renamed. A vote that a start finds may be only in the page cache, after a save that was killed or whose sync failed.
-So each start writes the vote again in its place, and syncs it, before the vote is used.
+A missing vote file would also be a forgotten vote. So a vote file is created whole: it is written under another name,
+synced, and renamed. After a save that was killed or whose sync failed, the vote may be in the page cache only. So each
+start writes the vote again in the same slot, and syncs it, before the node uses the vote.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class VoteFile:
 
     @staticmethod
     def open(disk: Disk, path: Path, *, new_incarnation: bytes) -> VoteFile:
-        """Return the vote file at `path`. If it does not exist, make it with term 0, no vote and `new_incarnation`.
-        Raise `DamagedError` if a slot is damaged or no slot holds a vote."""
+        """Return the vote file at `path`. If the vote file does not exist, make it with term 0, no vote and
+        `new_incarnation`. Raise `DamagedError` if a slot is damaged or no slot holds a vote."""
         if not disk.exists(path):
             first = _encode(1, Vote(term=0, voted_for=0, incarnation=new_incarnation))
             replace_file(disk, path, bytes(_SLOT_OFFSETS[1]) + first.ljust(_FILE_SIZE - _SLOT_OFFSETS[1], b"\0"))
@@ -94,9 +94,9 @@ class VoteFile:
         return self._vote
 
     def save(self, vote: Vote) -> None:
-        """Write the vote. It is on the disk when this returns. A helper thread may call this, one call at a time. After
-        a failed save the file refuses all further saves, because a second fsync could report success for pages that
-        were lost."""
+        """Write the vote. The vote is on the disk when the call returns. A helper thread may call `save`, one call
+        at a time. After a failed save the file refuses all further saves, because a second fsync could report
+        success for pages that were lost."""
         assert vote.term >= self._vote.term, "terms never fall"
         assert vote.incarnation == self._vote.incarnation, "an incarnation never changes"
         if self._failure is not None:
@@ -145,7 +145,8 @@ def _encode(sequence: int, vote: Vote) -> bytes:
 
 
 def _decode(path: Path, offset: int, slot: bytes) -> tuple[int, Vote] | None:
-    """Return sequence and vote of a slot, or None if the slot is blank. Raise `DamagedError` if it is damaged."""
+    """Return sequence and vote of a slot, or None if the slot is blank. Raise `DamagedError` if the slot is
+    damaged."""
     if len(slot) < _SLOT_SIZE:
         raise DamagedError(path, offset, "the file is too short")
     if not any(slot[:WORD]):

@@ -1,14 +1,14 @@
 """The disk: the interface through which the store reaches all bytes that outlive the process.
 
-Each operation also exists in memory (`memory_disk.MemoryDisk`), passes the same tests there, and can be killed at any
+`memory_disk.MemoryDisk` implements the same operations in memory and passes the same tests. Tests can kill it at any
 byte. Recovery relies on these promises:
 
-- After the kill of a process, all earlier writes are on the disk. A write in progress is there up to some byte.
-- A write of 8 bytes at a multiple of 8 is there whole or not at all, because it lies in one page.
-- After a power loss, only the bytes and names that `sync` and `sync_directory` covered are there for certain. Every
-  other sector (512 bytes or more), and every other name, is in any state that it had since it was last synced.
-- After a failed `sync`, the same is true for the bytes that it should have covered. A later successful sync, or
-  reading the bytes back, proves nothing.
+- After the kill of a process, all earlier writes are on the disk. A write in progress is on the disk up to some byte.
+- A write of 8 bytes at a multiple of 8 is on the disk whole or not at all, because it lies in one page.
+- After a power loss, only the bytes and names that `sync` and `sync_directory` covered are certain. Every other sector
+  (512 bytes or more) and every other name may be in any state that it had since its last sync.
+- After a failed `sync`, the bytes that the sync should have covered may be in any such state. A later successful sync,
+  or reading the bytes back, does not prove that they are on the disk.
 """
 
 from __future__ import annotations
@@ -33,44 +33,44 @@ _MOST_PIECES = os.sysconf("SC_IOV_MAX")
 
 
 class File(Protocol):
-    """An open file. It is read and written at explicit offsets and has no cursor."""
+    """An open file. A file is read and written at explicit offsets. It has no cursor."""
 
     @property
     def size(self) -> int: ...
 
     def write(self, offset: int, *pieces: Writable) -> None:
-        """Write all pieces, one after the other, from `offset`. The file grows if needed. After an error, any part of
-        the pieces may have been written."""
+        """Write all pieces, one after another, from `offset`. The file grows if needed. After an error, some bytes
+        of the pieces may have been written."""
 
     def read(self, offset: int, count: int) -> bytes:
         """Return up to `count` bytes from `offset`; fewer only at the end of the file."""
 
     def written(self, first: int, end: int) -> Sequence[range]:
-        """Return the ranges in first..end - 1, ascending, that may have been written. All other bytes there are
-        zeros and need not be read. Ask before any of these bytes are read: bytes that the kernel read ahead count as
-        written."""
+        """Return the ranges in first..end - 1, ascending, that may have been written. All other bytes of first..end
+        - 1 are zeros and need not be read. Call this method before any of these bytes are read, because bytes that
+        the kernel read ahead count as written."""
 
     def view(self) -> memoryview:
         """Return the whole file as a read-only view, which also shows later writes. The view stays valid as long as a
         reference to it exists. The file must not grow after this call."""
 
     def sync(self) -> None:
-        """Flush. When the call returns, all earlier writes are on the disk. Another thread may call this."""
+        """Flush. When the call returns, all earlier writes are on the disk. Another thread may call `sync`."""
 
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class DiskUsage:
-    """How full the disk is that holds a path. `total` is the number of bytes that this process could use if the disk
-    were empty; `free` is the number of bytes that it can use now."""
+    """The size and the free space of the disk that holds a path. `total` is the number of bytes that this process
+    could use if the disk were empty; `free` is the number of bytes that it can use now."""
 
     total: int
     free: int
 
     @property
     def ratio(self) -> float:
-        """The used part of the disk: 0 to 1."""
+        """The used share of the disk, from 0 to 1."""
         return 1 - self.free / self.total if self.total else 1.0
 
 
@@ -79,17 +79,19 @@ class Lock(Protocol):
 
 
 class Disk(Protocol):
-    """Files, their names and directories. Every operation raises a `StoreError` if it fails."""
+    """The operations on files, names and directories that the store uses. Every operation raises a `StoreError` if
+    it fails."""
 
     def create(self, path: Path, size: int) -> File:
-        """Return a new file of `size` zero bytes whose space is allocated. If the call fails, no file exists. After a
-        kill the file may be shorter."""
+        """Return a new file of `size` zero bytes whose space is allocated. If the call fails, no file exists. After
+        a kill during the call the file may be shorter."""
 
     def open(self, path: Path) -> File: ...
 
     def open_mapped(self, path: Path) -> File:
-        """Like `open`, but writes are copied into a shared mapping of the file, which does not grow. A file with holes
-        gets its space first: otherwise a write to a full disk would end the process with a signal."""
+        """Like `open`, but writes are copied into a shared mapping of the file, which does not grow. If the file
+        has holes, their space is allocated first. Otherwise a write to a full disk would end the process with a
+        signal."""
 
     def exists(self, path: Path) -> bool: ...
 
@@ -97,11 +99,11 @@ class Disk(Protocol):
         """Return the names in a directory, files and directories alike, sorted."""
 
     def make_directory(self, path: Path) -> None:
-        """Make a directory and its parents. It is no error if the directory exists."""
+        """Make a directory and its parents. An existing directory is no error."""
 
     def rename(self, old: Path, new: Path) -> None:
-        """Rename atomically. A file at `new` is replaced. A directory is renamed with everything in it, to a name that
-        does not exist."""
+        """Rename atomically. Rename a file or a directory. A file replaces an existing file `new`. For a directory
+        the name `new` must not exist."""
 
     def unlink(self, path: Path) -> None: ...
 
@@ -110,11 +112,12 @@ class Disk(Protocol):
         disk."""
 
     def usage(self, path: Path) -> DiskUsage:
-        """Return how full the disk is that holds `path`, which must exist. Files of other programs count too."""
+        """Return how full the disk is that holds `path`, which must exist. Files of other programs count as used
+        space."""
 
     def lock(self, path: Path) -> Lock:
-        """Lock the file at `path`. The lock is held until it is released or the process ends. Raise
-        `DirectoryInUseError` if another holder has it."""
+        """Lock the file at `path`. The lock lasts until it is released or the process ends. Raise
+        `DirectoryInUseError` if the file is locked already."""
 
 
 class ReadOnlyDisk(Protocol):
@@ -171,7 +174,8 @@ def _translating(path: Path) -> Iterator[None]:
 
 
 class PosixFile:
-    """A file by its descriptor: pwritev, pread, a shared read-only mapping, fdatasync."""
+    """A file of the operating system, used by its descriptor: with pwritev, pread, fdatasync and a shared read-only
+    mapping."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
@@ -196,7 +200,7 @@ class PosixFile:
         self._size = max(self._size, end)
 
     def _write_rest(self, data: bytes, offset: int, written: int) -> None:
-        """Write the rest of `data`, whose first `written` bytes are at `offset` already."""
+        """Write `data` at `offset`, except its first `written` bytes, which are written already."""
         rest = memoryview(data)
         while written < len(data):
             written += os.pwrite(self._descriptor, rest[written:], offset + written)
@@ -248,8 +252,8 @@ class PosixFile:
 
 
 class MappedFile(PosixFile):
-    """A file that is written by copying into a shared mapping of it. Its pages belong to the page cache, so writes
-    survive a kill of the process, and fdatasync covers them."""
+    """A file whose writes are copied into a shared mapping. The pages of the mapping belong to the page cache, so
+    writes survive a kill of the process, and fdatasync covers the writes."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         super().__init__(path, descriptor)
@@ -272,8 +276,8 @@ class MappedFile(PosixFile):
 
 
 class PosixLock:
-    """An flock on a file that contains the holder's process id. The id is named in the error that the next process
-    gets."""
+    """An flock on a file that contains the holder's process id. If another process finds the file locked, its error
+    names this process id."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -285,7 +289,7 @@ class PosixLock:
 
 
 class PosixDisk:
-    """The operating system's files."""
+    """The disk interface, implemented with the operating system's files."""
 
     def create(self, path: Path, size: int) -> PosixFile:
         with _translating(path):
@@ -366,7 +370,8 @@ class PosixDisk:
 
 
 class PosixReadOnlyDisk:
-    """The operating system's files, opened read-only, so that even a bug in this program cannot write to them."""
+    """The read-only disk interface. It opens the operating system's files read-only, so that even a bug in this
+    program cannot write to them."""
 
     def open(self, path: Path) -> PosixFile:
         with _translating(path):
@@ -382,8 +387,9 @@ class PosixReadOnlyDisk:
             return sorted(os.listdir(directory))
 
     def lock_holder(self, path: Path) -> int | None:
-        """Return the id of the process that holds the lock file at `path`, as the kernel lists it; None if the file is
-        not locked. The lock itself is not tried, because even a short attempt could make a starting node fail."""
+        """Return the id of the process that holds the lock file at `path`, as the kernel lists it; None if the file
+        is not locked. This function does not try to take the lock, because even a short attempt could make a
+        starting node fail."""
         try:
             found = path.stat()
             held = _LOCKS.read_text("ascii").splitlines()

@@ -1,11 +1,11 @@
 """An in-memory implementation of the disk. Tests can kill its process at any byte and make its operations fail.
 
-The kill of a process leaves exactly the bytes that were written before it. So a test that kills after n bytes, for
-every n, tries every state that recovery can meet. `kill_after(n)` counts the bytes written from now on; creating,
-renaming or removing a name counts as one byte. After the kill every operation raises `Killed`. `after_kill()` returns
-the disk that the next process finds.
+The kill of a process leaves exactly the bytes that were written before it. So a test that kills the process after n
+bytes, for every n, covers every state that recovery can find. `kill_after(n)` counts the bytes written from now on;
+creating, renaming or removing a name counts as one byte. After the kill every operation of the memory disk raises
+`Killed`. `after_kill()` returns the disk that the next process finds.
 
-The memory disk keeps the promises of `disk`: a write of one aligned word is whole or absent.
+The memory disk keeps the promises of `disk.py`: for example, a write of one aligned word is whole or absent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ CAPACITY = 1 << 40
 
 
 class Killed(BaseException):
-    """The process was killed here. This is not an `Exception`, because a process cannot handle its own kill."""
+    """Raised where the simulated process was killed. `Killed` is not an `Exception`, because a process cannot
+    handle its own kill."""
 
 
 class MemoryFile:
@@ -103,7 +104,8 @@ class MemoryDisk:
     # Called by tests.
 
     def kill_after(self, count: int) -> None:
-        """Kill the process after `count` more bytes: `count` bytes are on the disk, and byte `count` + 1 is not."""
+        """Kill the process after `count` more bytes are written: these bytes are on the disk, and the next byte is
+        not."""
         self._budget = count
 
     @property
@@ -111,22 +113,23 @@ class MemoryDisk:
         return self._dead
 
     def after_kill(self) -> MemoryDisk:
-        """Return the disk of the next process: the same bytes and names, no locks, no faults."""
+        """Return the disk that the next process finds: it has the same bytes and names, and neither locks nor
+        faults."""
         disk = MemoryDisk()
         disk._files = {path: bytearray(content) for path, content in self._files.items()}
         disk._directories = set(self._directories)
         return disk
 
     def fail(self, operation: str, error: StoreError, *, after: int = 0, times: int | None = None) -> None:
-        """Make calls of `operation` (write, sync, create, ...) raise `error`, after `after` more calls have succeeded.
-        With `times`, only that many calls fail."""
+        """Make calls of `operation` (write, sync, create, ...) raise `error`, after `after` more calls have
+        succeeded. With `times`, only `times` calls fail."""
         self._faults[operation] = chain(repeat(None, after), repeat(error) if times is None else repeat(error, times))
 
     def heal(self) -> None:
         self._faults.clear()
 
     def flip(self, path: Path, offset: int, bit: int = 0) -> None:
-        """Change one bit of a file, without any operation of the disk."""
+        """Flip one bit of a file. The flip does not count as an operation of the disk."""
         self._files[path][offset] ^= 1 << bit
 
     def content(self, path: Path) -> bytes:

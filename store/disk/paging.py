@@ -1,8 +1,8 @@
-"""Paging: requests to the kernel about memory behind a view, and whether the kernel granted them.
+"""Paging: asks the kernel to lock, load or read ahead the memory of a view.
 
-Every request is a hint. A refused request (no permission, an older kernel) costs time, and the program stays correct.
-So these functions raise no error; they return whether the request was granted. Each call lets other threads run
-meanwhile.
+Every request is a hint. If the kernel refuses a request (no permission, an older kernel), the program is slower and
+stays correct. So the functions of this module raise no error. They return whether the kernel granted the request.
+Other threads can run during each call.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ _STEP = 8 << 20
 
 
 def lock(view: memoryview) -> bool:
-    """Lock these pages in memory until they are unmapped, and read in the missing pages. Return whether the kernel
-    permitted it."""
+    """Load the pages of the view, and lock them in memory until they are unmapped. Return whether the kernel locked
+    them."""
     return all(_libc.mlock(ctypes.c_void_p(at), ctypes.c_size_t(count)) == 0 for at, count in _steps(view))
 
 
 def touch(view: memoryview, *, to_write: bool) -> bool:
-    """Make all pages present, and also writable without a page fault if `to_write`. This changes no byte. Return
-    whether the kernel did it."""
+    """Load all pages of the view, and with `to_write` also make them writable without a page fault. No byte
+    changes. Return whether the kernel loaded all pages."""
     advice = _POPULATE_WRITE if to_write else _POPULATE_READ
     return all(_madvise(at, count, advice) for at, count in _steps(view))
 
 
 def advise(view: memoryview, how: str) -> bool:
-    """Tell the kernel how the pages will be read: normal, random, or soon (willneed). The view must begin at a page.
-    Return whether the kernel accepted it."""
+    """Tell the kernel how the pages will be read: normal, random, or soon (willneed). The view must begin at a
+    page. Return whether the kernel accepted the advice."""
     return all(_madvise(at, count, _ADVICE[how]) for at, count in _steps(view))
 
 
@@ -49,7 +49,7 @@ def _madvise(at: int, count: int, advice: int) -> bool:
 
 
 def _steps(view: memoryview) -> Iterator[tuple[int, int]]:
-    """Yield (address, number of bytes) of each piece."""
+    """Split the view into pieces, and yield the address and the number of bytes of each piece."""
     # The array refers to the view, so the memory stays while the generator lives, which is as long as the loop over it.
     cells = np.frombuffer(view, np.uint8)
     for at in range(0, len(cells), _STEP):

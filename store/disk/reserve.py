@@ -2,9 +2,9 @@
 
     <path>/0 ... 7      blocks without content, one file of 4 KiB each
 
-A small file is replaced whole, so for a moment the disk holds two versions of it. On a full disk the second version
-uses the space of a file of the reserve. The reserve is filled again as soon as there is space. A missing reserve file
-is no loss, except that a full disk may then refuse a replacement.
+A small file is replaced whole, so for a moment the disk holds two versions of the file. On a full disk the second
+version uses the space of a reserve file. The reserve is filled again as soon as there is space. If a reserve file is
+missing, the only effect is that a full disk may refuse to replace a small file.
 
 The vote file does not use the reserve: it is allocated when it is created, and is written in place (vote_file.py).
 """
@@ -22,14 +22,14 @@ FILE_BYTES = 4096
 
 class Reserve:
     def __init__(self, disk: Disk, path: Path) -> None:
-        """Fill the reserve. Raise `StoreError` if the disk fails, but not if it is full."""
+        """Fill the reserve. Raise `StoreError` if the disk fails. A full disk is no error."""
         self._disk = disk
         self._path = path
         self._fill()
 
     def replace_file(self, path: Path, content: bytes) -> None:
-        """Replace a small file as `store.disk.disk.replace_file` does. Raise `DiskFullError` only if the reserve is
-        used up too."""
+        """Replace a small file as `store.disk.disk.replace_file` does, if necessary with the space of the reserve.
+        Raise `DiskFullError` only if the reserve is used up."""
         while True:
             try:
                 replace_file(self._disk, path, content)
@@ -40,7 +40,7 @@ class Reserve:
         self._fill()
 
     def _give_up_one(self) -> bool:
-        """Remove one file of the reserve. Return False if none was left."""
+        """Remove one file of the reserve. Return False if the reserve has no file left."""
         names = self._names()
         if names:
             self._disk.unlink(self._path / names[-1])

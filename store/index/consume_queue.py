@@ -1,17 +1,17 @@
 """The ConsumeQueue: for each message of one queue, the place of its entry in the CommitLog.
 
-    unit, 20 bytes, little-endian; offset N is unit N, so there is nothing to search
+    unit, 20 bytes, little-endian; offset N is unit N, so no search is needed
 
      0                8            12               20
     +----------------+------------+----------------+
     | position       | size       | tag hash       |      position and size of the entry that holds the message;
     +----------------+------------+----------------+      tag hash 0: no tag
 
-A ConsumeQueue holds only committed messages. It is written with numpy, a batch at a time, to files (unit_files.py) that
-are not flushed for safety. If its files differ from the marks in the checkpoint, the queue is built again from the
-CommitLog (`ConsumeQueues.wipe`, then `put`). If the CommitLog begins later, so does the queue: at its first offset. The
-files of a deleted queue stay until a new checkpoint no longer refers to them. Otherwise a start with the old checkpoint
-would find them missing.
+A ConsumeQueue holds only committed messages. A ConsumeQueue is written with numpy, a batch at a time. Its files
+(unit_files.py) are not flushed. If its files differ from the marks in the checkpoint, the queue is built again from
+the CommitLog (`ConsumeQueues.wipe`, then `put`). If the log start has moved, the ConsumeQueue begins at its first
+offset after the log start. The files of a deleted queue stay until a new checkpoint no longer refers to them.
+Otherwise a start with the old checkpoint would find that these files are missing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Units = npt.NDArray[np.void]
 
 
 class ConsumeQueue:
-    """The index of one queue. It is empty at first: call `adopt`, or `put` the messages of the CommitLog again."""
+    """The index of one queue. A new object is empty: call `adopt`, or `put` the messages of the CommitLog again."""
 
     __slots__ = ("_rows",)
 
@@ -53,31 +53,33 @@ class ConsumeQueue:
 
     @property
     def first_offset(self) -> int:
-        """Offset of the first message, present or to be added. It is not stored on disk; each start sets it again."""
+        """The offset of the first message that the queue holds or will hold. This offset is not stored on disk;
+        each start sets it again."""
         return self._rows.first
 
     @property
     def end_offset(self) -> int:
-        """Offset of the next message to be added. All offsets below it can be read, from `first_offset` on."""
+        """The offset of the next message to be added. All offsets from `first_offset` to `end_offset` - 1 can be
+        read."""
         return self._rows.end
 
     def begin_at(self, offset: int) -> None:
-        """Do not keep the messages before `offset`. Files that hold only such messages are removed. An empty queue
+        """Drop the messages before `offset`, and remove files that hold only dropped messages. An empty queue
         continues at `offset`. If the queue begins at or after `offset` already, nothing changes."""
         self._rows.begin_at(offset)
 
     def put(
         self, base_offset: int, position: int, size: int, tag_hashes: npt.NDArray[np.int64] | None, count: int
     ) -> None:
-        """Add the messages base_offset .. base_offset + count - 1. All of them are in the entry of `size` bytes at
-        `position`. `tag_hashes` None means that no message has a tag."""
+        """Add the messages base_offset .. base_offset + count - 1. All these messages are in the log entry of
+        `size` bytes at `position`. `tag_hashes` None means that no message has a tag."""
         assert base_offset == self._rows.end, "offsets are dense"
         assert tag_hashes is None or len(tag_hashes) == count
         self._rows.append(unit_bytes(position, size, tag_hashes, count))
 
     def read(self, offset: int, max_units: int) -> Units:
-        """Return the units from `offset` on, up to `max_units`; none at or after the end. Raise `OffsetDroppedError`
-        below the first offset."""
+        """Return the units from `offset` on, at most `max_units`. If `offset` is at or after the end, return none.
+        Raise `OffsetDroppedError` if `offset` is before the first offset."""
         assert offset >= 0
         if offset < self._rows.first:
             raise OffsetDroppedError(offset, self._rows.first)
@@ -96,7 +98,7 @@ class ConsumeQueue:
         return self._rows.adopt(first_offset, end_offset, marks)
 
     def close(self) -> None:
-        """Close the files. They are opened again when they are needed."""
+        """Close the files of the queue. The queue opens the files again when it needs them."""
         self._rows.close()
 
 
@@ -112,7 +114,7 @@ def unit_bytes(position: int, size: int, tag_hashes: npt.NDArray[np.int64] | Non
 
 
 class QueueSpan(NamedTuple):
-    """The messages that one queue holds."""
+    """The first offset and the end offset of the messages that one queue holds."""
 
     topic_id: int
     queue: int
@@ -121,8 +123,8 @@ class QueueSpan(NamedTuple):
 
 
 class ConsumeQueues:
-    """All ConsumeQueues of a shard, at `<directory>/<topic id>-<queue>/`. At most `max_open` queues have open files.
-    The set is empty at first: call `adopt`, or `wipe` and `put` the messages of the CommitLog again."""
+    """All ConsumeQueues of a shard, at `<directory>/<topic id>-<queue>/`. At most `max_open` queues have open
+    files. A new object has no queues: call `adopt`, or call `wipe` and `put` the messages of the CommitLog again."""
 
     def __init__(
         self, disk: Disk, directory: Path, max_open: int = 256, *, units_per_file: int = UNITS_PER_FILE
@@ -139,8 +141,8 @@ class ConsumeQueues:
         disk.make_directory(directory)
 
     def get(self, topic_id: int, queue: int) -> ConsumeQueue:
-        """Return the queue, which is made if it is new. Call this for each use, so that the queue counts as recently
-        used."""
+        """Return the queue, and make it if it is new. Call `get` for each use of a queue, so that the queue counts
+        as recently used."""
         key = (topic_id, queue)
         if key not in self._used and len(self._used) >= self._max_open:
             self._queues[self._used.popitem(last=False)[0]].close()
@@ -161,13 +163,13 @@ class ConsumeQueues:
             self._dropped.append(_name(*key))
 
     def take_dropped(self) -> list[str]:
-        """Return the names of the queues that were deleted since the last call. Remove them when no checkpoint refers
-        to their files."""
+        """Return the names of the queues that were deleted since the last call. The caller removes these queues
+        when no checkpoint refers to their files."""
         dropped, self._dropped = self._dropped, []
         return dropped
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove the files of these deleted queues. Another thread may call this."""
+        """Remove the files of these deleted queues. Another thread may call `remove`."""
         for name in names:
             for number in numbers_of(self._disk.list(self._directory / name)):
                 self._disk.unlink(self._directory / name / name_of(number))
@@ -193,15 +195,15 @@ class ConsumeQueues:
         return True
 
     def wipe(self) -> None:
-        """Remove all units of all queues, also those of earlier runs. Do not use the queue objects that `get` returned
-        before."""
+        """Remove all units of all queues, also the units that earlier runs wrote. Do not use the queue objects that
+        `get` returned before."""
         self.close()
         self._queues.clear()
         self._dropped.clear()
         self.remove(self._names_there())
 
     def _names_there(self) -> list[str]:
-        """Return the names of the directories of queues, used or not. Other names are left out."""
+        """Return the names of all directories of queues on the disk. Names of other files are left out."""
         return list(filter(_NAME.fullmatch, self._disk.list(self._directory)))
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """The file mark: how many bytes of an index file are valid, and a checksum of these bytes.
 
-If an index and the log disagree, the log is right. A checkpoint keeps a mark for each index file. At the next start, a
-file that differs from its mark is not used, and bytes after the marked length are ignored.
+If an index and the log disagree, the log is right. A checkpoint holds a file mark for each index file. At the next
+start, a file that differs from its mark is not used, and bytes after the marked length are ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class FileMark:
     crc: int
 
     def inside(self, directory: str) -> FileMark:
-        """Return the mark with `directory` put before its path."""
+        """Return a file mark whose path begins with `directory`."""
         return replace(self, name=f"{directory}/{self.name}")
 
 

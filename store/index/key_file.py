@@ -18,9 +18,10 @@
 
     <directory>/<20 digits>.slots      u32[slots], the newest entry of each slot, or 0; written once, when it is full
 
-Only the slots change, and they can be computed from the entries. So while a file grows, its slots are kept in memory,
-and the file on disk is only appended to: a length and a CRC describe it fully. Hashes that are close to each other
-share a slot, so sorted hashes give sorted slots. A whole batch is linked by comparing each slot with the slot before.
+Entries never change. Only slots change, and slots can be computed from the entries. So while a file grows, its slots
+are kept in memory, and entries are appended to the file on disk. A length and a CRC describe such a file fully. Hashes
+that are close to each other share a slot, so sorted hashes give sorted slots. The entries of a batch are linked by
+comparing each entry's slot with the slot of the entry before it.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ SLOTS_SUFFIX = ".slots"
 
 
 class KeyFile:
-    """A file of the key index, made by `begun` or `adopted`. The file is opened when it is needed and may be closed at
-    any time."""
+    """A file of the key index, made by `begun` or `adopted`. The object opens the file when it needs it, and the
+    caller may close the file at any time."""
 
     def __init__(self, disk: Disk, path: Path, slots: int, capacity: int, begin_ms: int) -> None:
         self.path = path
@@ -80,7 +81,8 @@ class KeyFile:
 
     @classmethod
     def begun(cls, disk: Disk, directory: Path, *, first_position: int, capacity: int, begin_ms: int) -> KeyFile:
-        """Return a new file. A file that an earlier attempt left at the same path is overwritten."""
+        """Return a new file of the key index. If an earlier attempt left a file at the same path, that file is
+        overwritten."""
         slots = max(1, capacity // ENTRIES_PER_SLOT)
         made = cls(disk, directory / name_of(first_position), slots, capacity, begin_ms)
         header = HEADER.pack(MAGIC, VERSION, slots, capacity, begin_ms)
@@ -118,8 +120,8 @@ class KeyFile:
         return self.count + count <= self.capacity and append_time_ms - self.begin_ms <= _MAX_TIME
 
     def put(self, hashes: Hashes, position: int, size: int, append_time_ms: int) -> None:
-        """Add an entry for each of `hashes`, which are distinct and ascending: the hashes of the batch at `position`.
-        After an error no entry was added."""
+        """Add an entry for each of `hashes`, the key hashes of the batch at `position`. `hashes` are distinct and
+        ascending. If the call raises an error, no entry was added."""
         assert self._heads is not None
         assert position > self.last_position
         time = append_time_ms - self.begin_ms
@@ -136,7 +138,7 @@ class KeyFile:
         self.last_position, self.end_ms = position, append_time_ms
 
     def seal(self) -> None:
-        """Write the slots to the disk. No entry can be added afterwards."""
+        """Write the slots to the disk. After `seal` no entry can be added to the file."""
         if self._heads is None:
             return
         data = self._heads.tobytes()
@@ -164,7 +166,7 @@ class KeyFile:
         return hash_, position, size, self.begin_ms + time, self._judged(previous, number)
 
     def close(self) -> None:
-        """Close the files. They are opened again when they are needed."""
+        """Close the files. The object opens the files again when it needs them."""
         for file in (self._file, self._slots_file):
             if file is not None:
                 file.close()
@@ -182,8 +184,8 @@ class KeyFile:
         return (hash_ >> 32) * self._slots >> 32
 
     def _linked(self, hashes: Hashes, slots: npt.NDArray[np.uint64], position: int, size: int, time: int) -> bytes:
-        """Return the encoded entries of a batch. Each entry points to the entry before it in its slot: an earlier entry
-        of this batch, or the newest entry of the slot so far."""
+        """Return the encoded key entries of a batch. Each entry points to the entry before it in its slot: an
+        earlier entry of this batch, or the newest entry of the slot so far."""
         assert self._heads is not None
         previous = self._numbers(len(hashes)) - np.uint32(1)
         first = np.ones(len(slots), np.bool_)
@@ -203,7 +205,7 @@ class KeyFile:
     # -- the disk
 
     def _write(self, entries: bytes) -> None:
-        """Write these entries after the last entry."""
+        """Write these key entries after the last entry of the file."""
         self._entries().write(HEADER.size + self.count * ENTRY_BYTES, entries)
         self._crc = google_crc32c.extend(self._crc, entries)
 
@@ -246,7 +248,7 @@ class KeyFile:
         return self.path.with_name(self.path.name + SLOTS_SUFFIX)
 
     def _judged(self, number: int, after: int) -> int:
-        """Return `number` if it is an older entry than `after`. Raise `IndexDamagedError` if it is not."""
+        """Return `number` if entry `number` is older than entry `after`. Otherwise raise `IndexDamagedError`."""
         if number >= after:
             raise self._damaged(number, "its chain does not lead back")
         return number

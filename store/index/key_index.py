@@ -8,10 +8,10 @@ messages have that key, because a reader of a message must read its whole batch 
 thousand messages one key costs one entry, and a batch is linked by a few numpy calls. Hashes may collide: the reader of
 the batch must compare the keys.
 
-The first file (key_file.py) is small, and later files are larger, up to the size of RocketMQ's files. The first file is
-made when the first key is added. Each file knows the append times of its first and last batch, so a search in a time
-range skips whole files. Like the ConsumeQueues, the key index holds only committed messages and is not flushed for
-safety. If its files differ from their marks, it is built again from the log.
+The first file (key_file.py) is small, and later files are larger, up to the size of RocketMQ's files. The first file
+is made when the first key is added. Each file knows the append times of its first and last batch, so a search in a
+time range skips whole files. Like the ConsumeQueues, the key index holds only committed messages and is not flushed
+for safety. If a file differs from its file mark, the key index is built again from the log.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FOR_EVER = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class KeyHit:
-    """A batch that, as far as hashes can tell, contains a message with the key."""
+    """A batch that has the hash of the key, so it probably contains a message with the key."""
 
     position: int
     size: int
@@ -54,8 +54,8 @@ class KeyIndex:
         first_capacity: int = FIRST_CAPACITY,
         max_capacity: int = MAX_CAPACITY,
     ) -> None:
-        """The index is empty at first: call `adopt` or `wipe` for the files of an earlier run. Capacities are in
-        entries."""
+        """The index is empty at first: call `adopt` or `wipe` for the files of an earlier run. Capacities are
+        numbers of entries."""
         self._disk = disk
         self.directory = directory
         self._first_capacity = first_capacity
@@ -70,10 +70,10 @@ class KeyIndex:
         disk.make_directory(directory)
 
     def put(self, topic_id: int, position: int, size: int, append_time_ms: int, key_hashes: Hashes) -> None:
-        """Add the batch of that topic in the CommitLog's entry of `size` bytes at `position`. `key_hashes` has one hash
-        for each message, 0 if the message has no key. Batches are added in the order of the log. A batch that was added
-        before is skipped, so a caller whose later step failed may repeat the call. After an error the batch was not
-        added."""
+        """Add the batch of the topic that is in the CommitLog's entry of `size` bytes at `position`. `key_hashes`
+        has one hash for each message, 0 if the message has no key. Batches are added in the order of the log. If
+        the batch was added before, nothing happens, so a caller may repeat the call. If the call raises an error,
+        the batch was not added."""
         if self._files and position <= self._files[-1].last_position:
             return
         hashes = hashes_of_topic(topic_id, key_hashes)
@@ -102,7 +102,7 @@ class KeyIndex:
         return next((file for file in reversed(self._files) if file.first_position < position), None)
 
     def touch(self, file: KeyFile) -> None:
-        """Mark the file as most recently used. Another file is closed if too many files are open."""
+        """Mark the file as most recently used. If too many files are open, close the least recently used file."""
         if self._used and self._used[-1] is file:
             return
         if file in self._used:
@@ -119,9 +119,9 @@ class KeyIndex:
         return sorted(marks, key=lambda mark: mark.name)
 
     def adopt(self, marks: Iterable[FileMark]) -> bool:
-        """Continue with the files that these marks describe. Bytes after the marked length are overwritten, and files
-        without a mark are removed. Return False if a file differs from its mark; then `wipe` the index and fill it
-        again. Call this only on a new index."""
+        """Continue with the files that these marks describe. Bytes after the marked length are overwritten, and
+        files without a mark are removed. Return False if a file differs from its mark; then `wipe` the index and
+        fill it again. Call `adopt` only on a new index."""
         assert not self._files
         by_name = {mark.name: mark for mark in marks}
         kept = {*by_name}
@@ -142,7 +142,7 @@ class KeyIndex:
         return True
 
     def wipe(self) -> None:
-        """Remove all files, also those of earlier runs."""
+        """Remove all files of the index, also files of earlier runs."""
         self.close()
         self._files.clear()
         self.start = 0
@@ -151,18 +151,19 @@ class KeyIndex:
             self._disk.unlink(self.directory / name)
 
     def close(self) -> None:
-        """Close the files. They are opened again when they are needed."""
+        """Close the files. The index opens the files again when it needs them."""
         while self._used:
             self._used.pop().close()
 
     # -- files
 
     def _names_there(self) -> list[str]:
-        """Return the names of the index's files in the directory, used or not. Other names are left out."""
+        """Return the names of all files of the key index in its directory. Names of other files are left out."""
         return [name for name in self._disk.list(self.directory) if is_number(name.removesuffix(SLOTS_SUFFIX))]
 
     def _growing(self, count: int, position: int, append_time_ms: int) -> KeyFile:
-        """Return the file that takes `count` more entries. The entries of one batch are always in one file."""
+        """Return the newest file if it has room for `count` more entries; otherwise return a new file. The entries
+        of one batch are always in one file."""
         last = self._files[-1] if self._files else None
         if last is not None and not last.is_sealed:
             self.touch(last)
@@ -183,8 +184,8 @@ class KeyIndex:
 
 
 class KeySearch:
-    """A search from the newest batch to older batches. The caller chooses the number of steps; between steps the index
-    may grow and lose its oldest files."""
+    """A search from the newest batch to older batches. The caller chooses how many steps the search takes. Between
+    steps the index may grow, and may lose its oldest files."""
 
     def __init__(self, index: KeyIndex, hash_: int, begin_ms: int, end_ms: int, before: int) -> None:
         self._index = index
@@ -204,7 +205,7 @@ class KeySearch:
 
     @property
     def is_void(self) -> bool:
-        """Whether the index was wiped since the search began. Then this search may miss batches."""
+        """Whether the index was wiped since the search began. If the index was wiped, this search may miss batches."""
         return self._wipes != self._index.wipes
 
     def take(self, max_steps: int) -> list[KeyHit]:
@@ -248,8 +249,8 @@ class KeySearch:
 
 
 def hashes_of_topic(topic_id: int, key_hashes: Hashes) -> Hashes:
-    """Return the hashes that a batch of the topic has in the index, distinct and ascending. `key_hashes` is as for
-    `KeyIndex.put`."""
+    """Return the hashes that a batch of the topic has in the index, distinct and ascending. `key_hashes` has one
+    hash for each message, 0 if the message has no key."""
     if len(key_hashes) == 1 and key_hashes[0]:  # one at a time, numpy's bookkeeping costs more than the work
         return key_hashes ^ np.uint64(_of_topic(topic_id))
     return np.unique(key_hashes[key_hashes != 0] ^ np.uint64(_of_topic(topic_id)))

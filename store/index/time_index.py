@@ -32,7 +32,8 @@ def position_at(log: CommitLog, time_ms: int, last_index: int) -> int:
 
 
 def offset_at(queue: ConsumeQueue, position: int) -> int:
-    """Return the first offset whose entry begins at or after `position`; if there is none, the end of the queue."""
+    """Return the first offset whose entry begins at or after `position`. If there is no such entry, return the end
+    offset of the queue."""
     low, high = queue.first_offset, queue.end_offset  # below `low`: before `position`; from `high` on: at or after it
     while high - low > _WINDOW_UNITS:
         middle = (low + high) // 2

@@ -3,9 +3,10 @@
     <directory>/00000000000000000000    units 0 ... units_per_file - 1
     <directory>/00000000000000300000    and so on; files grow as units are added
 
-Unit N lies at N × length, so no search is needed. The files are not flushed for safety, because their owner can build
-them again. If the first unit is in the middle of a file, the file is blank before that unit. `marks` describes the
-files at a moment. `adopt` continues with the files of that moment, or finds that they have changed.
+Unit N lies at N × length, so no search is needed. Unit files are not flushed, because the index that uses them can be
+built again from the log. If the first unit is in the middle of a file, the file is blank before that unit. `marks`
+describes the files at the time of the call. `adopt` continues with the files as the marks describe them, or finds that
+the files have changed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _OPEN_FILES = 2  # the file that grows, and an older file that is read
 
 
 class UnitFiles:
-    """A row of units. It is empty at first, even if the directory holds files."""
+    """A sequence of units in files. A new object is empty, even if the directory holds files."""
 
     __slots__ = ("_crc", "_directory", "_disk", "_end", "_files", "_first", "_full", "_unit_bytes", "_units_per_file")
 
@@ -44,7 +45,7 @@ class UnitFiles:
 
     @property
     def first(self) -> int:
-        """Number of the first unit, present or to be added."""
+        """The number of the first unit that the files hold or will hold."""
         return self._first
 
     @property
@@ -53,8 +54,8 @@ class UnitFiles:
         return self._end
 
     def begin_at(self, number: int) -> None:
-        """Do not keep the units before `number`. Files that hold only such units are removed. An empty row continues at
-        `number`. If the row begins at or after `number` already, nothing changes."""
+        """Drop the units before `number`, and remove files that hold only dropped units. An empty sequence
+        continues at `number`. If the sequence begins at or after `number` already, nothing changes."""
         if number <= self._first:
             return
         assert number <= self._end or self._first == self._end
@@ -111,8 +112,9 @@ class UnitFiles:
         return marks
 
     def adopt(self, first: int, end: int, marks: Mapping[str, FileMark]) -> bool:
-        """Continue with the units first .. end - 1 that the files held when these marks were made. Return False, and
-        hold no units, if the files have changed. `marks` maps names to marks; it may contain more names."""
+        """Continue with the units first .. end - 1 that the files held when these marks were made. If the files
+        have changed, hold no units and return False. `marks` maps file names to file marks, and may contain names
+        of other files."""
         assert self._first == self._end == 0
         if first == end:
             self.begin_at(first)
@@ -141,12 +143,12 @@ class UnitFiles:
     # -- its files
 
     def close(self) -> None:
-        """Close the files. They are opened again when they are needed."""
+        """Close the files. The object opens the files again when it needs them."""
         while self._files:
             self._files.popitem()[1].close()
 
     def wipe(self) -> None:
-        """Remove all units and all files, also those of earlier runs."""
+        """Remove all units and all files, also files of earlier runs."""
         for base in self._bases_there():
             self._remove(base)
         self._first = self._end = self._crc = 0
@@ -168,7 +170,8 @@ class UnitFiles:
         return self._files[base]
 
     def _bases_there(self) -> list[int]:
-        """Return the first unit of each file in the directory, used or not."""
+        """Return the number of the first unit of each file in the directory, also of files that this object does
+        not use."""
         return numbers_of(self._disk.list(self._directory))
 
     def _remove(self, base: int) -> None:

@@ -1,14 +1,14 @@
 """The CommitLog: entries in order, numbered by Raft, each at a position that is the same on every replica.
 
 A leader makes entries (`append`). A follower copies a range of the leader's entries unchanged (`examine`, `write`). So
-both have the same bytes at the same positions. Bytes are checked where they enter: at the start (`recovery`) and on
-receipt. Afterwards they are read through a mapping without another check (`reading`).
+leader and follower have the same bytes at the same positions. The log checks bytes when they enter: at the start
+(`recovery`) and when they are received. Later reads go through a mapping, without another check (`reading`).
 
 The memory holds only the tail, the table of positions, and the largest commit index that an entry mentions. A failed
-append changes neither these nor the visible log on the disk (`entry_writes`).
+append changes neither the memory nor the visible log on the disk (`entry_writes`).
 
-The log may begin after a *snapshot*. Then the snapshot's entry and all earlier entries are gone, and the snapshot
-contains the state that they led to. The snapshot's index, term, end and chain take the place of the log's beginning.
+The log may begin after a *snapshot*. In such a log, the snapshot's entry and all earlier entries are gone, and the
+snapshot contains the state after them. The first entry of the log follows the snapshot's index, term, end and chain.
 
 One thread makes all calls, with three exceptions: helper threads may call `sync`, `write_out`, `prepare_next` and
 `segments.remove_dropped`.
@@ -101,7 +101,7 @@ class CommitLog:
 
     @property
     def first_index(self) -> int:
-        """Index of the first entry, present or to be written."""
+        """The index of the first entry that the log holds or will hold."""
         return self._state.start_tail.index + 1
 
     @property
@@ -111,7 +111,8 @@ class CommitLog:
 
     @property
     def start(self) -> int:
-        """Position after the last entry that the log lacks; 0 if the log begins at entry 1."""
+        """The position at which the first entry may begin: the end of the snapshot's entry, or 0 if the log begins
+        at entry 1."""
         return self._state.start_tail.end
 
     @property
@@ -121,7 +122,7 @@ class CommitLog:
 
     @property
     def start_tail(self) -> LogTail:
-        """The tail after the last entry that the log lacks; EMPTY if the log begins at entry 1."""
+        """The tail that the first entry follows: the tail of the snapshot, or EMPTY if the log begins at entry 1."""
         return self._state.start_tail
 
     @property
@@ -131,21 +132,22 @@ class CommitLog:
 
     @property
     def known_commit(self) -> int:
-        """The largest commit index that any entry mentioned: it is committed, but later entries may be, too."""
+        """The largest commit index that an entry of the log mentions. Entries up to this index are committed. Later
+        entries may be committed too."""
         return self._state.known_commit
 
     def clean_mark(self) -> CleanMark:
-        """Return the mark of an orderly stop. Write it after the last `append` or `write`, and after `sync`."""
+        """Return the clean mark for an orderly stop. The caller writes this mark after the last `append` or
+        `write`, and after `sync`."""
         tail = self._state.tail
         return CleanMark(tail.index, tail.end, tail.chain)
 
     # Growing and cutting.
 
     def append(self, drafts: Sequence[EntryDraft], *, term: int, commit: int, now_ms: int) -> list[Header]:
-        """As the leader, append entries made of `drafts`, in one group write for each segment. Their append time is
-        `now_ms` (Unix time in milliseconds), but never less than the append time of the last entry.
-
-        After an error none of the entries is in the log."""
+        """As the leader, append entries made of `drafts`, in one group write for each segment. The append time of
+        the entries is `now_ms` (Unix time in milliseconds), but never less than the append time of the last entry.
+        If the call raises an error, none of the entries is in the log."""
         self._writes.check_health()
         tail = self._state.tail
         assert term >= tail.term
@@ -172,8 +174,8 @@ class CommitLog:
         return headers
 
     def examine(self, data: Readable, prev_index: int) -> list[Header]:
-        """As a follower, check a received range that is said to follow entry `prev_index`, which the log must hold.
-        Return the headers of the range. Nothing is written.
+        """As a follower, check a received range that claims to follow entry `prev_index`, which the log must hold.
+        Return the headers of the range. `examine` writes nothing.
 
         Raise `CorruptRangeError` if the range is damaged, and `ForkedError` if its chain does not continue this log."""
         return examined(data, self.reading.tail_at(prev_index), self._grid)
@@ -216,8 +218,8 @@ class CommitLog:
         return Snapshot(tail.index, tail.term, tail.end, tail.chain, tail.append_time_ms, configuration, state)
 
     def drop_before(self, snapshot: Snapshot) -> None:
-        """Begin after `snapshot`, which `SnapshotFile.replace` has made durable. Whole segments before it are given up.
-        Their files are removed by `segments.remove_dropped`, or at the next start."""
+        """Begin after `snapshot`, which `SnapshotFile.replace` has made durable. The log gives up whole segments
+        before the snapshot's end. `segments.remove_dropped` or the next start removes their files."""
         assert self._state.start_tail.index <= snapshot.index <= self._state.tail.index
         assert self.reading.tail_at(snapshot.index) == snapshot.tail, (
             f"the snapshot is of another log than entry {snapshot.index} here"
@@ -226,8 +228,9 @@ class CommitLog:
         self.segments.drop_before(snapshot.end)
 
     def reset(self, snapshot: Snapshot) -> None:
-        """Remove all entries, and begin after `snapshot` of another node's log. Call `SnapshotFile.begin_reset` before,
-        which makes the decision durable, and `SnapshotFile.finish_reset` afterwards."""
+        """Remove all entries, and begin after `snapshot` of another node's log. Before `reset`, call
+        `SnapshotFile.begin_reset`, which makes the decision durable. After `reset`, call
+        `SnapshotFile.finish_reset`."""
         self._writes.check_health()
         self._writes.remove_all(snapshot.end)
         self._state.reset(snapshot.tail)
@@ -254,8 +257,8 @@ class CommitLog:
         self.segments.write_out()
 
     def sync(self) -> tuple[int, int]:
-        """Flush. Return (index, term) of the last entry that was written before the call: this entry and all entries
-        before it are durable."""
+        """Flush. Flush the log. Return (index, term) of the last entry that was written before the call. When
+        `sync` returns, this entry and all entries before it are durable."""
         self._writes.check_health()
         tail = self._state.tail
         self.segments.sync()
@@ -275,7 +278,8 @@ class CommitLog:
 
     @property
     def scrub_repair(self) -> ScrubRepair:
-        """Overwrites damaged entries of the log as it is at this moment. Ask for a new object for each step."""
+        """Return an object that overwrites damaged entries. The object is valid only until the log changes, so call
+        this method for each step of a repair."""
         state = self._state
         return ScrubRepair(
             self.segments, state.positions, self._grid, state.start_tail, state.tail, self._writes.check_health

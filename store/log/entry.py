@@ -73,18 +73,18 @@ _KINDS = {int(kind): kind for kind in EntryKind}
 
 
 class EntryFlawError(Exception):
-    """The bytes of an entry are wrong. The code that knows the file and position catches this error and reports
-    them."""
+    """The bytes of an entry are wrong. The calling code knows the file and the position. It catches this error, and
+    reports file and position."""
 
 
 class UnknownEntryError(EntryFlawError):
-    """An entry begins here, but this program does not know its version, kind or flags. A torn write cannot look like
-    this: the word with version, kind and flags is written whole or not at all."""
+    """The bytes begin an entry whose version, kind or flags this program does not know. A torn write cannot look
+    like this: the word with version, kind and flags is written whole or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntryDraft:
-    """An entry that a leader is about to append. A draft has no index, position or chain yet."""
+    """An entry that a leader will append. A draft has no index, position or chain yet."""
 
     kind: EntryKind
     body: bytes
@@ -100,8 +100,9 @@ class EntryDraft:
 
 @dataclass(slots=True)
 class Header:
-    """The header of an entry. Do not change its fields. The class is not `frozen` because a frozen header takes 1.9 us
-    to make instead of 0.3 us, and a header is made for each entry that is appended, received or read at a start."""
+    """The header of an entry. Do not change the fields of a header. The class is not `frozen` because a frozen
+    header takes 1.9 us to make instead of 0.3 us, and a header is made for each entry that is appended, received or
+    read at a start."""
 
     kind: EntryKind
     flags: int
@@ -142,8 +143,8 @@ def chained(chain: int, crc: int) -> int:
 def encode(
     draft: EntryDraft, *, index: int, term: int, position: int, commit: int, append_time_ms: int, previous_chain: int
 ) -> tuple[Header, list[bytes]]:
-    """Return the entry's header, and the entry's bytes as pieces. The caller joins the pieces with those of other
-    entries."""
+    """Return the entry's header, and the entry's bytes as pieces. The caller joins these pieces with the pieces of
+    other entries."""
     kind, size = draft.kind, draft.size
     checked = _CHECKED.pack(
         MAGIC, VERSION, kind, 0, size, draft.count, index, term, position, commit, append_time_ms,
@@ -160,12 +161,13 @@ def encode(
 
 
 def is_blank(data: Readable, at: int) -> bool:
-    """Return whether the first word at `at` is zero: no entry was written here, or the entry was erased."""
+    """Return whether the word at `at` is zero, so no entry was written there, or the entry was erased."""
     return _FIRST_WORD.unpack_from(data, at) == (0,)
 
 
 def parse(data: Readable, at: int) -> Header:
-    """Return the header at `at`. Raise `EntryFlawError` if this version cannot read a header there."""
+    """Return the header at `at`. Raise `EntryFlawError` if the bytes at `at` are no header that this version can
+    read."""
     if at + HEADER_SIZE > len(data):
         raise EntryFlawError(f"only {len(data) - at} bytes are left, but a header has {HEADER_SIZE} bytes")
     (magic, version, kind, flags, *fields) = _HEADER.unpack_from(data, at)
@@ -181,8 +183,8 @@ def parse(data: Readable, at: int) -> Header:
 
 
 def verified(data: Readable, cells: Cells, at: int) -> Header:
-    """Return the header of the whole entry at `at`: its size, crc and padding are right. The caller compares its place
-    and its chain with the entry before. Raise `EntryFlawError` if the entry is not whole.
+    """Check size, CRC and padding of the entry at `at`, and return its header. The caller compares the entry's index,
+    position and chain with the entry before it. Raise `EntryFlawError` if the entry is not whole.
 
     `cells` are the same bytes as a numpy array. The CRC library reads the array without a copy."""
     header = parse(data, at)
@@ -202,7 +204,7 @@ def verified(data: Readable, cells: Cells, at: int) -> Header:
 
 def is_sealed(data: Readable, cells: Cells, at: int) -> bool:
     """Return whether the bytes at `at` carry a right CRC for an entry of this layout, even if its kind or flags are
-    unknown. Such an entry was written by a program, not by damage."""
+    unknown. An entry with a right CRC was written by a program, and is no damage."""
     if at + HEADER_SIZE > len(data):
         return False
     fields = _HEADER.unpack_from(data, at)

@@ -1,7 +1,7 @@
 """Entry writes: changes of the bytes of an open log, each of which succeeds as a whole or leaves no trace.
 
-After a failed write, its bytes are erased again. If the erasing fails too, memory and disk disagree, and the log is
-poisoned: it refuses all further writes. After a failed sync the log is poisoned as well, because the kernel may have
+If a write fails, the log erases the bytes of that write. If the erasing fails too, memory and disk disagree. The log
+is then poisoned: it refuses all further writes. A failed sync poisons the log as well, because the kernel may have
 dropped the pages, and a second fsync would report success.
 """
 
@@ -40,7 +40,8 @@ class EntryWrites:
         self._is_closed = True
 
     def write(self, groups: Sequence[Group], end: int) -> None:
-        """Write these groups after the log's end. After an error none of them is in the log."""
+        """Write these groups of entries after the log's end. If the call raises an error, none of the entries is in
+        the log."""
         for number, (position, pieces) in enumerate(groups):
             try:
                 self._segments.write_group(position, pieces)
@@ -52,8 +53,8 @@ class EntryWrites:
                 raise
 
     def _undo(self, groups: Sequence[Group], end: int) -> None:
-        """Erase the bytes of a failed write, and remove the segments that were made for it, because their names are
-        evidence after a power loss (see `Segments.flushed_below`)."""
+        """Erase the bytes of a failed write, and remove the segments that were made for the write. After a power
+        loss, the name of a segment proves that earlier segments were flushed (see `Segments.flushed_below`)."""
         try:
             for position, pieces in reversed(groups):
                 if self._segments.has(self._grid.base(position)):
@@ -65,8 +66,9 @@ class EntryWrites:
 
     def erase_after(self, last_index: int, positions: Positions, old_end: int) -> None:
         """Erase the entries after `last_index`. A kill at any moment leaves a prefix of the log that contains entry
-        `last_index`: later segments are removed first, the last segment before the others. In the segment that stays,
-        the first words of the entries are erased backwards, and then their bodies."""
+        `last_index`: later segments are removed first, the last segment before the others. In the last segment that
+        stays, the first words of the entries are erased first, from the last entry backwards. Then the rest of the
+        entries is erased."""
         end = positions.end(last_index)
         keep = self._grid.tail_base(end)
         try:

@@ -3,7 +3,7 @@
     ... entry 6 | #### damaged bytes #### | entry 9 | ...
                 ^ position, index 7       ^ end
 
-The reader returns a flaw instead of raising an error, so it continues after the flaw and finds the next flaw.
+A reader returns a flaw instead of raising an error, so the reader can continue after a flaw and find the next flaw.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The grid: where entries may stand in a CommitLog that is cut into segments of equal length.
+"""The grid: computes the positions of entries in a CommitLog that is divided into segments of equal length.
 
 The position of an entry follows only from its size and from the end of the entry before it. So every replica writes the
 same bytes at the same position. An entry never spans two segments: if it does not fit into the rest of a segment, it
@@ -7,7 +7,7 @@ goes to the start of the next segment.
     0              segment_bytes      2 * segment_bytes
     | entry | entry | blank |  entry       | entry | ...
 
-The grid is pure arithmetic.
+The grid is pure arithmetic and reads no file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Grid:
         return self.tail_base(end) + self.segment_bytes
 
     def fits(self, size: int) -> bool:
-        """Return whether an entry of `size` bytes fits into a segment."""
+        """Return whether an entry of `size` bytes fits into an empty segment."""
         return padded(size) <= self.segment_bytes
 
     def place(self, end: int, size: int) -> int:

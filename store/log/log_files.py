@@ -1,7 +1,7 @@
 """The segment files of a log as its directory lists them, for readers that do not open the log.
 
-The file names and lengths alone give the segment length. A name of 20 digits is the position of the first byte of the
-file. The most frequent file length is the length of a segment.
+The segment length follows from the names and lengths of the files. A file name of 20 digits is the position of the
+file's first byte. The most frequent file length is the length of a segment.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class SegmentFile:
 
 
 def segment_files(disk: ReadOnlyDisk, directory: Path) -> list[SegmentFile]:
-    """Return the segment files of one log, ordered by position. Files with other names are left out."""
+    """Return the segment files of one log, ordered by position. Files whose name is not a number of 20 digits are
+    left out."""
     return [SegmentFile(directory / name_of(base), base) for base in numbers_of(disk.list(directory))]
 
 

@@ -3,12 +3,13 @@
     | entry | entry | #### | entry |  blank   | entry | blank
       found   found   flaw   found              found   (the log ends)
 
-Recovery refuses a log at its first flaw. The log reader instead reports each flaw and continues at the next whole entry
-(`segment_view` finds it). It checks that an entry follows the entry before it with the same comparisons as recovery.
+Recovery refuses a log at its first flaw. The log reader instead reports each flaw and continues at the next whole
+entry (`segment_view` finds it). The log reader uses the same comparisons as recovery to check that an entry follows
+the entry before it.
 
 A blank word ends the log, unless something shows that more entries were there: a later segment begins with an entry,
-the stop was orderly, or an entry after the blank word says that the missing entry was committed. Other bytes after a
-blank word are torn. A killed write leaves such bytes, and so does a write that is in progress.
+the stop was orderly, or an entry after the blank word says that the missing entry was committed. If nothing shows
+that, other bytes after a blank word are torn: a killed write, or a write in progress, left them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from store.log.tail import LogTail
 
 @dataclass(frozen=True, slots=True)
 class FoundEntry:
-    """A whole entry. `body` stays valid as long as a reference to it exists."""
+    """A whole entry that the log reader found. `body` stays valid as long as a reference to it exists."""
 
     path: Path
     header: Header
@@ -51,9 +52,9 @@ class LogReader:
         orderly: bool = False,
     ) -> None:
         """`start` is the tail that the first entry follows: `EMPTY` for the first entry of all, or the tail of a
-        snapshot. None means that this tail is unknown, for example for a single segment. Entries before the end of
-        `start` are skipped. `orderly` means that the node was stopped in an orderly way, so no bytes may follow the
-        last entry."""
+        snapshot. If `start` is None, this tail is unknown, for example for a single segment. Entries before the end
+        of `start` are skipped. `orderly` means that the node was stopped in order, so no bytes may follow the last
+        entry."""
         self._disk = disk
         self._segments = segments
         self._grid = Grid(segment_bytes)
@@ -73,7 +74,7 @@ class LogReader:
 
     @property
     def tail(self) -> LogTail | None:
-        """The last entry found so far; before the first entry, `start`."""
+        """The tail after the last entry found so far, or `start` if no entry was found yet."""
         return self._tail
 
     def __iter__(self) -> Iterator[FoundEntry | Flaw]:
@@ -102,7 +103,7 @@ class LogReader:
 
     @property
     def _due_index(self) -> int | None:
-        """Index of the next expected entry; None if unknown."""
+        """The index of the next expected entry, or None if the index is unknown."""
         return None if self._tail is None or self._lost else self._tail.index + 1
 
     # -- one segment
@@ -144,7 +145,7 @@ class LogReader:
             yield Flaw(kind, data.segment.path, data.segment.base + min(length, due), None, reason)
 
     def _broken(self, data: SegmentView, at: int, error: EntryFlawError) -> Flaw:
-        """Return the flaw at a place where an entry begins that is not whole."""
+        """Return the flaw for an entry that begins at this offset and is not whole."""
         following = data.next_whole(at + ALIGNMENT)
         kind = FlawKind.DAMAGE
         if isinstance(error, UnknownEntryError) and (following is None or entry.is_sealed(data.view, data.cells, at)):
@@ -165,8 +166,8 @@ class LogReader:
     # -- blank space
 
     def _judge_blank(self, number: int, data: SegmentView, at: int) -> Flaw | None:
-        """Judge a blank word at a place where an entry might begin. Return None if all bytes after it are as they
-        should be."""
+        """Judge a blank word at a place where an entry might begin. Return None if the bytes after the blank word
+        are allowed at the end of a log."""
         if (first := data.first_byte(at)) is None:
             return None
         there_was_more = self._orderly or self._goes_on_behind(number)
@@ -187,8 +188,8 @@ class LogReader:
         return flaw
 
     def _read_behind(self, data: SegmentView, header: Header) -> tuple[int, int]:
-        """Read the entries from `header` to the next blank word or flaw. Return the last index, and the largest commit
-        index that they mention."""
+        """Read the entries from `header` to the next blank word or flaw. Return the index of the last of these
+        entries, and the largest commit index that these entries mention."""
         last, commit = header.index, header.commit
         while (at := header.end - data.segment.base) + HEADER_SIZE <= len(data.view):
             try:
@@ -199,7 +200,7 @@ class LogReader:
         return last, commit
 
     def _goes_on_behind(self, number: int) -> bool:
-        """Return whether a later segment begins with an entry."""
+        """Return whether a segment after this segment begins with an entry."""
         for segment in self._segments[number + 1 :]:
             try:
                 SegmentView.of(segment, self._disk).whole(0)
@@ -211,8 +212,8 @@ class LogReader:
     # -- an entry that is whole in itself
 
     def _take(self, segment: SegmentFile, header: Header) -> Flaw | None:
-        """Compare a whole entry with the tail, and make it the new tail. Return the flaw if it does not follow the
-        tail."""
+        """Compare a whole entry with the tail, and make it the new tail. Return a flaw if the entry does not follow
+        the tail."""
         tail, flaw = self._tail, None
         if tail is not None:
             flaw = self._after_loss(segment, header, tail) if self._lost else self._follow(segment, header, tail)

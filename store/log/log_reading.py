@@ -1,7 +1,8 @@
 """Reading an open CommitLog: headers, bodies and byte ranges of its entries.
 
-An index must be the index of an entry that the log holds. Bytes are not checked again: they were checked when they
-entered the log. Every read raises `RangeDamagedError` if the bytes lie in a range that is marked as damaged.
+Methods that take an index require an entry that the log holds. A read does not check bytes again, because they were
+checked when they entered the log. A read raises `RangeDamagedError` if the bytes lie in a range that is marked as
+damaged.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class LogReading:
 
     @property
     def first_index(self) -> int:
-        """Index of the first entry, present or to be written."""
+        """The index of the first entry that the log holds or will hold."""
         return self._state.start_tail.index + 1
 
     @property
@@ -38,7 +39,7 @@ class LogReading:
     # Damage, found while the log is open.
 
     def mark_damaged(self, entries: range) -> None:
-        """Refuse to read these entries until `mark_whole`."""
+        """Refuse reads of these entries until `mark_whole` is called for them."""
         positions = self._state.positions
         self.damaged = range(positions.position(entries[0]), positions.end(entries[-1]))
 
@@ -46,7 +47,7 @@ class LogReading:
         self.damaged = range(0)
 
     def _slice(self, position: int, size: int) -> memoryview:
-        """Return a view of these bytes. Raise `RangeDamagedError` if some of them are marked as damaged."""
+        """Return a view of these bytes. Raise `RangeDamagedError` if some of these bytes are marked as damaged."""
         damaged = self.damaged
         if damaged and position < damaged.stop and position + size > damaged.start:
             raise RangeDamagedError(self._segments.path(position), damaged.start, damaged.stop)
@@ -55,7 +56,7 @@ class LogReading:
     # Entries.
 
     def term(self, index: int) -> int:
-        """Return the term of an entry, or of the entry before the first entry; 0 for index 0."""
+        """Return the term of entry `index`. The entry before the first entry is allowed; for index 0 return 0."""
         return self._state.positions.term(index)
 
     def term_runs(self, first: int, last: int) -> list[tuple[int, int]]:
@@ -66,8 +67,8 @@ class LogReading:
         return self._state.positions.position(index)
 
     def tail_at(self, index: int) -> LogTail:
-        """Return the tail that the log would have if it ended with that entry. The entry before the first entry is
-        allowed, too."""
+        """Return the tail that the log would have if it ended with entry `index`. The entry before the first entry
+        is allowed, too."""
         state = self._state
         if index == state.tail.index:
             return state.tail
@@ -77,7 +78,7 @@ class LogReading:
         return self.header_at(self._state.positions.position(index))
 
     def header_at(self, position: int) -> Header:
-        """Return the header of the entry at `position`, which a ConsumeQueue gives."""
+        """Return the header of the entry at `position`. A ConsumeQueue gives the position."""
         return entry.parse(self._slice(position, HEADER_SIZE), 0)
 
     def body(self, index: int) -> bytes:
@@ -93,7 +94,8 @@ class LogReading:
         return self.entry_at(positions.position(index), positions.size(index))
 
     def entry_at(self, position: int, size: int) -> tuple[Header, memoryview]:
-        """Like `entry`, for the entry of `size` bytes at `position`, which a ConsumeQueue gives."""
+        """Return header and body of the entry of `size` bytes at `position`. A ConsumeQueue gives size and
+        position."""
         data = self._slice(position, size)
         return entry.parse(data, 0), data[HEADER_SIZE:]
 
@@ -123,7 +125,8 @@ class LogReading:
         return bytes(self.view_range(first, last))
 
     def view_range(self, first: int, last: int) -> memoryview:
-        """Like `read_range`, without a copy. If the log is cut, the view shows what is written there later."""
+        """Return the bytes of the entries first..last as a view, without a copy. If the log is cut later, the view
+        shows the bytes that are written at the same positions."""
         position = self.position(first)
         assert self._grid.base(position) == self._grid.base(self.position(last)), "a range lies in one segment"
         return self._slice(position, self._state.positions.end(last) - position)
@@ -144,7 +147,8 @@ class LogReading:
         return [SegmentFile(self._segments.path(base), base) for base in self._segments.bases if base <= last]
 
     def spans(self) -> list[SegmentSpan]:
-        """Return the contents of the segment files, oldest first, as far as the entries are in the files."""
+        """Return a segment span for each segment file, oldest first. Entries that are not in a file yet are left
+        out."""
         state, positions = self._state, self._state.positions
         spans, first = [], self.first_index
         for base in self._segments.bases:

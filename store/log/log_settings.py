@@ -1,4 +1,4 @@
-"""How a CommitLog is opened: its settings, the findings about its previous run, and functions to be called."""
+"""The parameters of `CommitLog.open`: the settings of a log, the facts about its previous run, and callbacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from store.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """The segment length of a log, and how it is written."""
+    """The segment length of a log, and the way in which bytes are written to its files."""
 
     # Length of each segment file, a multiple of 8. A log keeps the segment length with which it began.
     segment_bytes: int
@@ -30,7 +30,7 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True)
 class PreviousRun:
-    """What a start knows about the log before it opens the log."""
+    """The facts that a start knows about the previous run before it opens the log."""
 
     # The snapshot at which the log begins (`SnapshotFile.snapshot`); None if it begins at entry 1.
     snapshot: Snapshot | None = None
@@ -56,7 +56,7 @@ class PreviousRun:
 
 @dataclass(frozen=True, slots=True)
 class LogCallbacks:
-    """Functions that the log calls while it is opened and when a sync fails."""
+    """Functions that the log calls during `CommitLog.open` and when a sync fails."""
 
     # Called, in any thread, after a sync has failed. The next start must then treat the stop as a crash.
     on_loss: Callable[[], None] = lambda: None

@@ -25,19 +25,19 @@ class LogState:
         self.known_commit = known_commit
 
     def add(self, headers: Sequence[Header]) -> None:
-        """Add the next entries, at least one."""
+        """Add entries after the last entry. At least one entry must be given."""
         self.positions.add(headers)
         self.tail = LogTail.of(headers[-1])
         self.known_commit = max(self.known_commit, *(header.commit for header in headers))
 
     def drop_before(self, start_tail: LogTail) -> None:
-        """Begin the log after an entry that it holds."""
+        """Drop all entries up to the given entry, so that the log begins after it."""
         self.positions.drop_before(start_tail)
         self.start_tail = start_tail
         self.known_commit = max(self.known_commit, start_tail.index)
 
     def reset(self, start_tail: LogTail) -> None:
-        """Hold no entry. The next entry follows `start_tail`."""
+        """Drop all entries. The next entry follows `start_tail`."""
         self.start_tail = self.tail = start_tail
         self.positions = Positions(start_tail)
         self.known_commit = start_tail.index

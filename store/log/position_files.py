@@ -7,8 +7,8 @@
     | position       | size       | term           |
     +----------------+------------+----------------+
 
-Each checkpoint adds the units of the entries since the checkpoint before. These entries are committed and never cut. A
-start trusts the files only as far as the marks of the checkpoint agree with them.
+Each checkpoint adds units for the entries since the previous checkpoint. The entries of a checkpoint are committed, so
+they are never cut. A start uses a position file only if the file agrees with its mark in the checkpoint.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ UNITS_PER_FILE = 1 << 20
 
 
 class PositionFiles:
-    """The files are empty at first. After `load` or `wipe`, only one thread at a time may call this object."""
+    """The position files of one log. A new object has no units until `load` or `wipe`. After `load` or `wipe`, only
+    one thread at a time may call this object."""
 
     def __init__(self, disk: Disk, directory: Path, units_per_file: int = UNITS_PER_FILE) -> None:
         self._rows = UnitFiles(disk, directory, UNIT.itemsize, units_per_file)
 
     def load(self, start_tail: LogTail | None, last: int, marks: Iterable[FileMark]) -> Positions | None:
-        """Return the positions of the entries after `start_tail` (None: from entry 1) up to `last`. Return None if the
-        files no longer agree with their marks."""
+        """Return the positions of the entries after `start_tail` (None: from entry 1) up to `last`. If the files no
+        longer agree with their marks, return None."""
         start_tail = start_tail or EMPTY
         if not self._rows.adopt(start_tail.index + 1, last + 1, {mark.name: mark for mark in marks}):
             return None
@@ -45,8 +46,8 @@ class PositionFiles:
         return positions
 
     def begin_at(self, index: int) -> None:
-        """Do not keep the entries before `index`, which is one of the entries here or the next entry. Files that hold
-        only such entries are removed."""
+        """Drop the units of entries before `index`, and remove files that hold only dropped units. `index` is an
+        entry in these files or the next entry."""
         self._rows.begin_at(index)
 
     @property
@@ -60,7 +61,7 @@ class PositionFiles:
         return self._rows.marks()
 
     def wipe(self, first_index: int) -> None:
-        """Remove all units. The next entry to be added is `first_index`."""
+        """Remove all units. The next unit to be added is for entry `first_index`."""
         self._rows.wipe()
         self._rows.begin_at(first_index)
 

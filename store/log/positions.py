@@ -1,8 +1,8 @@
 """The table of positions: the position, size and term of each entry of the log, in memory.
 
-The table takes 12 bytes for each entry, in flat arrays. Every look-up of the hot path and cutting the end take constant
-time. `PositionFiles` keeps the table on disk up to the last checkpoint. Later entries are read from the log at each
-start.
+The table takes 12 bytes for each entry, in flat arrays. Every look-up of the hot path takes constant time, and so does
+cutting the end. `PositionFiles` stores the table on disk up to the last checkpoint. Each start reads later entries
+from the log.
 
     index     1      2      3      4            runs of terms: (1, term 1), (3, term 4)
     position  0      160    400    1024         index 0 stands for "before the first entry": term 0, end 0
@@ -82,7 +82,8 @@ class Positions:
         del self._run_terms[runs:]
 
     def drop_before(self, start_tail: LogTail) -> None:
-        """Keep the entries after `start_tail`, which is an entry of this table or its present start."""
+        """Keep the entries after `start_tail`, the tail of an entry of this table or the present start of the
+        table."""
         dropped = start_tail.index - self._start_tail.index
         assert 0 <= dropped <= len(self._positions)
         del self._positions[:dropped]

@@ -1,8 +1,8 @@
 """A received range: entries of another replica's log, checked before a byte of them is written.
 
-The comparisons are the same as at recovery, against the tail that the range claims to follow. A flaw is not damage
-here: the bytes are the sender's, and can be requested again. The exception is a sound range that does not continue the
-chain of this log: then the two logs have diverged.
+The comparisons with the tail that the range claims to follow are the same as at recovery. A flaw in a received range
+is no damage of this log: the bytes can be requested from the sender again. If a range has no flaw, but does not
+continue the chain of this log, the two logs have diverged.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ def whole_entries(data: Readable, tail: LogTail, grid: Grid) -> list[Header]:
 
 
 def _followers(data: Readable, tail: LogTail, grid: Grid) -> Iterator[Header]:
-    """Yield the headers of entries that follow `tail`. Raise `EntryFlawError` at the first entry that is not whole or
-    not in its place. Raise `ForkedError` if the first entry does not continue the chain of `tail`."""
+    """Yield the headers of entries that follow `tail`. Raise `EntryFlawError` at the first entry that is not whole
+    or does not follow the entry before it. Raise `ForkedError` if the first entry does not continue the chain of
+    `tail`."""
     cells = np.frombuffer(data, np.uint8)
     at, start = 0, None
     while at < len(data):

@@ -1,8 +1,8 @@
 """Recovery: reads the CommitLog at a start, and distinguishes a torn end from damage.
 
-A group of entries becomes visible with its first word, which is written last. So after the kill of a process the log
-ends at a zero word, whatever bytes follow that word. A word that is not zero begins an entry that was written whole. So
-every flaw in such an entry is damage, even at the very end. Recovery reports damage and never cuts it.
+A write of a group of entries writes the first word of the group last. So after the kill of a process the log ends at a
+zero word, whatever bytes follow that word. A word that is not zero begins an entry that was written whole. So every
+flaw in an entry with a first word is damage, even in the last entry. Recovery reports damage and never cuts it.
 
     segment 0                               segment 1
     | entry | entry | entry | blank         | entry | 0 (torn write, or nothing) ...
@@ -12,28 +12,28 @@ A zero word ends the entries of its segment. The log continues in the next segme
 that did not fit into the rest of this segment.
 
 After a power loss (`after_crash`), each sector that was not flushed may be missing, or may hold any state since the
-last flush. So the first entry that is blank, torn, or does not follow ends the log. The bytes after this end were not
-flushed, or cannot be distinguished from unflushed bytes, and recovery cuts them. A power loss cannot cause the
-following flaws, and recovery refuses them:
+last flush. So after a power loss, the log ends before the first entry that is blank, torn, or does not follow the
+entry before it. The bytes after this end were not flushed, or cannot be distinguished from unflushed bytes, and
+recovery cuts them. A power loss cannot cause the following flaws, and recovery refuses them:
 
 - a flaw before `Segments.flushed_below`, where all bytes had been flushed;
-- an entry with an unknown version, kind or flags. Another version of this program may have written it. If the CRC of
-  the entry is right, that is certain, and this program does not repair the log (`log_repair`);
+- an entry with an unknown version, kind or flags. Another version of this program may have written the entry. If the
+  CRC of the entry is right, another version has written it, and this program does not repair the log (`log_repair`);
 - a missing segment between two segments, or a wrong file length, except for a blank last segment.
 
-The commit index in an entry is no evidence that this node flushed the entry, because a majority without this node may
-have stored it. So the cut may remove entries that this node acknowledged in `async` mode. Recovery calls `before_cut`
-before it changes anything. The end of the log becomes blank durably before the rest is erased, and the rest is erased
-before the log is used. So a further power loss in between finds the same log. Recovery writes the kept bytes again in
-their place, because a log is also opened in this way after a failed sync: the page cache may then show bytes as clean
-that never reached the disk.
+A commit index does not prove that this node flushed the committed entries, because a majority without this node may
+have stored them. So the cut may remove entries that this node acknowledged in `async` mode. Recovery calls
+`before_cut` before it changes any byte. Recovery durably erases the word at the end of the log first, then the bytes
+after it, and only then the log is used. So if another power loss interrupts the cut, the next recovery finds the same
+log. After a failed sync, the page cache may show bytes as clean that never reached the disk. So recovery after a crash
+writes the bytes that it keeps again in the same place.
 
 A log that begins after a snapshot is read from the end of the snapshot. Earlier bytes of the same segment (older
 entries, or blank space) are not checked. If the log was cut before the end of its snapshot, it is empty.
 
-A checkpoint vouches for the *known* entries: they were read, committed and flushed once. Recovery reads again only the
-last part of them, so that damage near the end is found at once. Because known entries were flushed, every flaw in them
-is damage.
+The entries up to a checkpoint are the *known* entries: an earlier run read, committed and flushed them. Recovery reads
+only the last known entries again, so that damage near the end is found at once. Because known entries were flushed,
+every flaw in a known entry is damage.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class KnownEntries:
 
 
 class Recovery:
-    """One pass over the log. Afterwards `tail`, `positions` and `known_commit` describe the log."""
+    """One pass of recovery over the log. After the pass `tail`, `positions` and `known_commit` describe the log."""
 
     def __init__(
         self,
@@ -108,8 +108,8 @@ class Recovery:
         self._start = self.tail.end
 
     def _go_on_from(self, known: KnownEntries, *, reads_again: bool) -> None:
-        """Adopt the known entries. Their last part is left out, to be read again, unless `reads_again` is False because
-        the log is known to be damaged."""
+        """Adopt the known entries. The last known entries are left out, so that they are read again. With
+        `reads_again` False, because the log is known to be damaged, all known entries are adopted."""
         first, last = self.tail.index, known.tail.index
         if known.tail.end > self._limit:
             raise LogDamagedError(self._segments.path(known.tail.end - 1), self._limit, "the segment is missing")
@@ -133,8 +133,8 @@ class Recovery:
             raise LogDamagedError(self._segments.path(base), position, str(flaw)) from flaw
 
     def after_stop(self, clean: CleanMark) -> None:
-        """Read the log, and compare its end with the mark of the orderly stop. Raise `LogDamagedError` if they
-        differ."""
+        """Read the log, and compare its end with the mark of the orderly stop. Raise `LogDamagedError` if the end
+        of the log differs from the mark."""
         self._read()
         self._compare(clean)
 
@@ -144,8 +144,8 @@ class Recovery:
         self._erase_behind_tail()
 
     def after_crash(self, before_cut: BeforeCut | None) -> None:
-        """Read up to the first entry that is not whole, report this end to `before_cut`, and durably cut the bytes
-        after it."""
+        """Read the log up to the first entry that is not whole, report the end to `before_cut`, and durably cut the
+        bytes after the end."""
         self._torn_from = max(self._segments.flushed_below, self._known_tail.end)
         reason = ""
         try:
@@ -169,8 +169,8 @@ class Recovery:
             raise LogDamagedError(self._segments.path(self.tail.end), self.tail.end, reason)
 
     def _read_segment(self, base: int, at: int) -> None:
-        """Read the entries of one segment from offset `at`. A segment after the end of the log must have no entry: its
-        first entry would not follow the tail, and is reported."""
+        """Read the entries of one segment from offset `at`. If a segment after the end of the log begins with an
+        entry, that entry does not follow the tail and is reported as a flaw."""
         view = self._segments.view(base)
         cells = np.frombuffer(view, np.uint8)
         while at + WORD <= len(view) and not entry.is_blank(view, at):

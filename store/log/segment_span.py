@@ -3,8 +3,8 @@
     file    | before the log's start |  entries first_index .. last_index  |  blank  |
             0                        start                                 length
 
-A segment file is allocated in full before it is used, so only the bytes before `length` belong to the log. These bytes
-change only if a follower cuts entries that were never committed.
+A segment file is allocated in full before it is used, so only the bytes before `length` belong to the log. The bytes
+before `length` change only if a follower cuts entries that were never committed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A segment view: the bytes of one segment file, for code that searches them for whole entries.
 
-An entry that is whole, has a right CRC and states the position where it lies was written there. The body of another
-entry, a stale copy or random bytes do not look like that. So whole entries are found again after damaged bytes.
+If an entry is whole, has a right CRC and states its own position, it was written at this position. The body of another
+entry, a stale copy or random bytes cannot pass this test. So a reader finds whole entries again after damaged bytes.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class SegmentView:
         return SegmentView(segment, view, np.frombuffer(view, np.uint8))
 
     def whole(self, at: int) -> Header:
-        """Return the header of the entry at offset `at`. Raise `EntryFlawError` unless the entry is whole and states
-        this position."""
+        """Return the header of the entry at offset `at`. Raise `EntryFlawError` unless the entry is whole and
+        states its own position."""
         header = entry.verified(self.view, self.cells, at)
         if header.position != self.segment.base + at:
             raise EntryFlawError(f"the entry says that it stands at position {header.position}")

@@ -4,17 +4,17 @@ All segment files have the same length, and a file's name is the position of its
 alone gives the file and the offset in it. A file is allocated in full, with zeros, before it is used; a helper thread
 prepares the next file in advance. Each file is read through one mapping. The number of open files is limited.
 
-A new segment is made only after all earlier writes and names are flushed, and is used only after its length is durable.
-Segments are removed one by one, the last first, each durably. So after a power loss the file names are evidence: if
-segment s exists, all segments before s - 1 were whole on the disk, and no name is missing in between.
+A new segment is made only after all earlier writes and names are flushed, and is used only after its length is
+durable. Segments are removed one by one, the last first, each durably. So after a power loss the file names prove what
+was flushed: if segment s exists, all segments before s - 1 were whole on the disk, and no earlier segment is missing.
 
     0          1          2          3 (made when 2 was begun)
     | flushed  | flushed  | perhaps  | perhaps ...
                           ^ flushed_below
 
 If the log begins at a later position, its first segment contains that position and is blank before it. `drop_before`
-gives up older segments at once; `remove_dropped` removes their files later, the oldest first. The log's thread makes
-all calls, except that helper threads may call `prepare`, `remove_dropped` and `sync` at any time.
+gives up the segments before the log start at once. `remove_dropped` removes their files later, the oldest first. The
+log's thread makes all calls, except that helper threads may call `prepare`, `remove_dropped` and `sync` at any time.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Segments:
 
     @property
     def flushed_below(self) -> int:
-        """All bytes before this position were flushed, and were not written again since."""
+        """The position before which all bytes were flushed and were not written again since."""
         return max(self._first_base, self._last_base - self._grid.segment_bytes)
 
     def has(self, base: int) -> bool:
@@ -144,9 +144,8 @@ class Segments:
     # Writing.
 
     def write_group(self, position: int, pieces: Sequence[Writable]) -> None:
-        """Write entries that lie in one segment, so that a kill at any moment leaves all of them or none. All bytes are
-        written with a blank first word, and then the first word is written by itself. The segment is made if it is
-        missing."""
+        """Write entries that lie in one segment, so that a kill at any moment leaves all of them or none. Write all
+        bytes with a blank first word, and then write the first word. If the segment is missing, make it first."""
         base = self._grid.base(position)
         self.ensure(base)
         file = self._file(base)
@@ -196,8 +195,8 @@ class Segments:
         self._mark_dirty(base, file, end - first)
 
     def _written(self, first: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the bytes between two positions of one segment, piece by piece, each with its offset in the file. Parts
-        of the file that were never written are skipped; in a new segment that is nearly all of it."""
+        """Yield the bytes between two positions of one segment, piece by piece, each with its offset in the file.
+        Bytes of the file that were never written are skipped. In a new segment nearly all bytes were never written."""
         base = self._grid.base(first)
         file = self._file(base)
         for places in file.written(first - base, end - base):
@@ -212,8 +211,8 @@ class Segments:
             self._make_up_to(base)
 
     def prepare(self, next_base: Callable[[], int]) -> None:
-        """Make the segment that is needed next. `next_base` is called under the lock, when no segment can be removed
-        any more."""
+        """Make the next segment. This method calls `next_base` under the lock, so that no segment is removed
+        meanwhile."""
         with self._making:
             self._make_up_to(next_base())
 
@@ -229,8 +228,8 @@ class Segments:
                 self._disk.sync_directory(self._directory)
 
     def drop_before(self, position: int) -> None:
-        """Give up the segments that end at or before `position`, which is in the log. Views of them stay valid. Their
-        files stay until `remove_dropped`."""
+        """Give up the segments that end at or before `position`, which is in the log. Views of these segments stay
+        valid, and the files stay until `remove_dropped`."""
         with self._making:
             while self._first_base < self._grid.base(position):
                 self._forget(self._first_base)
@@ -249,7 +248,7 @@ class Segments:
             self._oldest_base = dropped.stop
 
     def begin_at(self, start: int) -> None:
-        """Remove all segments, durably. The next segment to be made is the one that contains the byte at `start`."""
+        """Remove all segments, durably. The next segment to be made contains the byte at `start`."""
         self.remove_dropped()
         self.remove_after(self._first_base - self._grid.segment_bytes)
         with self._making:
@@ -264,12 +263,13 @@ class Segments:
 
     @property
     def dirty_bytes(self) -> int:
-        """Number of bytes written since the last sync began. Bytes that were written twice count twice."""
+        """The number of bytes written since the last sync began. A byte that was written twice counts twice."""
         return self._dirty_bytes
 
     @property
     def staged_bytes(self) -> int:
-        """Number of bytes that wait in buffers and are not in a file yet. They are lost if the process is killed."""
+        """The number of bytes that wait in buffers and are not in a file yet. These bytes are lost if the process
+        is killed."""
         with self._lock:
             return sum(file.waiting_bytes for file in self._dirty.values() if isinstance(file, StagedFile))
 
@@ -296,8 +296,7 @@ class Segments:
                 self._close_retired()
 
     def distrust(self, position: int = 0) -> None:
-        """Treat all bytes after `position`, and all names, as not flushed: they may be in the page cache only. The next
-        sync covers them."""
+        """Treat all bytes after `position`, and all file names, as not flushed. The next sync flushes them."""
         for base in self.bases:
             if base + self._grid.segment_bytes > position:
                 self._mark_dirty(base, self._file(base), self._grid.segment_bytes)
@@ -328,7 +327,8 @@ class Segments:
                 self._close_retired()
 
     def _lose(self, error: StoreError) -> None:
-        """A sync has failed, in whatever thread: nothing that it should have covered is believed any more."""
+        """Record that a sync has failed, in any thread. Bytes that the sync should have covered count as not
+        flushed."""
         self.failure = error
         with suppress(StoreError):  # the disk may refuse this too
             self._on_loss()
@@ -407,8 +407,8 @@ class Segments:
             file.close()
 
     def _is_whole(self, base: int, *, is_last: bool) -> bool:
-        """Return whether the file has the length of a segment. A blank last file that is too short was left by a kill
-        or a power loss, and is removed. Raise `LogDamagedError` for any other wrong length."""
+        """Return whether the file has the length of a segment. A kill or a power loss may leave a blank last file
+        that is too short; this file is removed. Raise `LogDamagedError` for any other wrong length."""
         path = self.path(base)
         file = self._disk.open(path)
         try:
@@ -424,7 +424,7 @@ class Segments:
 
 
 def _blocks(pieces: Sequence[Writable]) -> list[Writable]:
-    """Return the same bytes in fewer pieces: small pieces are joined."""
+    """Join small pieces, and return the same bytes in fewer pieces."""
     blocks: list[Writable] = []
     small: list[Writable] = []
     for piece in pieces:

@@ -3,15 +3,14 @@
     0             first                    last                 segment_bytes
     | in the file | in the buffer alone    | blank              |                     _waiting = (first, last)
 
-An append is a copy into memory of this process, so it does not wait for the page cache. The file receives the bytes
-later, in large writes, and always before a sync. Views show the buffer. When the log has moved on to the next segment
-and the file holds all bytes, the buffer returns to its pool.
+An append copies bytes into memory of this process, so an append does not wait for the page cache. The file receives
+the bytes later, in large writes, and always before a sync. Views of the segment show the buffer. When the log writes
+to the next segment and the file holds all bytes, the buffer returns to its pool.
 
-Staged bytes are lost if the process is killed, as bytes in the page cache are lost if the machine loses power. In both
-cases entries that were cut may come back.
+Staged bytes are lost if the process is killed, as bytes in the page cache are lost if the machine loses power. After
+either loss, entries that were cut may be in the log again.
 
-The pool has a limited number of buffers. A buffer that a reader still views is not handed out again: each loan is an
-array of its own, and the array lives as long as any view of it.
+The pool has a limited number of buffers. The pool does not reuse a buffer while a view of it exists.
 
 The log's thread writes, reads and takes buffers. `write_out`, `sync` and `BufferPool.prepare` may run in other threads.
 """
@@ -49,7 +48,7 @@ class BufferPool:
         self._is_locked = True
 
     def prepare(self, count: int) -> None:
-        """Make `count` blank buffers ready to be taken, or fewer if the pool has no more. May take long."""
+        """Make `count` blank buffers ready to be taken, or fewer if the pool has no more. The call may take long."""
         while len(self._clean) < count:
             if self._returned:
                 memory = self._returned.popleft()
@@ -96,7 +95,7 @@ class StagedFile:
 
     @property
     def waiting_bytes(self) -> int:
-        """Number of bytes that are in the buffer and not yet in the file."""
+        """The number of bytes that are in the buffer and not yet in the file."""
         waiting = self._waiting
         return waiting[1] - waiting[0] if waiting else 0
 
@@ -131,7 +130,7 @@ class StagedFile:
         return self._file.view() if buffer is None else buffer.data.toreadonly()
 
     def leave(self) -> None:
-        """Release the buffer as soon as the file holds all bytes, because the log continues in another segment."""
+        """The log continues in another segment: release the buffer as soon as the file holds all bytes."""
         with self._lock:
             self._is_left = True
             self._let_go()
@@ -153,14 +152,14 @@ class StagedFile:
         self._file.sync()
 
     def close(self) -> None:
-        """Close the file. Bytes that wait in the buffer are lost."""
+        """Close the file. Bytes that are in the buffer and not in the file are lost."""
         with self._lock:
             self._buffer = self._waiting = None
         self._file.close()
 
     def _copy(self, data: memoryview, first: int, last: int) -> None:
-        """Write the first word last, as `Segments.write_group` does, so that a kill leaves no entry visible. A word
-        that was written only in part would look like an entry of another version."""
+        """Write the first word last, as `Segments.write_group` does, so that a kill leaves no entry visible. If the
+        first word were written only in part, it would look like an entry of another version."""
         for at in range(first + WORD, last, CHUNK):
             self._file.write(at, data[at : min(at + CHUNK, last)])
         self._file.write(first, data[first : first + WORD])

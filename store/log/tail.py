@@ -1,4 +1,5 @@
-"""The tail: index, term, end, chain and append time of a log's last entry. They are needed to judge the next entry.
+"""The tail: index, term, end, chain and append time of a log's last entry. These values are needed to check the next
+entry.
 
 Recovery and followers use the same few comparisons to decide whether an entry follows the tail. A tail is immutable, so
 another thread may read the log's current tail at any time.
@@ -25,8 +26,8 @@ class LogTail:
         return LogTail(header.index, header.term, header.end, header.chain, header.append_time_ms)
 
     def check_place(self, header: Header, position: int, grid: Grid) -> None:
-        """Raise `EntryFlawError` unless an entry with this header, at `position`, may follow this tail. The chain is
-        not checked here: see `leads_to`."""
+        """Raise `EntryFlawError` unless an entry with this header, at `position`, may follow this tail.
+        `check_place` does not check the chain; `leads_to` does."""
         if header.position != position:
             raise EntryFlawError(f"the entry says that it stands at position {header.position}")
         if header.index != self.index + 1:

@@ -4,18 +4,18 @@
     other     | entry 6 | entry 7 | entry 8 | ...     the entries after entry 6 are requested
                           ^ taken   ^ the same bytes as in the own log: it is whole from here on
 
-An entry is taken for one of two reasons. First, an entry that follows it lies in this log's own file, byte for byte:
-then the chain proves that all entries before it are the lost entries. Second, the entry is committed: then no other
-entry can ever have its index.
+The repair takes an entry from another replica for one of two reasons. First: a later entry of the other replica is
+also in this log's own file, byte for byte. Then the chain proves that the entries before it are the lost entries.
+Second: the entry is committed. Then no other entry can have its index.
 
-Until the log's own entries are found again in this way, the repair may hide entries that this node acknowledged. So the
-repair mark (`repair_mark`) is written before any other byte. Bytes after a flaw are cut in two cases only. Either they
-contain no whole entry, or they belong to a branch that can never be committed, because a committed entry contradicts
-it. If no whole entry follows the flaw, the rest of the log comes by replication, as for any follower that lags.
+Until the log's own entries are found again in this way, the repair may hide entries that this node acknowledged. So
+the repair mark (`repair_mark`) is written before any other byte. The repair cuts bytes after a flaw in two cases only.
+Either the bytes contain no whole entry, or a committed entry of the other replica contradicts them, so they can never
+be committed. If no whole entry follows the flaw, the leader sends the rest of the log, as to any follower that lags.
 
-A segment file that is missing, or has a wrong length, is made again when a right entry is written into it. So a wrong
-setting of `segment_bytes` changes no file. All methods raise `StoreError` if the disk fails. A failed repair leaves the
-log no worse.
+If a segment file is missing or has a wrong length, the repair makes it again when it writes a valid entry into this
+segment. So a wrong setting of `segment_bytes` changes no file. All methods raise `StoreError` if the disk fails. A
+failed repair does not make the damage worse.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Taken(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LogToRepair:
-    """A damaged log, and what is known about it before its repair."""
+    """A damaged log before its repair, and the facts that are known about the log."""
 
     directory: Path
     segment_bytes: int
@@ -71,7 +71,7 @@ class LogToRepair:
 
     @property
     def stopped_end(self) -> tuple[int, int, int] | None:
-        """Last index, end and chain of the log at the orderly stop; None if the stop was not orderly."""
+        """The last index, end and chain of the log at its orderly stop, or None if the stop was not orderly."""
         clean = self.clean
         return (clean.last_index, clean.end, clean.chain) if clean is not None else None
 
@@ -105,12 +105,11 @@ class LogRepair:
 
     @property
     def tail(self) -> LogTail:
-        """The tail before the flaw. Entries that follow this tail are requested."""
+        """The tail of the last entry before the flaw. The repair requests entries that follow this tail."""
         return self.prefix.tail
 
     def committed_tail(self) -> LogTail:
-        """Return the tail of the last entry before the flaw that is certainly committed, so that a majority of the
-        voters has it."""
+        """Return the tail of the last entry before the flaw that is known to be committed."""
         return self.prefix.tail_at(self.prefix.known_commit)
 
     # -- taking
@@ -140,10 +139,11 @@ class LogRepair:
         return Taken.ALL if is_found else Taken.MORE
 
     def align(self, common: LogTail, data: bytes, commit: int) -> LogTail | None:
-        """Find the place where the two logs diverge. The other replica lacks this log's tail, but both logs contain
-        `common`; `data` holds the other replica's entries after `common`. Return the last tail that is equal in both
-        logs. If a committed entry of the other replica contradicts this log's entry, cut this log after that tail.
-        Return None if an entry differs and it is not known which of the two will be committed."""
+        """Find the place where this log and the other replica's log diverge. The other replica lacks this log's
+        tail, but both logs contain `common`; `data` holds the other replica's entries after `common`. Return the
+        last tail that is equal in both logs. If a committed entry of the other replica contradicts this log's
+        entry, cut this log after the returned tail. If an entry differs, and it is unknown which of the two entries
+        will be committed, return None."""
         headers = whole_entries(data, common, self._grid)
         for header in headers:
             if self._is_ours(header, data, headers[0].position):
@@ -157,7 +157,7 @@ class LogRepair:
         return common
 
     def _is_ours(self, header: Header, data: bytes, start: int) -> bool:
-        """Return whether this log's file has the same bytes at that place."""
+        """Return whether this log's file has the same bytes at the entry's position."""
         path = self._path(header.position)
         if not self._disk.exists(path):
             return False
@@ -169,15 +169,15 @@ class LogRepair:
         return found == data[header.position - start : header.end - start]
 
     def _leads_home(self, header: Header) -> bool:
-        """Return whether this log's own next entry continues the chain of that entry, or the log ended with that entry
-        at the orderly stop of the node."""
+        """Return whether this log's own next entry continues the chain of the given entry, or this log ended with
+        the given entry at the orderly stop."""
         first, tail = self.first_behind(), LogTail.of(header)
         follows = first is not None and first.index == header.index + 1 and tail.leads_to(first)
         return follows or (tail.index, tail.end, tail.chain) == self._goal
 
     def _contradicts(self, header: Header) -> bool:
-        """Return whether a different whole entry of this log has the same index, or a later entry of this log lies in
-        its place. Then the entries after it in this log can never be committed."""
+        """Return whether this log has a different whole entry with the same index, or a later entry at the same
+        position. If so, the entries of this log from there on can never be committed."""
         first = self.first_behind()
         if first is None or first.index < header.index:
             return False
@@ -187,15 +187,15 @@ class LogRepair:
 
     @property
     def may_end(self) -> bool:
-        """Whether the log may end with this tail, as a torn log does, if another replica has the tail: no whole entry
-        follows, and neither a checkpoint nor an orderly stop knows of a later entry."""
+        """Whether the log may end with this tail, as a torn log does. The log may end there if no whole entry
+        follows, and neither a checkpoint nor an orderly stop knows a later entry."""
         was_longer = self._goal is not None and self.tail.index < self._goal[0]
         return not (was_longer or self._must_go_on) and self.first_behind() is None
 
     def may_cut(self, commit: int) -> bool:
-        """Return whether the log may end with this tail without the loss of a readable entry that may be committed. The
-        other replica has this tail too, has committed up to `commit`, and has no entry after the tail that could be
-        taken."""
+        """Return whether the log may end with this tail without the loss of a readable entry that may be committed.
+        The other replica has this tail, has committed up to `commit`, and has no entry after the tail that the
+        repair could take."""
         if self._must_go_on:
             return False
         first = self.first_behind()
@@ -205,8 +205,8 @@ class LogRepair:
 
     @property
     def _must_go_on(self) -> bool:
-        """Whether the log must continue after the tail: the next entry was committed, or another version may be able to
-        read it."""
+        """Whether the log must continue after the tail, because the next entry was committed, or because another
+        version may be able to read the next entry."""
         return self.tail.index < self._known_index or isinstance(self.prefix.flaw, UnknownEntryError)
 
     def last_behind(self) -> Header | None:
@@ -220,7 +220,8 @@ class LogRepair:
         return None
 
     def cut(self) -> None:
-        """Durably end the log with this tail. The repair mark says so first."""
+        """Durably end the log with this tail. Before the cut, the repair mark records that the end of the log is
+        given up."""
         self._on_begin(True)
         end, keep = self.tail.end, self._grid.tail_base(self.tail.end)
         for segment in reversed(segment_files(self._disk, self._directory)):
@@ -248,8 +249,8 @@ class LogRepair:
             file.close()
 
     def _leads_on(self, first: Header) -> bool:
-        """Return whether that entry continues this tail, or only its own chain field is wrong because the entry after
-        it continues the right chain."""
+        """Return whether the given entry continues this tail. An entry whose own chain field alone is wrong counts
+        too: then the entry after it continues the right chain."""
         due = entry.chained(self.tail.chain, first.crc)
         following = self._next_in(SegmentFile(self._path(first.position), self._grid.base(first.position)), first.end)
         if first.chain == due or following is None or following.index != first.index + 1:
@@ -292,8 +293,8 @@ class LogRepair:
             file.close()
 
     def _whole_file(self, position: int) -> File:
-        """Open the file that contains the byte at `position`. The file has the length of a segment, durably; it is made
-        again if it has not."""
+        """Open the file that contains the byte at `position`. If the file does not have the length of a segment,
+        make it again, durably."""
         path, size = self._path(position), self._grid.segment_bytes
         if not self._disk.exists(path):
             return self._created(path)

@@ -1,9 +1,10 @@
 """The repair mark: a file that says that a startup repair has begun to write another replica's entries into a damaged
 log.
 
-A repair may hide that the damaged log had more entries: the flaw is gone, and the log seems to end there. So the mark
-is durable before the first byte is written. It is removed when the repair finds the log's own entries again after the
-repaired part. A node whose log opens while the mark exists may lack entries it acknowledged, and becomes a suspect.
+A repair that stops halfway may hide that the damaged log had more entries: the flaw is gone, and the log seems to end
+after the repaired entries. So the repair mark is durable before the repair writes its first byte. The repair removes
+the mark when it finds the log's own entries again after the repaired entries. A node whose log opens while the mark
+exists may lack entries it acknowledged, and becomes a suspect.
 
     flaw ──> mark ──> entries of others ──> own entries follow ──> no mark
                                        └──> the log opens      ──> suspect
@@ -32,7 +33,7 @@ class RepairMark:
 
     @staticmethod
     def decode(data: bytes) -> RepairMark:
-        """Return the mark. Raise `ValueError` if the bytes are no mark."""
+        """Return the repair mark. Raise `ValueError` if the bytes are no repair mark."""
         fields = json.loads(data)
         if not isinstance(fields, dict) or set(fields) != {"doubt", "ends"} or not isinstance(fields["ends"], bool):
             raise ValueError("its fields are not those of a repair mark")

@@ -1,7 +1,7 @@
 """Scrub repair: overwrites damaged entries of an open log with the same entries of another replica.
 
-The index, position, size and term of every entry stay known while its bytes are damaged. So only one sequence of bytes
-fits, and a repair neither moves nor cuts an entry.
+The index, position, size and term of every entry stay known while its bytes are damaged. So only the original bytes
+fit, and a scrub repair neither moves nor cuts an entry.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class ScrubRepair:
     check_health: Callable[[], None]
 
     def tail_at(self, index: int) -> LogTail:
-        """Return the tail after an entry that was overwritten, or after the entry before the damaged entries. The bytes
-        are read even if the log is marked as damaged there."""
+        """Return the tail after an entry that was overwritten, or after the entry before the damaged entries. The
+        method reads the bytes even if they are marked as damaged."""
         if index == self.tail.index:
             return self.tail
         if index == self.start_tail.index:
@@ -44,9 +44,9 @@ class ScrubRepair:
         return LogTail.of(entry.parse(self.segments.slice(self.positions.position(index), HEADER_SIZE), 0))
 
     def overwrite(self, data: bytes, first: int) -> int:
-        """Overwrite the entries from index `first` with `data`, the same entries of another replica. Stop at the first
-        entry that differs in position, size, term or chain. Return the first index that was not written. Call
-        `CommitLog.sync` and `check_whole` afterwards."""
+        """Overwrite the entries from index `first` with `data`, the same entries of another replica. Stop at the
+        first entry that differs in position, size, term or chain. Return the first index that was not written.
+        After `overwrite`, call `CommitLog.sync` and `check_whole`."""
         self.check_health()
         headers = whole_entries(data, self.tail_at(first - 1), self.grid)
         same = [header for header in headers if self._is_entry(header)]
@@ -55,8 +55,8 @@ class ScrubRepair:
         return first + len(same)
 
     def check_whole(self, entries: range) -> None:
-        """Read these entries again. Raise `LogDamagedError` unless each entry is whole and the chain is continuous from
-        the entry before them to the entry after them."""
+        """Read the entries first..last again. Raise `LogDamagedError` unless each entry is whole, and the chain is
+        unbroken from the entry before `first` to the entry after `last`."""
         tail, last = self.tail_at(entries[0] - 1), min(entries[-1] + 1, self.tail.index)
         while tail.index < last:
             first = tail.index + 1

@@ -65,7 +65,7 @@ class WholePrefix:
         return len(data.view) == self._grid.segment_bytes
 
     def extend(self, headers: list[Header]) -> None:
-        """Add entries that were found after the prefix, or written there."""
+        """Add entries that were found or written after the prefix."""
         self._positions.add(headers)
         self.tail = LogTail.of(headers[-1])
         self.known_commit = max(self.known_commit, *(header.commit for header in headers))

@@ -56,7 +56,8 @@ class Checkpoint:
 
     @staticmethod
     def decode(data: bytes) -> Checkpoint:
-        """Return the checkpoint. Raise `ValueError` if the bytes are no checkpoint of this version."""
+        """Return the checkpoint that the bytes encode. Raise `ValueError` if the bytes are no checkpoint of this
+        version."""
         if len(data) < _HEADER.size + _CRC.size:
             raise ValueError(f"{len(data)} bytes are fewer than a checkpoint has")
         magic, version, configuration_index, removed, snapshot_bytes, marks_bytes = _HEADER.unpack_from(data)

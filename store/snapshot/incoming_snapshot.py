@@ -1,4 +1,4 @@
-"""An incoming snapshot: it arrives from another node in pieces, and an interrupted transfer continues where it stopped.
+"""An incoming snapshot arrives from another node in pieces. An interrupted transfer continues where it stopped.
 
     the offer, 36 bytes: magic, version, index, term, size, crc of the whole (little-endian u32 u32 u64 u64 u64 u32);
     then one frame for each piece that has come, without gaps:
@@ -8,9 +8,9 @@
     | size   | crc    | piece           |      crc = CRC32C of the piece
     +--------+--------+----------- - - -+
 
-Each piece carries its own CRC, so no piece needs to be flushed. After a kill or a power loss the frames are whole up to
-some place, and the later pieces are requested again. A snapshot counts only when all of it is received and right. The
-decision to use it is made by `SnapshotFile.begin_reset`, not here.
+Each piece carries its own CRC, so no piece needs to be flushed. After a kill or a power loss the pieces in the file
+are whole up to some place, and the node requests the later pieces again. An incoming snapshot is usable only when it
+is received completely and its CRC is right. `SnapshotFile.begin_reset` makes the decision to use the snapshot.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SnapshotOffer:
 
     @staticmethod
     def of(snapshot: Snapshot, data: bytes) -> SnapshotOffer:
-        """Return the offer for `snapshot`. `data` is the encoded snapshot."""
+        """Return the offer for `snapshot`. `data` has the encoded bytes of the snapshot."""
         return SnapshotOffer(snapshot.index, snapshot.term, len(data), google_crc32c.value(data))
 
     def encode(self) -> bytes:
@@ -77,7 +77,7 @@ class IncomingSnapshot:
 
     @property
     def received(self) -> int:
-        """Number of bytes received so far. This is the offset of the piece to request next."""
+        """The number of bytes received so far, which is the offset of the next piece to request."""
         return self._received
 
     @property
@@ -100,8 +100,8 @@ class IncomingSnapshot:
         self._received += len(piece)
 
     def complete(self) -> Snapshot:
-        """Return the snapshot after all pieces have arrived. If it differs from the offer, remove all of it and raise
-        `CorruptSnapshotError`; the transfer then begins again."""
+        """Return the snapshot after all pieces have arrived. If the snapshot differs from the offer, remove all
+        pieces and raise `CorruptSnapshotError`. The transfer then begins again."""
         assert self.is_complete
         pieces, _ = _frames(self._file, self._offer.size)
         data = b"".join(pieces)
@@ -119,14 +119,15 @@ class IncomingSnapshot:
         self._file.close()
 
     def remove(self) -> None:
-        """Remove the file, because the snapshot was used or given up."""
+        """Remove the file after the snapshot was used or given up."""
         self._file.close()
         if self._disk.exists(self._path):
             self._disk.unlink(self._path)
 
 
 def _frames(file: File, size: int) -> tuple[list[bytes], int]:
-    """Return the whole pieces, up to `size` bytes of them, and the offset in the file after the last of them."""
+    """Return the whole pieces in the file, up to `size` bytes, and the offset in the file after the last whole
+    piece."""
     pieces: list[bytes] = []
     at = _OFFER.size
     rest = size

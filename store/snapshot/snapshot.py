@@ -1,4 +1,4 @@
-"""The snapshot: state, configuration and chain after entry `index`, for a log that begins after it; and its bytes.
+"""The snapshot: state, configuration and chain after entry `index`, for a log that begins after this entry.
 
     little-endian
 
@@ -12,9 +12,9 @@
     | size of state  | configuration   | state           | crc    |      crc = CRC32C of all before it
     +----------------+-----------------+-----------------+--------+
 
-A snapshot holds the place and chain of the last entry that the log lacks, so the log can continue as if that entry were
-there. It also holds the configuration and the state of the state machine after that entry. The store treats both as
-opaque bytes.
+A snapshot holds the place and chain of the last entry that the log lacks, so the log can continue as if that entry
+were there. A snapshot also holds the configuration and the state of the state machine after that entry. The store
+treats configuration and state as opaque bytes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class Snapshot:
 
     @staticmethod
     def decode(data: bytes) -> Snapshot:
-        """Return the snapshot. Raise `ValueError` if the bytes are no snapshot of this version."""
+        """Return the snapshot that the bytes encode. Raise `ValueError` if the bytes are no snapshot of this
+        version."""
         if len(data) < _HEADER.size + _CRC.size:
             raise ValueError(f"{len(data)} bytes are fewer than a snapshot has")
         magic, version, index, term, end, append_time_ms, chain, *sizes = _HEADER.unpack_from(data)

@@ -6,9 +6,10 @@
 The log start moves on:      replace(snapshot)      ->  log.drop_before(snapshot)
 The log is replaced:         begin_reset(snapshot)  ->  log.reset(snapshot)        ->  finish_reset()
 
-A file name is the decision. While `snapshot.next` does not exist, the old log is valid with the old snapshot. As soon
-as `snapshot.next` exists (it is renamed and synced), the old log is void. Every start then removes the rest of the old
-log, until `finish_reset` has renamed `snapshot.next` to `snapshot`. So a log is never read with another log's snapshot.
+The file name `snapshot.next` decides which log is valid. While `snapshot.next` does not exist, the old log is valid
+with the old snapshot. As soon as `snapshot.next` exists (it is renamed and synced), the old log is void. Every start
+then removes the rest of the old log, until `finish_reset` has renamed `snapshot.next` to `snapshot`. So a log is never
+read with another log's snapshot.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ class SnapshotFile:
 
     @property
     def is_resetting(self) -> bool:
-        """Whether a reset is in progress: then all segments of the log are void. `CommitLog.open` takes this as
-        `reset`."""
+        """Whether a reset is in progress. During a reset all segments of the log are void. Pass this value to
+        `CommitLog.open` as `reset`."""
         return self._is_resetting
 
     def replace(self, snapshot: Snapshot, kept: Path) -> None:
         """Durably begin the log after `snapshot`, whose entry the log holds. The file `kept` holds this snapshot
-        durably and is renamed to the snapshot file, so this works on a full disk. A power loss during this call may
-        remove both the rename and `kept`; then the log begins where it began before."""
+        durably, and is renamed to the snapshot file. So `replace` works on a full disk. A power loss during the
+        call may undo the rename and lose `kept`; then the log begins where it began before."""
         assert not self._is_resetting
         assert self._snapshot is None or snapshot.index >= self._snapshot.index, "the log start never moves back"
         self._disk.rename(kept, self._path)

@@ -1,4 +1,5 @@
-"""The snapshots of one shard: the log start, candidates for a later log start, and a snapshot that is being received.
+"""The snapshots of one shard: the snapshot at the log start, candidates for a later log start, and an incoming
+snapshot.
 
     <shard>/snapshot, snapshot.next      the log start (snapshot_file.py)
     <shard>/snapshots/<20-digit index>   candidates, made when the state machine passed the start of a segment
@@ -6,8 +7,8 @@
     <shard>/checkpoint                   the place where the next start of this node continues (checkpoint.py)
 
 The state after an entry is known only when the state machine has just applied that entry. So the node keeps one
-snapshot as a candidate for each segment, and the log start moves to a candidate later. A missing or damaged candidate
-is no loss: the log of this node then begins earlier than it might.
+snapshot as a candidate for each segment, and the log start moves to a candidate later. If a candidate is missing or
+damaged, the log of this node begins earlier than it could, and nothing else happens.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ class Snapshots:
 
     @property
     def is_resetting(self) -> bool:
-        """Whether a reset has begun. `CommitLog.open` takes this as `reset`; call `finish_reset` after the log is
-        open."""
+        """Whether a reset of the log has begun. Pass this value to `CommitLog.open` as `reset`, and call
+        `finish_reset` after the log is open."""
         return self._file.is_resetting
 
     # Candidates for the log start.
@@ -74,12 +75,12 @@ class Snapshots:
 
     @property
     def log_number(self) -> int:
-        """The number of the present log. It rises when the log is replaced."""
+        """The number of the present log. The number rises when the log is replaced."""
         return self._log_number
 
     def save(self, checkpoint: Checkpoint, log_number: int) -> None:
-        """Write the checkpoint durably, unless the log that it belongs to was replaced meanwhile. Another thread may
-        call this."""
+        """Write the checkpoint durably, unless the log of the checkpoint was replaced meanwhile. Another thread may
+        call `save`."""
         with self._one_checkpoint:
             if log_number == self._log_number:
                 replace_file(self._disk, self._checkpoint_path, checkpoint.encode())
@@ -103,8 +104,8 @@ class Snapshots:
     # The log start moves, in this log or to a new log.
 
     def begin_behind(self, snapshot: Snapshot) -> None:
-        """Durably make the candidate `snapshot` the log start; call `CommitLog.drop_before` next. This needs no room,
-        because removing old entries must work on a full disk."""
+        """Durably make the candidate `snapshot` the log start; call `CommitLog.drop_before` next. `begin_behind`
+        needs no disk space, because removing old entries must work on a full disk."""
         self._file.replace(snapshot, self._path(snapshot.index))
         self._forget_up_to(snapshot.index)
 
@@ -127,8 +128,8 @@ class Snapshots:
     # A snapshot from another node.
 
     def receive(self, offer: SnapshotOffer, offset: int, piece: bytes, crc: int) -> int | Snapshot:
-        """Add a piece to the snapshot that another node offers. Return the number of bytes received so far (rejected
-        bytes do not count), or the snapshot when it is complete and right."""
+        """Add a piece to the snapshot that another node offers. Return the snapshot when it is complete and valid.
+        Before that, return the number of bytes received so far, without rejected bytes."""
         incoming = IncomingSnapshot.open(self._disk, self._incoming_path, offer)
         try:
             if not incoming.is_complete and offset == incoming.received:
