@@ -14,7 +14,7 @@ APPLY_BYTES_PER_TURN = 4 << 20
 
 
 class Applier:
-    """How far one replica has applied its log."""
+    """Applies the committed entries of one replica, and knows the index of the last applied entry."""
 
     def __init__(
         self,
@@ -41,7 +41,8 @@ class Applier:
     def apply(self) -> None:
         """Apply committed entries up to the limits of one turn.
 
-        Raises StoreError if an entry cannot be read or an index cannot be written. A later call continues there."""
+        Raises StoreError if an entry cannot be read or an index cannot be written. After an error, the next call
+        continues with the same entry."""
         budget = APPLY_BYTES_PER_TURN
         last = min(self._raft.commit, self.applied + APPLY_ENTRIES_PER_TURN)
         while self.applied < last and budget > 0:
@@ -57,7 +58,7 @@ class Applier:
             self._announce_leading(header.term)
 
     def installed(self, snapshot: Snapshot) -> None:
-        """A received snapshot has replaced log and state."""
+        """Record that a received snapshot has replaced log and state."""
         self.applied = snapshot.index
 
     def _move_log_start(self, body: memoryview) -> None:
@@ -70,7 +71,7 @@ class Applier:
     def _announce_leading(self, term: int) -> None:
         """Tell the state machine once that this node leads, when the first entry of its own term is applied.
 
-        Then all entries of earlier leaders are applied too."""
+        At that moment all entries of earlier leaders are applied, too."""
         if self._raft.role is Role.LEADER and term == self._raft.term and self._led_term != term:
             self._led_term = term
             self._machine.leading(term)

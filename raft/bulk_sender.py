@@ -11,7 +11,7 @@ from store import Readable, StoreError
 
 
 class BulkSender:
-    """Reads byte ranges of one log and gives them to the transport."""
+    """Reads byte ranges of one log and passes them to the transport."""
 
     def __init__(self, log: Log, log_start: LogStart | None, transport: Transport) -> None:
         self._log = log

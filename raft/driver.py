@@ -5,9 +5,9 @@ and in the simulator.
 
     event ──> core.step ──> Ready ──> save vote · write log · send · apply ──> (end of the turn) group write, appends
 
-All entries proposed in one turn of the event loop are written with one group write, and leave for each follower as one
-message. Until the end of the turn the proposals are queued (`raft/proposals.py`), and the core does not know them. So a
-proposal that fails before that was certainly not appended.
+All entries proposed in one turn of the event loop are written with one group write, and are sent to each follower as
+one message. Until the end of the turn the proposals are queued (`raft/proposals.py`), and the core does not know them.
+So a proposal that fails while it is queued was certainly not appended.
 
 When the disk fails (`failure`), this node stops leading and accepts no entries, so that another node can lead. Entries
 that this node has applied stay readable. If the disk is full, or too many files are open, the driver tries again from
@@ -114,24 +114,24 @@ class Driver:
 
     @property
     def backlog(self) -> int:
-        """The number of proposals that are not committed yet."""
+        """The number of proposals that have no result yet."""
         return len(self._proposals)
 
     # -- events
 
     def start(self) -> None:
-        """Begin. The shard of a single node elects that node during the first ticks."""
+        """Begin. Start the replica. A shard with a single node elects that node during the first ticks."""
         self._announce_members()
         self._settle()
 
     def stop(self) -> None:
-        """Take no further input and write nothing, so that the log can be closed.
+        """Accept no further input and write nothing, so that the log can be closed.
 
         Waiting proposals and reads get no answer, so stop their callers before this call."""
         self._stopped = True
 
     def tick(self) -> None:
-        """One tick of Raft's clock has passed."""
+        """Handle one tick of Raft's clock."""
         self._notice_pause()
         if self._resume_in_ticks:
             self._resume_in_ticks -= 1
@@ -142,17 +142,18 @@ class Driver:
         self._settle()
 
     def receive(self, message: RaftMessage) -> None:
-        """A vote request, a heartbeat or an answer has arrived."""
+        """Handle a vote request, a heartbeat or an answer from another node."""
         self._notice_pause()
         self.raft.step(message)
         self._settle()
 
     def receive_append(self, append: Append, entries: Readable) -> None:
-        """A byte range of the leader's log has arrived. `append` has its place in the log, without terms.
+        """Handle a byte range of the leader's log. `append` has the indexes of the range, without terms.
 
-        Raises CorruptRangeError if the bytes are damaged, and ForkedError if they do not continue this log's chain. The
-        caller then breaks the stream, and the leader sends the range again. If the range forks at the same index again,
-        the two logs really differ: this node stops leading and writing, because it must continue neither log."""
+        Raises CorruptRangeError if the bytes are damaged, and ForkedError if they do not continue this log's chain.
+        After an error the caller breaks the stream, and the leader sends the range again. If the range forks at the
+        same index again, the two logs really differ. Then this node stops leading and writing, because it must
+        continue neither log."""
         self._notice_pause()
         if entries and self.failure is not None and not self._received.continues_log(append):
             return  # this node cannot write the range, and a rejection would make the leader send it again at once
@@ -170,7 +171,7 @@ class Driver:
         self._received.forget()
 
     def receive_snapshot(self, chunk: SnapshotChunk, piece: SnapshotPiece) -> None:
-        """A piece of the snapshot at the leader's log start has arrived."""
+        """Handle a piece of the snapshot at the leader's log start."""
         self._notice_pause()
         self._installation.piece = piece
         self.raft.step(chunk)
@@ -178,7 +179,7 @@ class Driver:
         self._installation.piece = None
 
     def unreachable(self, peer: int) -> None:
-        """The stream to a follower broke, so messages in flight on it may be lost."""
+        """Handle a broken stream to a follower: messages in flight on the stream may be lost."""
         self.raft.unreachable(peer)
         self._settle()
 
@@ -213,7 +214,7 @@ class Driver:
     def change(self, proposal: Proposal, configuration: Configuration) -> None:
         """Append a configuration entry, which takes effect at once. `proposal` is settled like any other proposal.
 
-        Raises Refusal, or StoreError if the disk fails. Then the entry was certainly not appended."""
+        Raises Refusal, or StoreError if the disk fails. If the call raises, the entry was certainly not appended."""
         self.check_room(len(proposal.draft.body))
         self._write_proposals()  # proposals that were queued earlier get smaller indexes
         self.raft.change(configuration, len(proposal.draft.body))
@@ -234,15 +235,15 @@ class Driver:
         self._settle()
 
     def accept_loss(self) -> None:
-        """An operator accepts the loss of entries on this node, so this node is no longer a suspect."""
+        """Accept the loss of entries on this node, as an operator decided. This node is then no longer a suspect."""
         self.raft.accept_loss()
         self._settle()
 
     def read_index(self, answer: Callable[[bool], None]) -> None:
         """Begin a linearizable read. Raises NotLeader, Crowded.
 
-        The driver calls answer(True) when this node still leads and has applied every entry that was committed at the
-        time of this call. It calls answer(False) if this node stops leading before that."""
+        The driver calls answer(True) when this node still leads and has applied every entry that was committed at
+        the time of this call. If this node stops leading first, the driver calls answer(False)."""
         self._notice_pause()
         if self._stopped:
             raise NotLeader(0)
@@ -252,7 +253,8 @@ class Driver:
         self._settle()
 
     def configuration(self) -> bytes:
-        """The body of the newest configuration entry in the log or in its snapshot; empty if there is none."""
+        """The body of the newest configuration entry in the log or in its snapshot. It is empty if there is no
+        configuration."""
         index = self.raft.configuration_index
         if self.log_start and index <= self.applied:
             return self.log_start.configuration  # not read from the log, which may be damaged there
@@ -264,7 +266,7 @@ class Driver:
     # -- failures of the disk
 
     def fail(self, failure: StoreError) -> None:
-        """The disk refused a write, here or on a helper thread."""
+        """Handle a write that the disk refused, in this thread or on a helper thread."""
         self.failure = failure
         self._resume_in_ticks = TRY_AGAIN_TICKS if failure.retriable else 0
         self.raft.write_failed(self._log.last_index)
@@ -272,7 +274,8 @@ class Driver:
         self._settle()
 
     def repaired(self, failure: StoreError) -> None:
-        """The cause of `failure` is repaired. Resume writing, unless this node has failed for another reason since."""
+        """Resume writing after the cause of `failure` is repaired, unless this node has failed for another reason
+        since."""
         if self.failure is failure:
             self.failure = None
             self.raft.resume_writing()
@@ -285,7 +288,7 @@ class Driver:
             self.raft.held_up()
 
     def _settle(self) -> None:
-        """Do all duties. Each Ready is carried out completely before the core gets further input."""
+        """Do all duties in order. Each Ready is carried out completely before the core gets further input."""
         if self._settling:
             return  # called while a duty is carried out: the loop further up the stack continues with the next duty
         self._settling = True
@@ -344,7 +347,8 @@ class Driver:
         self._machine.role_changed(change)
 
     def _give_up_waiting(self) -> None:
-        """This node does not lead. Settle its proposals as not committed, and answer its reads with False."""
+        """Called when this node does not lead. Settle its proposals as not committed, and answer its reads with
+        False."""
         proposals, answers = self._proposals.give_up(), self._reads.give_up()
         for proposal in proposals:
             proposal.settled(committed=False)

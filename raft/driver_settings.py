@@ -1,4 +1,4 @@
-"""What a driver is built from, besides the core and its interfaces."""
+"""The parameters of a driver, apart from the core and the interfaces."""
 
 from __future__ import annotations
 

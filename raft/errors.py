@@ -6,7 +6,7 @@ from store import StoreError
 
 
 class CutFailedError(Exception):
-    """The disk failed while the log was being cut. Only a restart can find where the log ends now."""
+    """The disk failed while the log was being cut. Only a restart can find the present end of the log."""
 
     def __init__(self, last_index: int) -> None:
         super().__init__(f"the log could not be cut to entry {last_index}: check the disk, then start this node again")

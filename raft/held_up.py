@@ -1,7 +1,7 @@
 """Detects that this node was held up, which means that nothing ran on it for longer than an election takes.
 
 A running node ticks regularly. A long gap between two events means that the process or the machine was stopped. The
-messages that wait after such a gap are old, and another node may lead by now. Therefore a leader that was held up
+messages that wait after a long gap are old, and another node may lead by then. Therefore a leader that was held up
 commits and reads nothing until a new round of heartbeats confirms that it still leads.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 
 class HeldUp:
-    """Measures the time between events. Call it before every event."""
+    """Measures the time between events. The driver calls the object before every event."""
 
     def __init__(self, monotonic_ms: Callable[[], float], patience_ms: float) -> None:
         self._monotonic_ms = monotonic_ms

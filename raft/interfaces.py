@@ -1,6 +1,6 @@
 """The interfaces that the driver uses: the log, the network, the disk's threads, the state machine and proposals.
 
-Each interface has a real implementation and an implementation in memory (`tests/raft/driver_cluster.py`). So the same
+Each interface has a real implementation and an in-memory implementation (`tests/raft/driver_cluster.py`). So the same
 driver runs under gRPC and in the simulator.
 """
 
@@ -52,8 +52,8 @@ class Transport(Protocol):
     def configured(self, configuration: ShardConfiguration, served: Container[int]) -> None:
         """Connect to the members of `configuration`, the newest in the log, and disconnect from removed members.
 
-        The leader still sends the log to the nodes in `served`. The transport stays connected to them even if they are
-        no longer members."""
+        The leader still sends the log to the nodes in `served`, so the transport stays connected to these nodes
+        even if they are no longer members."""
 
 
 class DriverDisk(Protocol):
@@ -71,14 +71,16 @@ class DriverDisk(Protocol):
         """Call done() when all writes so far are on the disk. An fsync is needed in every flush mode."""
 
     def tidy(self) -> None:
-        """Remove the segment files that the log no longer uses, at any later time."""
+        """Remove the segment files that the log no longer uses. The removal may happen at any later time."""
 
     def trusted(self) -> None:
-        """This node is no longer a suspect. Remove the suspect mark, at any later time."""
+        """Remove the suspect mark, because this node is no longer a suspect. The removal may happen at any later
+        time."""
 
 
 class Machine(Protocol):
-    """The replicated state machine of a shard. The driver gives it committed entries and changes of role."""
+    """The replicated state machine of a shard. The driver passes committed entries and changes of role to the
+    machine."""
 
     def apply(self, header: Header, body: memoryview) -> None:
         """Apply the next committed entry.
@@ -89,10 +91,10 @@ class Machine(Protocol):
         """Return the state after all entries applied so far, encoded for a snapshot."""
 
     def restore(self, snapshot: Snapshot) -> None:
-        """A snapshot from the leader has replaced the log. Replace the state by the snapshot's state."""
+        """Replace the state by the state of a snapshot from the leader, which has replaced the log."""
 
     def log_starts(self, snapshot: Snapshot) -> None:
-        """The log now begins after `snapshot`. Earlier entries cannot be read any more."""
+        """The log now begins after `snapshot`, so earlier entries cannot be read any more."""
 
     def role_changed(self, change: RoleChange) -> None:
         """The role, the term or the known leader of this node has changed."""
@@ -103,7 +105,7 @@ class Machine(Protocol):
     def failed(self, failure: StoreError) -> None:
         """The disk refused a write of this shard.
 
-        This node does not lead the shard until the disk takes writes again."""
+        This node does not lead the shard until the disk accepts writes again."""
 
 
 class Proposal(Protocol):
@@ -116,7 +118,6 @@ class Proposal(Protocol):
         """The entry is written to this node's log, and `header` has its index and position."""
 
     def settled(self, committed: bool) -> None:
-        """If `committed`, the entry is committed and applied. If not, this node stopped leading or failed before that.
-
-        In the second case an entry that was appended may still be committed by the next leader. An entry that was not
-        appended is never committed."""
+        """If `committed` is true, the entry is committed and applied. Otherwise this node stopped leading or failed
+        before the commit. An entry that was appended may then still be committed by the next leader. An entry that
+        was not appended is never committed."""

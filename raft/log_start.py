@@ -36,7 +36,7 @@ class LogStart:
     """The log start of one shard. Calls are rare, and some of them write to the disk."""
 
     def __init__(self, log: Log, snapshots: Snapshots, machine: Machine, resumed: Snapshot | None) -> None:
-        """`resumed` is the snapshot that the state machine started from; None if it started empty."""
+        """`resumed` is the snapshot from which the state machine started, or None if it started empty."""
         # The body of the newest applied configuration entry.
         self.configuration = resumed.configuration if resumed else b""
         self._log = log
@@ -49,11 +49,11 @@ class LogStart:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The snapshot at the log start; None if the log begins with entry 1."""
+        """The snapshot at the log start, or None if the log begins with entry 1."""
         return self._snapshots.snapshot
 
     def candidates(self) -> list[int]:
-        """The indexes after which the log can begin now, in ascending order."""
+        """Return the indexes after which the log can begin now, in ascending order."""
         return self._snapshots.candidates()
 
     def candidate(self, index: int) -> Snapshot | None:
@@ -63,9 +63,8 @@ class LogStart:
     # -- this replica's log
 
     def passes(self, header: Header, body: memoryview) -> None:
-        """The driver is about to apply this entry.
-
-        At the first entry of a segment, keep a snapshot of the state before it."""
+        """Called before the driver applies this entry. If the entry is the first of a segment, keep a snapshot of
+        the state before the entry."""
         if header.index > self._log.first_index and self._log.begins_segment(header.index):
             self._keep(header.index - 1)
         if header.kind is EntryKind.CONFIGURATION:
@@ -80,7 +79,7 @@ class LogStart:
     def move(self, body: memoryview) -> Snapshot | None:
         """Apply an entry that moves the log start.
 
-        Return the snapshot at the new log start; None if the start stays here."""
+        Return the snapshot at the new log start, or None if this replica keeps its log start."""
         (index,) = _INDEX.unpack(body)
         if index < self._log.first_index:
             return None
@@ -114,7 +113,8 @@ class LogStart:
 
     @property
     def is_installing(self) -> bool:
-        """Whether the old log is invalid already and the log after the received snapshot has not begun yet."""
+        """Whether an installation is in progress: the old log is already invalid, and the log after the received
+        snapshot has not begun."""
         return self._snapshots.is_resetting
 
     def receive(self, offset: int, piece: SnapshotPiece) -> int | Snapshot:
@@ -122,10 +122,9 @@ class LogStart:
         return self._snapshots.receive(piece.offer, offset, piece.data, piece.crc)
 
     def install(self, snapshot: Snapshot) -> None:
-        """Replace log and state by a received snapshot. The log then begins after that snapshot.
-
-        If the process is killed in between, the next start completes the installation. After an error, log and state
-        are unchanged unless `is_installing`."""
+        """Replace log and state by a received snapshot. After `install` the log begins after the snapshot. If the
+        process is killed during the installation, the next start completes it. After an error, log and state are
+        unchanged unless `is_installing`."""
         self._snapshots.begin_reset(snapshot)
         self._log.reset(snapshot)
         self._snapshots.finish_reset()

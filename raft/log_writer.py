@@ -25,7 +25,7 @@ class LogWriter:
         now_ms: Callable[[], int],
         on_persisted: Callable[[], None],
     ) -> None:
-        """`on_persisted()` is called when `report_persisted` has something to report."""
+        """`on_persisted()` is called when `report_persisted` has a held write to report."""
         self._raft = raft
         self._log = log
         self._disk = disk
@@ -50,7 +50,7 @@ class LogWriter:
         self._persist(received.headers, write.token, write.term, write.last)
 
     def report_persisted(self) -> bool:
-        """Tell the core of the oldest write that is held. Return whether there was such a write."""
+        """Report the oldest held write to the core. Return whether there was a held write."""
         if not self._persisted:
             return False
         self._raft.persisted(*self._persisted.popleft())
@@ -63,7 +63,7 @@ class LogWriter:
             raise CutFailedError(last_index) from failure
 
     def _persist(self, headers: Sequence[Header], token: int, term: int, index: int) -> None:
-        """Have the disk hold these entries. A configuration is flushed in every flush mode before it counts.
+        """Ask the disk to hold these entries. A configuration is flushed in every flush mode before it counts.
 
         A node that lost a configuration in a crash could otherwise believe that it is the only voter."""
         is_flushed = any(header.kind is EntryKind.CONFIGURATION for header in headers)

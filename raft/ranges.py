@@ -26,7 +26,7 @@ def term_runs(headers: Sequence[Header]) -> tuple[TermRun, ...]:
 def configurations(headers: Sequence[Header], data: Readable) -> tuple[tuple[int, Configuration], ...]:
     """Return the configurations in the range as (index, configuration).
 
-    The core uses them as soon as they are appended."""
+    The core uses a configuration as soon as its entry is appended."""
     start = headers[0].position
     found = []
     for header in headers:

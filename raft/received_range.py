@@ -1,4 +1,4 @@
-"""The byte range of the leader's log that the core is looking at: its bytes, its headers and its checks."""
+"""The received byte range on which the core currently decides: its bytes, its headers and its checks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ReceivedRange:
         """Return the Append with the terms and configurations that its entries contain.
 
         CRCs and chain of the entries are checked first. If the entry before the range is not in this log, the core
-        rejects the Append without looking at its entries, so the Append is returned as it is.
+        will reject the Append without its entries, so the Append is returned unchanged.
 
         Raises CorruptRangeError, ForkedError."""
         if not entries or not self.continues_log(append) or append.term < self._raft.term:
@@ -43,7 +43,7 @@ class ReceivedRange:
         )
 
     def forget(self) -> None:
-        """The core has decided about the range."""
+        """Drop the range after the core has decided about it."""
         self.data, self.headers = b"", []
 
     def forked_again(self, fork: ForkedError) -> bool:

@@ -1,4 +1,5 @@
-"""Receives a snapshot from the leader in pieces, and replaces log and state by it when it is complete (section 7)."""
+"""Receives a snapshot from the leader in pieces. When the snapshot is complete, it replaces log and state (section
+7)."""
 
 from __future__ import annotations
 

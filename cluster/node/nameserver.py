@@ -22,7 +22,7 @@ STOP_GRACE_S = 1.0
 
 
 class NameServerError(Exception):
-    """This name server cannot run. The message says why and what to do."""
+    """A name server cannot run. The message names the reason and says what to do."""
 
 
 class NameServer:

@@ -56,7 +56,7 @@ STOP_GRACE_S = 1.0
 
 
 class NodeError(Exception):
-    """This node cannot run. The message says why and what to do."""
+    """A node cannot run. The message names the reason and says what to do."""
 
 
 class Node:
@@ -110,7 +110,7 @@ class Node:
     async def start(self) -> None:
         """Return as soon as this node serves its ports. Formation and elections continue in the background.
 
-        Raises NodeError if a port cannot be opened. The caller must call `stop` even then."""
+        Raises NodeError if a port cannot be opened. The caller must call `stop` also after an error."""
         await self._serve_grpc()
         await self._serve_http()
         self._shards.start()

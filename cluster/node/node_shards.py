@@ -4,8 +4,8 @@
     the shard table of shard 0   ──> new shards with a replica on this node; on its leader: shards still to be added
     a leader that adds this node ──> one more shard
 
-Shard 0 stores the table of shards, and every node follows that table. So a node needs to know only shard 0. When
-shard 0 commits that a shard begins on this node, the node starts the shard by itself.
+Shard 0 stores the table of shards, and every node follows that table. So a node needs to know only shard 0. When shard
+0 commits that a shard begins on this node, this node starts its replica of the shard.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class NodeShards:
             await shard.stop()
 
     async def hand_over(self) -> None:
-        """Hand leadership of every shard that this node leads to another voter. Writes then continue at once;
-        otherwise writes would wait at least for an election timeout."""
+        """Hand leadership of every shard that this node leads to another voter. After a handover writes continue at
+        once. Without a handover writes would wait at least for an election timeout."""
         within_s = self._settings.tick_ms * self._settings.election_ticks / 1000
         led = [replica for replica in self.replicas if replica.driver.leads]
         leaders = await asyncio.gather(*(hand_over(replica, within_s) for replica in led))
@@ -116,14 +116,15 @@ class NodeShards:
                 log.info("shard %d: no other node took over leadership in time", replica.shard)
 
     def not_ready(self) -> str:
-        """Why clients should not use this node; empty if this node is ready."""
+        """Return the reason why clients should not use this node, or "" if this node is ready."""
         reasons = [reason for shard in self.local.values() if (reason := shard.not_ready())]
         more = len(reasons) - MOST_REASONS
         return "; ".join(reasons[:MOST_REASONS]) + (f"; and {more} more" if more > 0 else "")
 
     def introduce(self, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
-        """This node's answer to a node that forms a shard, or adds this node to one. None means that this node cannot
-        answer yet. A leader that adds this node to a shard creates the replica here."""
+        """Return this node's introduction, for a node that forms a shard or adds this node to a shard. Return None
+        if this node cannot answer yet. If a leader adds this node to a shard, this call creates the replica on this
+        node."""
         number, shard = request.shard, self.local.get(request.shard)
         if shard is None and request.adding and number < MAX_SHARDS and request.cluster == self._settings.cluster:
             shard = self._try_open(number)
@@ -133,7 +134,7 @@ class NodeShards:
         return shard.forming_node.introduce(request)
 
     def read_entries(self, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse:
-        """The entries that another node requests to repair its log of the shard."""
+        """Return the entries that another node requests to repair its log of the shard."""
         shard = self.local.get(request.shard)
         if shard is None:
             refusal = f"node {self._settings.node} has no replica of shard {request.shard}"
@@ -188,7 +189,8 @@ class NodeShards:
                 await self._add_those_missing(replica)
 
     def _begin_those_named(self, replica: BrokerReplica) -> None:
-        """Start the shards of the shard table that begin on this node, or whose replica here was still empty."""
+        """Start each shard of the shard table that begins on this node, or whose replica on this node was still
+        empty."""
         for number, _ in replica.state.shards:
             if number in self._starts:
                 continue
@@ -198,7 +200,7 @@ class NodeShards:
                 self._begin(number, first_voters)
 
     async def _add_those_missing(self, replica: BrokerReplica) -> None:
-        """If this node leads shard 0, add shards until there are as many as the setting `shards` requires."""
+        """If this node leads shard 0, add shards until their number equals the setting `shards`."""
         try:
             while replica.knows_the_end and len(replica.state.shards.numbers) < self._settings.shards:
                 await add_shard(replica)
@@ -211,11 +213,10 @@ class NodeShards:
 
 
 def _first_voters(number: int, first: BrokerReplica) -> FirstVoters | None:
-    """The voters that the shard begins on. None if the shard does not begin on this node.
-
-    None also if this node is the voter that writes entry 1, and its data directory was replaced: the new directory
-    does not know whether the old one has already written entry 1. The other voters only answer, so their directory may
-    be a new one: the voter that asks them has not written entry 1."""
+    """Return the voters on which the shard begins, or None if the shard does not begin on this node. If this node
+    would write entry 1, but its data directory was replaced, return None too: the node cannot know whether the old
+    directory has already written entry 1. The other voters only answer, so their directory may be a new one: the
+    voter that asks them has not written entry 1."""
     founders, membership = first.state.shards.founders(number), first.membership
     me = membership.node
     if me not in founders or (me == in_turn(number, [*founders]) and founders[me] != membership.incarnation):

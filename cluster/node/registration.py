@@ -1,7 +1,7 @@
 """Reports this node's routes to the name servers: on every change, and at least every 30 s.
 
-Each name server has its own stream. If a name server cannot be reached, the node retries for ever, and the other name
-servers are not affected.
+Each name server has its own stream. If a name server cannot be reached, the node retries without a limit. The streams
+to other name servers are not affected.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Registration:
         self._routes = routes
 
     async def run(self) -> None:
-        """Report to all name servers until the task is cancelled."""
+        """Report this node's routes to all name servers until the task is cancelled."""
         await asyncio.gather(*map(self._keep, self._name_servers))
 
     async def _keep(self, address: str) -> None:

@@ -30,7 +30,7 @@ class PeerTransport(Transport, Protocol):
 
     @property
     def disowned(self) -> str:
-        """Why the peers refuse this node; empty while they do not."""
+        """The reason why the peers refuse this node, or "" while they do not refuse it."""
 
     def start(self) -> None: ...
     async def stop(self) -> None: ...
@@ -38,23 +38,24 @@ class PeerTransport(Transport, Protocol):
 
 class MakeTransport(Protocol):
     def __call__(self, me: Identity, peers: Addresses, receiver: Receiver, /) -> PeerTransport:
-        """A transport for the node `me`. The transport calls `receiver` only after its `start`."""
+        """Return a transport for the node `me`. The transport calls `receiver` only after `start` was called on the
+        transport."""
 
 
 def now_ms() -> int:
-    """The time of day in ms since 1970."""
+    """Return the time of day in ms since 1970."""
     return time.time_ns() // 1_000_000
 
 
 def monotonic_ms() -> float:
-    """The time in ms of a clock that never goes back."""
+    """Return the time in ms of a clock that never goes back."""
     return time.monotonic() * 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """The runtime of one node. The defaults are those of a real process. The node calls all members in the thread of
-    the event loop."""
+    """The runtime of one node. The default values are the implementations of a real process. The node calls all
+    members in the thread of the event loop."""
 
     # Creates the transport of one shard.
     make_transport: MakeTransport

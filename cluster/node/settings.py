@@ -91,8 +91,8 @@ OptionalAddress = Annotated[str, AfterValidator(_check_optional_address)]
 
 
 class NodeSettings(BaseSettings):
-    """All settings of one node. A name that ends in `_ms` is a time in ms, and one that ends in `_bytes` a size in
-    bytes."""
+    """All settings of one node. A setting whose name ends in `_ms` is a time in ms. A setting whose name ends in
+    `_bytes` is a size in bytes."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENVIRONMENT_PREFIX, frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True
@@ -250,8 +250,9 @@ class NodeSettings(BaseSettings):
 
     @property
     def addresses(self) -> dict[int, str]:
-        """The addresses at which clients reach each node, as far as the settings name them. A node with `join = true`
-        leaves itself out unless `peers` or `advertised` gives its address: the operator's `add-node` command does."""
+        """The addresses at which clients reach each node, as far as the settings name them. A node with `join =
+        true` leaves itself out, because the operator's `add-node` command gives its address. If `peers` or
+        `advertised` gives its address, the node is included."""
         told = not self.join or self.node in self.peers or "advertised" in self.model_fields_set
         return {**self.peers, self.node: self.advertised} if told else dict(self.peers)
 

@@ -1,7 +1,7 @@
 """Calls from this node to the leaders of shards that other nodes lead.
 
-The node is a client of its own cluster, because a client already finds leaders and follows changes of leadership. The
-client is created at the first call and kept until `stop`.
+The node uses a client of its own cluster, because a client finds leaders and follows changes of leadership. The client
+is created at the first call and kept until `stop`.
 """
 
 from __future__ import annotations

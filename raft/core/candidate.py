@@ -1,7 +1,7 @@
 """The candidate: a server that asks the voters for their votes (section 5.2), after a pre-vote (dissertation, 9.6).
 
-A pre-candidate only asks whether it would win. It changes no term and no vote, so a node that returns from a partition
-does not depose a working leader.
+A pre-candidate only asks whether it would win. A pre-vote changes no term and no vote, so a node that returns from a
+partition does not depose a working leader.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from raft.core.server import Server
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """Why and how a server stands for election."""
+    """The kind of an election: whether it is a pre-vote, whether the leader asked for it, and whether it needs the
+    votes of all voters."""
 
     # A pre-vote: the server only asks whether it would be elected.
     pre: bool = False
@@ -49,7 +50,8 @@ class Candidate:
 
     @property
     def needs_all(self) -> bool:
-        """Whether this candidate wins only if suspects vote for it, which needs the votes of all voters."""
+        """Whether this candidate can win only with the votes of suspects. In that case it needs the votes of all
+        voters."""
         return self._by_majority() is not VoteOutcome.WON
 
     def stand(self) -> Role | None:
@@ -111,6 +113,6 @@ class Candidate:
         return None if VoteOutcome.PENDING in (by_all, by_majority) else Role.FOLLOWER
 
     def _by_majority(self) -> VoteOutcome:
-        """The outcome if the votes of suspects do not count."""
+        """Return the outcome of the election if the votes of suspects do not count."""
         votes = {voter: granted and not suspect for voter, (granted, suspect) in self._votes.items()}
         return outcome(self._server.voters, votes)

@@ -1,4 +1,4 @@
-"""The election timer: how many ticks a server waits before it stands for election.
+"""The election timer: counts the ticks that a server waits before it stands for election.
 
 The wait is randomized so that votes are rarely split (section 5.2). The caller supplies ticks and randomness.
 """

@@ -1,13 +1,13 @@
-"""Why the core refuses a request, and `Diverged`, the error after which a server must stop.
-
-A refusal is an ordinary answer. A refused request has changed nothing.
+"""The refusals of the core, and `Diverged`, the error after which a server must stop. A refusal is an ordinary answer.
+A refused request has changed nothing.
 """
 
 from __future__ import annotations
 
 
 class Refusal(Exception):  # noqa: N818 (an answer, not a failure)
-    """Base class: the core refused the request and changed nothing. If `retriable`, the caller may repeat it."""
+    """Base class: the core refused the request and changed nothing. If `retriable` is true, the caller may repeat
+    the request."""
 
     retriable = True
 
@@ -21,7 +21,7 @@ class NotLeader(Refusal):
 
 
 class Busy(Refusal):
-    """Too many bytes wait to be committed. Propose again after some of them are committed."""
+    """Too many bytes wait to be committed. Propose again after some of these bytes are committed."""
 
     def __init__(self, uncommitted_bytes: int) -> None:
         super().__init__(f"{uncommitted_bytes} bytes wait to be committed; propose again later")
@@ -29,7 +29,7 @@ class Busy(Refusal):
 
 
 class Crowded(Refusal):
-    """Too many proposals or reads are waiting. Try again after some of them have finished."""
+    """Too many proposals or reads are waiting. Try again after some proposals or reads have finished."""
 
     def __init__(self, what: str, count: int) -> None:
         super().__init__(f"{count} {what} wait for a majority; try again later")
@@ -40,7 +40,7 @@ class Stalled(Refusal):
 
 
 class Transferring(Refusal):
-    """The leader is handing leadership to node `to`. Propose again after the handover has succeeded or failed."""
+    """The leader is handing leadership to node `to`. Propose again when the handover has ended."""
 
     def __init__(self, to: int) -> None:
         super().__init__(f"leadership is being handed to node {to}; propose again shortly")
@@ -60,14 +60,15 @@ class ChangeRefused(Refusal):
 
 
 class ChangeInProgress(Refusal):
-    """An earlier configuration change, or this leader's first entry, is not committed yet. Ask again later."""
+    """An earlier configuration change, or this leader's first entry, is not committed yet. Request the change again
+    later."""
 
 
 class Diverged(Exception):  # noqa: N818 (as the others here)
     """The leader lacks an entry that this server knows to be committed, so this server must stop.
 
-    This happens only after the other nodes accepted a loss without this server (see suspicion.py). From `index` on the
-    two logs differ.
+    The two logs differ only if the other nodes accepted a loss without this server (see suspicion.py). `index` is the
+    first index at which they differ.
     """
 
     def __init__(self, index: int, term: int) -> None:

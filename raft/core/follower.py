@@ -1,7 +1,8 @@
 """The follower: a server that copies the leader's log, and stands for election if it hears no leader (section 5.2).
 
-It acknowledges only entries that agree with the log of this term's leader (`matched`) and are held here (`durable`).
-Each term gets a new Follower object, so an acknowledgement owed to one leader is never sent to the next.
+A follower acknowledges only entries that agree with the log of this term's leader (`matched`) and that the follower
+holds (`durable`). Each term has a new Follower object, so an acknowledgement for one leader is never sent to the next
+leader.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from raft.core.server import Server
 
 
 class Follower:
-    """One server as a follower, in one term and of one leader."""
+    """One server as a follower in one term."""
 
     __slots__ = ("_leader_commit", "_owed", "_server", "_timer", "leader")
 
@@ -33,8 +34,8 @@ class Follower:
 
     @property
     def hears_leader(self) -> bool:
-        """Whether the leader was heard within the shortest election timeout: then vote requests are ignored (section
-        6)."""
+        """Whether the leader was heard within the shortest election timeout. If so, the server ignores vote
+        requests (section 6)."""
         return self.leader != 0 and self._timer.is_fresh
 
     def tick(self) -> Role | None:
@@ -43,7 +44,8 @@ class Follower:
         return None
 
     def voted(self) -> None:
-        """This server voted for a candidate: restart the timer, so that the candidate has time to win."""
+        """Restart the election timer after this server voted for a candidate, so that the candidate has time to
+        win."""
         self._timer.restart()
 
     def on_append(self, append: Append) -> None:
@@ -70,7 +72,8 @@ class Follower:
     def on_chunk(self, chunk: SnapshotChunk) -> None:
         """Hand a piece of a snapshot to the driver (section 7).
 
-        If the snapshot's entries are committed here already, the follower answers that the snapshot is installed."""
+        If the snapshot's entries are already committed on this server, the follower answers that the snapshot is
+        installed."""
         self._hear(chunk.sender)
         if chunk.index <= self._server.commit:
             self.answer_chunk(chunk, received=0, installed=True)
@@ -78,7 +81,8 @@ class Follower:
             self._server.chunk = chunk
 
     def answer_chunk(self, chunk: SnapshotChunk, *, received: int, installed: bool) -> None:
-        """Tell the leader how many bytes of the chunk's snapshot are here, or that the snapshot is installed."""
+        """Tell the leader how many bytes of the snapshot this server has received, or that the snapshot is
+        installed."""
         server = self._server
         self._owed = 0 if installed else self._owed
         server.send(
@@ -94,7 +98,8 @@ class Follower:
         )
 
     def on_persisted(self) -> None:
-        """More entries of this log are held. Acknowledge the accepted ones, and advance the commit index."""
+        """More entries of this log are held. Acknowledge those that the follower has accepted, and advance the
+        commit index."""
         if self._owed:
             held = min(self._owed, self._server.durable)
             if held == self._owed:
@@ -130,8 +135,8 @@ class Follower:
         server.send(AppendResponse(server.node, self.leader, server.term, match=match, suspicion=server.suspicion))
 
     def _reject(self, append: Append) -> None:
-        """Refuse an Append, with a hint where the logs may agree. The leader then skips whole terms (end of section
-        5.3)."""
+        """Refuse an Append, with a hint where the logs may agree. With the hint the leader skips whole terms (end
+        of section 5.3)."""
         server = self._server
         hint_index = server.log.last_at_or_below(append.prev_index, append.prev_term)
         server.send(
@@ -148,9 +153,8 @@ class Follower:
         )
 
     def _learn_commit(self, leader_commit: int) -> None:
-        """Advance the commit index (Figure 2, AppendEntries 5), limited to entries that match the leader's and are
-        held.
-
-        Entries that are not held are not committed here, because a failed write could still remove them."""
+        """Advance the commit index (Figure 2, AppendEntries 5), but only over entries that match the leader's log
+        and are held. An entry that is not held does not count as committed on this server, because a failed write
+        could still remove it."""
         self._leader_commit = max(self._leader_commit, leader_commit)
         self._server.commit_to(min(self._leader_commit, self._server.matched, self._server.durable))

@@ -30,7 +30,7 @@ SLOW_DISK_PATIENCE = 4
 
 
 class Leader:
-    """One leadership of one server. Methods return the role to take on next, or None to stay the leader."""
+    """One server as the leader of one term. Methods return the role to take on next, or None to stay the leader."""
 
     __slots__ = (
         "_fresh_round",
@@ -95,7 +95,7 @@ class Leader:
 
     @property
     def transferring_to(self) -> int:
-        """The node to which leadership is being handed over; 0: no handover is under way."""
+        """The node to which this leader hands leadership over, or 0 if there is no handover."""
         return self._transfer.to
 
     def tick(self) -> Role | None:
@@ -119,8 +119,8 @@ class Leader:
     def begin_round(self) -> None:
         """Send heartbeats to all members.
 
-        Heartbeats keep followers from standing and confirm reads. Each carries the commit index, up to the point where
-        that follower is known to agree."""
+        Heartbeats keep followers from standing and confirm reads. Each heartbeat carries the commit index, but at
+        most the index up to which the follower's log is known to agree."""
         self._round += 1
         self._reads.begin(self._round)
         server = self._server
@@ -139,9 +139,8 @@ class Leader:
     # -- entries
 
     def propose(self, sizes: Sequence[int]) -> int:
-        """Append entries of these sizes (bytes); returns the index of the first. Raises Busy or Transferring.
-
-        While no entry is uncommitted, entries of any size are taken."""
+        """Append entries of these sizes (bytes), and return the index of the first. Raises Busy or Transferring. If
+        all earlier entries are committed, entries of any size are accepted."""
         assert sizes, "a proposal has at least one entry"
         if self._transfer.to:
             raise Transferring(self._transfer.to)
@@ -156,9 +155,9 @@ class Leader:
     def change(self, configuration: Configuration, size: int) -> int:
         """Append a configuration entry of this size (bytes), which takes effect at once. Returns its index.
 
-        Only one voter may change at a time, and each change waits until the previous change and an entry of this
-        leader's term are committed. Otherwise two majorities could share no node (Ongaro's correction of 2015 to
-        section 4.1 of the dissertation)."""
+        Only one voter may change at a time. Each change waits until the previous change and an entry of this
+        leader's term are committed. Without this rule, two majorities could have no common node (Ongaro's
+        correction of 2015 to section 4.1 of the dissertation)."""
         server = self._server
         if not configuration.voters:
             raise ChangeRefused("a shard needs a voter; this would remove the last one")
@@ -172,7 +171,8 @@ class Leader:
         return index
 
     def transfer(self, to: int) -> None:
-        """Hand leadership to the voter `to`: it receives the entries it lacks, and then stands. Raises TransferRefused.
+        """Hand leadership to the voter `to`: the voter receives the entries that it lacks, and then stands for
+        election. Raises TransferRefused.
 
         If the handover does not succeed within an election timeout, this server stays the leader."""
         self._transfer.begin(to)
@@ -274,7 +274,8 @@ class Leader:
     # -- members
 
     def _meet_members(self) -> None:
-        """Start tracking new members. Their progress begins at the configuration entry that was just appended."""
+        """Start tracking new members. The progress of a new member begins at the configuration entry that was just
+        appended."""
         server = self._server
         for node in server.members:
             if node != server.node and node not in self.progress:
@@ -282,8 +283,8 @@ class Leader:
                 self.progress[node].heard_at = server.ticks
 
     def _settle_members(self) -> Role | None:
-        """After a configuration is committed, stop sending to nodes outside it. A leader outside it steps down
-        (dissertation, section 4.2.2)."""
+        """After a configuration is committed, stop sending to nodes outside of the configuration. If this leader is
+        outside of the configuration, it steps down (dissertation, section 4.2.2)."""
         server = self._server
         if server.configurations.newest_index > server.commit:
             return None
@@ -294,7 +295,7 @@ class Leader:
         return None if server.is_voter else self._leave()
 
     def _leave(self) -> Role:
-        """Step down, and ask one voter that holds the whole log to stand at once."""
+        """Step down, and ask one voter that holds the whole log to stand for election at once."""
         self.begin_round()
         self._transfer.hand_to_anybody()
         return Role.FOLLOWER
@@ -302,8 +303,8 @@ class Leader:
     # -- reads
 
     def read(self, token: int) -> None:
-        """Register a read. Its index is at least that of the no-op, because every commit of earlier leaders lies before
-        the no-op."""
+        """Register a read. The index of the read is at least the index of the no-op, because all entries that
+        earlier leaders committed lie before the no-op."""
         self._reads.request(token, max(self._server.commit, self._no_op))
 
     @property
@@ -340,7 +341,7 @@ class Leader:
         return self._fresh_round == 0
 
     def _is_stuck(self) -> bool:
-        """Whether this leader's writes have waited so long for the disk that it should step down."""
+        """Return whether writes have waited for the disk for so long that this leader should step down."""
         server = self._server
         if server.durable >= self._written:
             self._stuck_since = 0
@@ -351,7 +352,8 @@ class Leader:
         )
 
     def _hears_majority(self) -> bool:
-        """Check-quorum (dissertation, section 6.2): whether a majority was heard within an election timeout.
+        """Return whether this leader heard a majority within an election timeout (check-quorum, dissertation, section
+        6.2).
 
         A leader that is cut off steps down, so that clients look for the new leader."""
         now, patience = self._server.ticks, self._timing.election_ticks

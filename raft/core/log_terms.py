@@ -25,7 +25,7 @@ class TermRun(NamedTuple):
 
 
 def runs_from(runs: Sequence[TermRun], first: int) -> tuple[TermRun, ...]:
-    """The part of `runs` that begins at entry `first`. One of the runs must contain `first`."""
+    """Return the runs from entry `first` on. One of `runs` must contain entry `first`."""
     begin = bisect_right(runs, first, key=lambda run: run.first_index) - 1
     return (TermRun(first, runs[begin].term), *runs[begin + 1 :])
 
@@ -65,16 +65,17 @@ class LogTerms:
         return self._terms[-1] if self._terms else 0
 
     def term(self, index: int) -> int:
-        """The term of the entry at `index`, which may be `snapshot_index`; 0 for index 0."""
+        """Return the term of the entry at `index`, which may be `snapshot_index`. For index 0 return 0."""
         assert self.snapshot_index <= index <= self._last_index, f"no entry {index} in {self}"
         return self._terms[bisect_right(self._firsts, index) - 1] if index else 0
 
     def holds(self, index: int, term: int) -> bool:
-        """Whether the log has an entry of `term` at `index`: the consistency check of section 5.3."""
+        """Return whether the log has an entry of `term` at `index` (the consistency check of section 5.3)."""
         return self.snapshot_index <= index <= self._last_index and self.term(index) == term
 
     def runs(self, first: int, last: int) -> tuple[TermRun, ...]:
-        """Return the terms of the entries first..last. The first run begins at `first`. Empty if last < first."""
+        """Return the terms of the entries first..last. The first run begins at `first`. If last < first, return no
+        run."""
         if last < first:
             return ()
         begin = bisect_right(self._firsts, first) - 1
@@ -105,15 +106,15 @@ class LogTerms:
         self._last_index = last_index
 
     def drop_before(self, snapshot_index: int) -> None:
-        """Drop the entries up to `snapshot_index`. The log now begins after that entry."""
+        """Drop the entries up to `snapshot_index`. The log now begins after `snapshot_index`."""
         term = self.term(snapshot_index)
         dropped = bisect_right(self._firsts, snapshot_index)
         self._firsts[:dropped], self._terms[:dropped] = [snapshot_index], [term]
         self.snapshot_index = snapshot_index
 
     def first_difference(self, runs: Sequence[TermRun], last_index: int) -> int:
-        """The first entry of `runs` (which end at `last_index`) that this log lacks or has with a different term.
-        Returns last_index + 1 if this log has them all."""
+        """Return the index of the first entry of `runs` that this log lacks or has with a different term. `runs`
+        end at `last_index`. If this log has all entries of `runs`, return last_index + 1."""
         ends = [following.first_index - 1 for following in runs[1:]]
         for (index, term), end in zip(runs, [*ends, last_index], strict=False):
             while index <= end:
@@ -123,16 +124,16 @@ class LogTerms:
         return last_index + 1
 
     def last_at_or_below(self, index: int, term: int) -> int:
-        """The last entry at or before `index` whose term is at most `term`; snapshot_index - 1 if the log has no such
-        entry.
-
-        A log that has `term` at `index` cannot agree with this log above the returned index."""
+        """Return the last index at or before `index` whose entry has at most this `term`; snapshot_index - 1 if the
+        log has no such entry. Another log that has an entry of `term` at `index` cannot agree with this log above
+        the returned index."""
         run = bisect_right(self._terms, term)
         end = self._firsts[run] - 1 if run < len(self._firsts) else self._last_index
         return min(index, end)
 
     def is_no_newer_than(self, last_index: int, last_term: int) -> bool:
-        """Whether a log that ends with the given entry is at least as up-to-date as this log (section 5.4.1)."""
+        """Return whether a log that ends with the given entry is at least as up-to-date as this log (section
+        5.4.1)."""
         return (last_term, last_index) >= (self.last_term, self._last_index)
 
     def _end_of_run(self, index: int) -> int:

@@ -14,7 +14,8 @@ from raft.core.log_terms import TermRun
 
 @dataclass(frozen=True, slots=True)
 class RaftMessage:
-    """Sender and receiver are node ids. `term` is the sender's term, except in a pre-vote (see VoteRequest)."""
+    """The fields `sender` and `receiver` of a message are node ids. `term` is the sender's term, except in a
+    pre-vote (see VoteRequest)."""
 
     sender: int
     receiver: int
@@ -23,8 +24,8 @@ class RaftMessage:
 
 @dataclass(frozen=True, slots=True)
 class VoteRequest(RaftMessage):
-    """RequestVote (section 5.2). With `pre` it asks for a pre-vote, and `term` is the term that the sender would
-    begin."""
+    """RequestVote (section 5.2). With `pre`, the message asks for a pre-vote, and `term` is the term that the
+    sender would begin."""
 
     last_index: int
     last_term: int
@@ -48,8 +49,8 @@ class VoteResponse(RaftMessage):
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat(RaftMessage):
-    """Keeps a follower from standing. `commit` never exceeds the index that the receiver has acknowledged. `round`
-    counts up within one leadership."""
+    """The leader's heartbeat, which keeps a follower from standing for election. `commit` never exceeds the index
+    that the receiver has acknowledged. `round` counts up within one leadership."""
 
     commit: int
     round: int
@@ -61,7 +62,7 @@ class Heartbeat(RaftMessage):
 class HeartbeatResponse(RaftMessage):
     """The answer to a Heartbeat. `round` is the heartbeat's round.
 
-    The answer shows that the leader still led after that round began."""
+    The answer proves that the sender of the heartbeat still led after the round began."""
 
     round: int
     suspicion: int = 0
@@ -69,7 +70,8 @@ class HeartbeatResponse(RaftMessage):
 
 @dataclass(frozen=True, slots=True)
 class TimeoutNow(RaftMessage):
-    """The leader asks the receiver, which holds all of its log, to stand at once (dissertation, section 3.10)."""
+    """The leader asks the receiver to stand for election at once (dissertation, section 3.10). The receiver holds
+    the leader's whole log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,8 @@ class Append(RaftMessage):
 class SnapshotChunk(RaftMessage):
     """InstallSnapshot (section 7): one piece of the snapshot after entry `index`, from byte `offset` on.
 
-    A leader sends it to a member that lacks entries from before the leader's log start. The bytes travel beside it.
+    A leader sends snapshot chunks to a member that lacks entries from before the leader's log start. The bytes of the
+    piece are sent with the message, outside of it.
     """
 
     index: int
@@ -103,9 +106,9 @@ class SnapshotChunk(RaftMessage):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotResponse(RaftMessage):
-    """The answer to a SnapshotChunk. The sender has the first `received` bytes of the snapshot.
-
-    `installed` means that the sender's log begins after that snapshot, or holds all committed entries up to it."""
+    """The answer to a SnapshotChunk. The sender of the answer has the first `received` bytes of the snapshot.
+    `installed` means that the sender's log begins after the snapshot, or holds all committed entries up to the
+    snapshot."""
 
     index: int
     received: int
@@ -117,9 +120,9 @@ class SnapshotResponse(RaftMessage):
 class AppendResponse(RaftMessage):
     """The answer to an Append.
 
-    Accepted: the sender's log agrees with the leader's up to `match`, and is held up to there as the flush mode
-    promises. Rejected: the logs differ at `rejected_index`, and cannot agree above `hint_index`, which has `hint_term`
-    in the sender's log.
+    If accepted, the sender's log agrees with the leader's log up to `match`, and the sender holds these entries as the
+    flush mode promises. If rejected, the logs differ at `rejected_index`, and cannot agree above `hint_index`. The
+    sender's log has `hint_term` at `hint_index`.
     """
 
     match: int = 0

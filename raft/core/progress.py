@@ -1,4 +1,5 @@
-"""What the leader knows of one follower, and which messages the leader may send to it.
+"""The progress of one follower: what the leader knows about the follower, and which messages it may send to the
+follower.
 
 PROBE: the leader looks for the last entry on which both logs agree, with one empty Append at a time. REPLICATE: the
 logs agree, so the leader streams entries ahead of the acknowledgements, within bounds. SNAPSHOT: the follower lacks
@@ -31,7 +32,7 @@ class Mode(Enum):
 
 
 class FollowerProgress:
-    """What the leader knows of one follower."""
+    """The leader's knowledge about one follower: its state, its acknowledgements, and the messages in flight."""
 
     __slots__ = (
         "_in_flight",
@@ -76,12 +77,12 @@ class FollowerProgress:
 
     @property
     def held(self) -> int:
-        """`match` as it counts for a commit: 0 while the follower is a suspect."""
+        """The index that counts for a commit: `match`, or 0 while the follower is a suspect."""
         return 0 if self.suspicion else self.match
 
     @property
     def confirmed(self) -> int:
-        """`round` as it counts for a read: 0 while the follower is a suspect."""
+        """The heartbeat round that counts for a read: `round`, or 0 while the follower is a suspect."""
         return 0 if self.suspicion else self.round
 
     @property
@@ -97,21 +98,20 @@ class FollowerProgress:
         return self.mode is Mode.REPLICATE and not self.is_full
 
     def must_ask(self, patience: int) -> bool:
-        """Whether to send an empty Append that asks for agreement at next - 1.
-
-        The leader asks before it streams. It asks again if Appends in flight were not acknowledged for `patience`
-        ticks, because some may be lost."""
+        """Return whether to send an empty Append that asks for agreement at next - 1. The leader asks before it
+        streams entries. The leader asks again if Appends in flight were not acknowledged for `patience` ticks,
+        because some may be lost."""
         if self.mode is Mode.REPLICATE:
             return self.waited >= patience
         return self.mode is Mode.PROBE and not self.paused
 
     def asked(self) -> None:
-        """The leader has sent an empty Append or a piece of a snapshot."""
+        """Record that the leader has sent an empty Append or a piece of a snapshot."""
         self.paused = self.mode is not Mode.REPLICATE
         self.waited = 0
 
     def streamed(self, last_index: int, size: int) -> None:
-        """The entries next..last_index were sent."""
+        """Record that the leader has sent the entries next..last_index."""
         assert self.may_stream, "entries may be streamed only in REPLICATE, and only within the bounds"
         assert last_index >= self.next, f"an Append to {last_index} carries nothing from {self.next} on"
         self._in_flight.append((last_index, size))
@@ -119,7 +119,7 @@ class FollowerProgress:
         self.next = last_index + 1
 
     def accepted(self, match: int) -> bool:
-        """The follower holds the log up to `match`. Returns whether `match` rose."""
+        """Record that the follower holds the log up to `match`. Return whether `match` rose."""
         rises = match > self.match
         self.match = max(self.match, match)
         self.next = max(self.next, match + 1)
@@ -131,8 +131,8 @@ class FollowerProgress:
         return rises
 
     def must_send(self, snapshot_index: int) -> bool:
-        """Whether to send the next piece of the snapshot at this index now. True only if the follower lacks entries up
-        to that index and no piece waits for its answer."""
+        """Return whether to send the next piece of the snapshot at this index now. The piece is sent only if the
+        follower lacks entries up to this index and no piece waits for its answer."""
         if self.next > snapshot_index:
             return False
         if self.mode is not Mode.SNAPSHOT or self.snapshot_index != snapshot_index:
@@ -141,14 +141,13 @@ class FollowerProgress:
         return not self.paused
 
     def received(self, snapshot_index: int, offset: int) -> None:
-        """The follower has the first `offset` bytes of the snapshot at this index."""
+        """Record that the follower has the first `offset` bytes of the snapshot at this index."""
         if self.mode is Mode.SNAPSHOT and snapshot_index == self.snapshot_index:
             self.offset, self.paused = offset, False
 
     def rejected(self, rejected_index: int, agreement: int) -> None:
-        """The follower's log differs from the leader's at `rejected_index` and everywhere above `agreement`.
-
-        An answer to an outdated message is ignored."""
+        """Record that the follower's log differs from the leader's log at `rejected_index` and everywhere above
+        `agreement`. An answer to an outdated message is ignored."""
         if self.mode is Mode.REPLICATE:
             if rejected_index > self.match:
                 self.restart()
@@ -158,18 +157,19 @@ class FollowerProgress:
             self.paused = False
 
     def suspect(self, number: int, last_index: int, round_number: int) -> None:
-        """The follower reports that it may have lost entries that it acknowledged. Forget its acknowledgements."""
+        """Forget the acknowledgements of a follower that reports that it may have lost acknowledged entries."""
         self.restart()
         self.match = 0
         self.suspicion = Suspicion(number, last_index, round_number)
 
     def trust(self) -> None:
-        """The follower has all entries again that it may have lost: its acknowledgements count from now on."""
+        """Count the acknowledgements of a former suspect from now on, because it has all entries again that it may
+        have lost."""
         self.suspicion = None
         self.restart()
 
     def restart(self) -> None:
-        """Messages in flight may be lost, so the leader must ask again for agreement. A probe keeps its index."""
+        """Ask for agreement again, because messages in flight may be lost. A probe keeps its index."""
         if self.mode is Mode.REPLICATE:
             self.mode, self.next = Mode.PROBE, self.match + 1
             self._in_flight.clear()

@@ -1,6 +1,5 @@
-"""Majorities: which value a majority of the voters has reached, and how a vote stands.
-
-All functions are pure. They rest on one fact: any two majorities of the same voters share a node.
+"""Majorities: computes which index a majority of the voters has reached, and whether an election is won or lost. All
+functions are pure. The safety of Raft needs that any two majorities of the same voters share a node.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from enum import Enum
 
 
 class VoteOutcome(Enum):
-    """How an election stands."""
+    """The state of an election: won, lost or open."""
 
     WON = "won"
     LOST = "lost"
@@ -18,19 +17,20 @@ class VoteOutcome(Enum):
 
 
 def majority(voters: Collection[int]) -> int:
-    """The smallest number of nodes that is a majority."""
+    """Return the smallest number of nodes that is a majority."""
     return len(voters) // 2 + 1
 
 
 def reached_by_majority(values: Iterable[int]) -> int:
-    """The largest number that a majority of the voters has reached. `values` has one number for each voter."""
+    """Return the largest number that a majority of the voters has reached. `values` has one number for each voter."""
     descending = sorted(values, reverse=True)
     assert descending, "there are no voters, so there is no majority"
     return descending[len(descending) // 2]
 
 
 def outcome(voters: Collection[int], votes: Mapping[int, bool], needed: int | None = None) -> VoteOutcome:
-    """How a vote stands. It is lost as soon as `needed` votes (default: a majority) are no longer possible.
+    """Return the outcome of an election. The election is lost as soon as `needed` votes (default: a majority) are no
+    longer possible.
 
     Answers of nodes that are not voters do not count."""
     answers = [votes[voter] for voter in voters if voter in votes]

@@ -9,14 +9,14 @@
       vote_saved(token), persisted(token, term, index), own_write(last) -> token
                                         -->  what has become durable
 
-The core decides and the driver acts. A message leaves a server only after everything that the message promises is
-durable.
+The core decides, and the driver carries out the decisions. A message leaves a server only after everything that the
+message promises is durable.
 
 Rules of use:
 
 - After every call of step, tick, propose or read, the driver calls ready() until ready() returns None.
-- The driver may call vote_saved, persisted and own_write at any time, also while it handles a Ready. It calls ready()
-  after them too.
+- The driver may call vote_saved, persisted and own_write at any time, also while it handles a Ready. The driver calls
+  ready() after these calls, too.
 - The core counts the whole log as held when the server starts. A driver that promises more than the page cache must
   flush the log before it builds the server.
 
@@ -102,7 +102,7 @@ class Raft:
 
     @property
     def leader(self) -> int:
-        """The node id of the leader of this term; 0: unknown."""
+        """The node id of the leader of this term, or 0 if the leader is unknown."""
         return self._role.leader
 
     @property
@@ -115,7 +115,7 @@ class Raft:
 
     @property
     def log(self) -> LogTerms:
-        """The terms of this server's log. Callers must not change it."""
+        """The terms of this server's log. Callers must not change the returned object."""
         return self._server.log
 
     @property
@@ -124,7 +124,7 @@ class Raft:
 
     @property
     def configuration_index(self) -> int:
-        """The index of the newest configuration's entry; 0: the log has no configuration."""
+        """The index of the newest configuration's entry, or 0 if the log has no configuration."""
         return self._server.configurations.newest_index
 
     @property
@@ -133,12 +133,13 @@ class Raft:
 
     @property
     def transferring_to(self) -> int:
-        """The node to which this leader hands leadership over; 0: no handover is under way."""
+        """The node to which this leader hands leadership over, or 0 if there is no handover."""
         return self._role.transferring_to if isinstance(self._role, Leader) else 0
 
     @property
     def progress(self) -> Mapping[int, FollowerProgress]:
-        """The progress of each follower by node, if this server leads; otherwise empty. Callers must not change it."""
+        """The progress of each follower by node id, if this server leads; otherwise empty. Callers must not change
+        the returned objects."""
         return self._role.progress if isinstance(self._role, Leader) else {}
 
     @property
@@ -149,7 +150,7 @@ class Raft:
     # -- inputs
 
     def step(self, message: RaftMessage) -> None:
-        """Take a message for this node. Raises Diverged."""
+        """Handle a message to this server. Raises Diverged."""
         assert message.receiver == self.node, f"node {self.node} was given a message for {message.receiver}"
         match message:
             case VoteRequest():
@@ -200,46 +201,49 @@ class Raft:
         return self.term, self._as_leader().change(configuration, size)
 
     def transfer(self, to: int) -> None:
-        """Hand leadership to the voter `to`. Raises NotLeader, TransferRefused. The handover may still fail."""
+        """Hand leadership to the voter `to`. Raises NotLeader, TransferRefused. The handover may fail after this
+        call."""
         self._as_leader().transfer(to)
 
     def held_up(self) -> None:
-        """This node did nothing for longer than an election takes. A leader must confirm its leadership again."""
+        """Report that nothing ran on this node for longer than an election takes. A leader must confirm its
+        leadership again."""
         if isinstance(self._role, Leader):
             self._role.held_up()
 
     def accept_loss(self) -> None:
-        """An operator accepts the loss of entries on this node: it votes and counts again (see suspicion.py)."""
+        """Accept the loss of entries on this node, as an operator decided: the node votes again, and its
+        acknowledgements count (see suspicion.py)."""
         self._server.suspicion = 0
 
     def read(self, token: int) -> None:
         """Request the index that must be applied before a linearizable read is answered.
 
-        Ready.reads has the index later, with this token. If this node stops leading before that, the read gets no
+        A later Ready has the index in `reads`, with this token. If this node stops leading first, the read gets no
         index."""
         self._as_leader().read(token)
 
     def unreachable(self, peer: int) -> None:
-        """The stream to a peer broke: messages in flight on it may be lost."""
+        """Report that the stream to a peer broke, so messages in flight on it may be lost."""
         if isinstance(self._role, Leader):
             self._role.unreachable(peer)
 
     # -- what has become durable
 
     def vote_saved(self, token: int) -> None:
-        """The Save with this token is on disk."""
+        """Report that the Save with this token is on the disk."""
         self._server.vote_saved(token)
         if isinstance(self._role, Candidate) and self._server.is_saved:
             self._become(self._role.on_vote_saved())
 
     def own_write(self, last_index: int) -> int:
-        """This leader's entries up to `last_index` are written. Returns the token for `persisted`."""
+        """Report that this leader's entries up to `last_index` are written. Return the token for `persisted`."""
         leader = self._as_leader()
         leader.wrote(last_index)
         return self._server.next_token()
 
     def persisted(self, token: int, term: int, index: int) -> None:
-        """The writes up to `token` are held. Their last entry has this term and index."""
+        """Report that the writes up to `token` are held. The last entry of these writes has this term and index."""
         if not self._server.persisted(token, term, index):
             return
         if isinstance(self._role, Leader):
@@ -248,7 +252,8 @@ class Raft:
             self._role.on_persisted()
 
     def write_failed(self, last_index: int) -> None:
-        """The disk refused the entries after `last_index`. Cut the log there, and stop leading.
+        """Report that the disk refused the entries after `last_index`. The server cuts the log after `last_index`, and
+        stops leading.
 
         The cut entries were neither sent nor acknowledged, so no other server can have them. A leader never leads the
         same term twice, so no other entry gets the same index and term."""
@@ -261,29 +266,29 @@ class Raft:
             self._become(Role.FOLLOWER)
 
     def resume_writing(self) -> None:
-        """The disk takes writes again, so this server may stand for election and take entries."""
+        """Report that the disk accepts writes again, so this server may stand for election and accept entries."""
         self._server.writable = True
 
     # -- the start of the log (section 7)
 
     def log_starts_behind(self, index: int) -> None:
-        """The log now begins after entry `index`, which is committed."""
+        """Report that the log now begins after entry `index`, which is committed."""
         self._server.log_starts_behind(index)
 
     def snapshot_received(self, chunk: SnapshotChunk, received: int) -> None:
-        """The first `received` bytes of the chunk's snapshot are here."""
+        """Report that this node has the first `received` bytes of the chunk's snapshot."""
         if isinstance(self._role, Follower) and chunk.term == self.term:
             self._role.answer_chunk(chunk, received=received, installed=False)
 
     def installed(self, chunk: SnapshotChunk, term: int, configuration: Configuration) -> None:
-        """The snapshot after the chunk's index, whose entry has `term`, has replaced the log."""
+        """Report that the chunk's snapshot has replaced the log. The entry at the snapshot's index has `term`."""
         self._server.install(chunk.index, term, configuration)
         self._as_follower().answer_chunk(chunk, received=0, installed=True)
 
     # -- outputs
 
     def ready(self) -> Ready | None:
-        """The work that the driver must do now, or None."""
+        """Return the work that the driver must do now, or None."""
         if not self._has_news():
             return None
         if isinstance(self._role, Leader):
@@ -309,7 +314,7 @@ class Raft:
         )
 
     def _has_news(self) -> bool:
-        """Whether there may be work for the driver. This quick check runs after every event."""
+        """Return whether there may be work for the driver. This quick check runs after every event."""
         server, role, reported = self._server, self._role, self._reported_role
         return (
             server.commit != self._reported_commit
@@ -324,8 +329,8 @@ class Raft:
         )
 
     def appends(self) -> list[Append | SnapshotChunk]:
-        """The Appends that may be sent now, within flow control. Call it once a turn, after the writes of all
-        Readys."""
+        """Return the Appends that may be sent now, within flow control. Call `appends` once a turn, after the
+        writes of all Readys."""
         return list(self._role.appends()) if isinstance(self._role, Leader) else []
 
     def _take_no_op(self) -> int | None:
@@ -354,7 +359,7 @@ class Raft:
         return was != self._reported_configuration
 
     def _configuration_state(self) -> tuple[int, bool]:
-        """The index of the newest configuration, and whether that configuration is committed."""
+        """Return the index of the newest configuration, and whether that configuration is committed."""
         return self.configuration_index, self.configuration_index <= self.commit
 
     def _take_trusted(self) -> bool:
@@ -364,11 +369,10 @@ class Raft:
     # -- terms (section 5.1)
 
     def _follow(self, message: Append | SnapshotChunk | Heartbeat | TimeoutNow) -> bool:
-        """Follow the sender if its term is at least this server's term. Return whether this server follows it.
-
-        If not, the sender is a leader of an older term, and the caller sends an answer without content, so that the
-        sender learns the newer term. The answer must have no content: the sender may lead the newer term by the time
-        the answer arrives, and would take it for an answer to a message of that term."""
+        """Follow the sender if its term is at least this server's term, and return whether this server follows.
+        Otherwise the sender is a leader of an older term, and the caller sends an answer without content, so that
+        the sender learns the newer term. If the answer had content, a sender that leads the newer term by then
+        could take it for an answer to a message of the newer term."""
         if message.term < self.term:
             return False
         assert self.role is not Role.LEADER or message.term > self.term, f"two leaders in term {self.term}"
@@ -413,14 +417,13 @@ class Raft:
         self._become_follower(leader)
 
     def _become(self, role: Role | None) -> None:
-        """Take on `role`, and every role that follows from it at once.
-
-        A server that is alone in its shard passes through all roles to leader in one call."""
+        """Take on `role`, and every role that follows at once from the new role. A server that is alone in its
+        shard passes through all roles to leader in one call."""
         while role is not None:
             role = self._take_on(role)
 
     def _take_on(self, role: Role) -> Role | None:
-        """Take on `role`. Return the role that follows from it at once, or None."""
+        """Take on `role`. Return the role that follows at once from the new role, or None."""
         match role:
             case Role.FOLLOWER:
                 self._become_follower(leader=0)
@@ -463,7 +466,7 @@ class Raft:
         return ElectionTimer(self.settings.timing, self.settings.jitter)
 
     def _to(self, message: RaftMessage) -> tuple[int, int, int]:
-        """The sender, receiver and term of an answer to `message`."""
+        """Return the sender, receiver and term of an answer to `message`."""
         return self.node, message.sender, self.term
 
     def _send(self, message: RaftMessage) -> None:

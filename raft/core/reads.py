@@ -38,12 +38,12 @@ class UnconfirmedReads:
         return bool(self._asked)
 
     def begin(self, number: int) -> None:
-        """A round of heartbeats begins now. It covers all reads requested before it."""
+        """A round of heartbeats begins now. The round covers all reads requested before this call."""
         self._asked.extend((number, token, index) for token, index in self._requested)
         self._requested.clear()
 
     def take(self, confirmed_round: int) -> tuple[tuple[int, int], ...]:
-        """Remove and return the reads that the confirmed round covers, as (token, index)."""
+        """Remove the reads that the confirmed round covers, and return them as (token, index)."""
         answered = []
         while self._asked and self._asked[0][0] <= confirmed_round:
             _, token, index = self._asked.popleft()

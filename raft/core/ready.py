@@ -1,4 +1,4 @@
-"""What the core asks its driver to do: the `Ready` that follows each input, and its parts.
+"""The work that the core asks its driver to do: `Ready`, and the parts of a `Ready`.
 
 The core does no I/O. After each input the driver takes a `Ready` and carries it out.
 """
@@ -12,15 +12,14 @@ from raft.core.messages import RaftMessage, SnapshotChunk
 
 
 class Role(Enum):
-    """
-                 times out               majority would            majority voted
+    """times out               majority would            majority voted
         FOLLOWER ---------> PRE_CANDIDATE ------------> CANDIDATE ---------------> LEADER
            ^ ^                |     ^                    |    |                      |
            | +----------------+     +----- times out ----+    |                      |
            |   refused, or a leader                           | refused, or a leader | newer term, or
            +--------------------------------------------------+----------------------+ no majority heard
 
-    A message with a newer term turns every role into a follower (section 5.1).
+    The role of a server. A message with a newer term makes a server of any role a follower (section 5.1).
     """
 
     FOLLOWER = "follower"
@@ -42,8 +41,8 @@ class Save:
 class Write:
     """Write entries of a follower: first cut the log to `truncate_to` (unless None), then write first..last.
 
-    The entries are those of the Append that was just stepped. When they are held as the flush mode promises, call
-    persisted(token, term, last).
+    The entries are those of the Append that was just stepped. When these entries are held as the flush mode promises,
+    call persisted(token, term, last).
     """
 
     token: int
@@ -58,7 +57,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class RoleChange:
-    """The role, the term or the known leader of this server has changed to this."""
+    """The new role, term and known leader of this server, after a change."""
 
     role: Role
     term: int

@@ -19,7 +19,7 @@ from raft.core.settings import Durable, RecoveredState
 
 
 class Server:
-    """Term, vote, log and commit index of one server. Follower, Candidate and Leader share it."""
+    """Term, vote, log and commit index of one server. Follower, Candidate and Leader share one Server object."""
 
     __slots__ = (
         "_outbox",
@@ -104,7 +104,7 @@ class Server:
     def may_stand(self) -> bool:
         """Whether this server may stand for election: it is a voter, or its removal as a voter is not committed yet.
 
-        In the second case its own vote does not count, but without its log no election might succeed (dissertation,
+        During its removal its own vote does not count, but an election may need its log to succeed (dissertation,
         section 4.2.2)."""
         is_wanted = self.is_voter or self.node in self.configurations.voters_before(self.commit)
         return is_wanted and self.writable and not self.is_slow
@@ -125,7 +125,7 @@ class Server:
 
     @property
     def has_output(self) -> bool:
-        """Whether there may be output to take. Messages count even if they still wait for a save."""
+        """Whether there may be output to take. Messages that wait for a save count as output."""
         promise, saving = self.promise, self._saving
         return bool(
             self._outbox
@@ -148,7 +148,8 @@ class Server:
         return self._saving
 
     def vote_saved(self, token: int) -> None:
-        """The Save with this token is on disk. An older token than the newest Save's is ignored."""
+        """Record that the Save with this token is on the disk. A token that is older than the newest Save is
+        ignored."""
         if token == self._saving.token:
             self._saved = Durable(self._saving.term, self._saving.voted_for)
 
@@ -172,7 +173,7 @@ class Server:
         return self._token
 
     def append_own(self, count: int) -> int:
-        """Append `count` new entries of this leader's term; returns the index of the first."""
+        """Append `count` new entries of this leader's term, and return the index of the first."""
         first = self.log.last_index + 1
         self.log.append(self.term, count)
         return first
@@ -180,8 +181,8 @@ class Server:
     def take_over(self, append: Append) -> None:
         """Take the entries of an Append whose prev_index agrees with this log (section 5.3).
 
-        A conflicting entry is cut together with all that follow it. Entries that agree stay, because the Append may be
-        out of date. Raises Diverged if a committed entry conflicts."""
+        Cut a conflicting entry and all entries after it. Keep entries that agree, because the Append may be out of
+        date. Raises Diverged if a committed entry conflicts."""
         first = self.log.first_difference(append.runs, append.last_index)
         if first <= append.last_index:
             self._write_from(first, append)
@@ -213,13 +214,13 @@ class Server:
         return chunk
 
     def log_starts_behind(self, index: int) -> None:
-        """The log now begins after entry `index`."""
+        """Drop the entries up to `index`: the log now begins after this entry."""
         assert index <= self.commit, f"entry {index} is not committed: {self.commit}"
         self.log.drop_before(index)
         self.configurations.drop_before(index)
 
     def install(self, index: int, term: int, configuration: Configuration) -> None:
-        """A snapshot has replaced the log. All entries up to `index` are committed."""
+        """Continue after a snapshot that has replaced the log. All entries up to `index` are committed."""
         assert index > self.commit, f"the snapshot at {index} ends before the commit index {self.commit}"
         self._valid_from = self.next_token()
         self.log = LogTerms(snapshot_index=index, snapshot_term=term)
@@ -231,10 +232,9 @@ class Server:
         return write
 
     def persisted(self, token: int, term: int, index: int) -> bool:
-        """The writes up to `token` are held; their last entry has this index and term. Return whether `durable` rose.
-
-        An entry may have been cut and written again after that write. Only the token shows this, so tokens from before
-        the last cut are ignored."""
+        """Record that the writes up to `token` are held; the last entry of these writes has this index and term.
+        Return whether `durable` rose. An entry of the writes may have been cut and written again since. Only the
+        token shows such a cut, so tokens from before the last cut are ignored."""
         assert token <= self._token, f"the core never issued token {token}"
         if token < self._valid_from:
             return False

@@ -1,4 +1,5 @@
-"""What a server is built from: settings that never change while it runs, and what recovery found on the disk."""
+"""The parameters of a server: settings that never change while the server runs, and the state that recovery found
+on the disk."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ Prefer = Callable[[tuple[int, ...]], int]
 
 
 def no_preference(_: tuple[int, ...]) -> int:
-    """Leadership stays where elections put it."""
+    """A rule without a preferred leader: the elected leader keeps leadership."""
     return 0
 
 
@@ -44,7 +45,7 @@ class RaftSettings:
 
 @dataclass(frozen=True, slots=True)
 class Durable:
-    """The content of the vote file."""
+    """Term and vote of a server, as the vote file stores them."""
 
     # The newest term that this server has seen. Never falls.
     term: int = 0
@@ -54,7 +55,8 @@ class Durable:
 
 @dataclass(frozen=True, slots=True)
 class RecoveredState:
-    """What recovery found on the disk of a server. All entries of the log must be held as the flush mode promises."""
+    """The state of a server that recovery found on the disk. All entries of the log must be held as the flush mode
+    promises."""
 
     vote: Durable
     log: LogTerms

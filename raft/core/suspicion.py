@@ -1,7 +1,8 @@
-"""The suspect rule: what a server may do if it may have lost entries that it acknowledged.
+"""The suspect rule limits a server that may have lost entries that it acknowledged.
 
-The safety proof of Raft (section 5.4) needs servers that keep every entry they acknowledge. A machine that loses power
-before the log is flushed may break this. Such a server is a suspect until the leader has sent it all lost entries.
+The safety proof of Raft (section 5.4) needs servers that keep every entry they acknowledge. A server whose machine
+loses power before the log is flushed may lose acknowledged entries. This server is a suspect until the leader has sent
+it all entries that it lost.
 
     started with a suspicion        the leader lifts the suspicion: all entries are here again
     ------------------------> SUSPECT -------------------------------------------------------> trusted
@@ -17,15 +18,15 @@ before the log is flushed may break this. Such a server is a suspect until the l
 - If there are too many suspects for an election, a candidate needs the votes of all voters. In such an election
   suspects vote too, and the most up-to-date log wins. The loss of any other entry is accepted.
 
-A suspicion is a random number. A server draws it at each start, so a message about an earlier run is never taken for a
-message about this run.
+A suspicion has a random number, which the suspect draws at each start. So a message about an earlier run is never
+taken for a message about the present run.
 """
 
 from __future__ import annotations
 
 
 class Suspicion:
-    """What a leader knows of one follower that is a suspect."""
+    """The leader's knowledge about one follower that is a suspect."""
 
     __slots__ = ("known_since", "number", "owed")
 

@@ -5,9 +5,9 @@
       |                +------------------------------+──> an election timeout passes: the leader gives up and leads on
       +──> refused: the target is not a voter, is a suspect, or was not heard lately
 
-During a handover the leader takes no proposals, so the target's log can become equal to the leader's log. Earlier
-proposals are not lost. If the shard has a preferred leader, any other leader hands leadership over to the preferred
-leader as soon as that node keeps up.
+During a handover the leader accepts no proposals, so the target's log can become equal to the leader's log. Proposals
+from before the handover are not lost. If the shard has a preferred leader, any other leader hands leadership over to
+the preferred leader as soon as that node keeps up.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PREFERENCE_PATIENCE = 8
 
 
 class Transfer:
-    """The handover of one leadership: at most one at a time."""
+    """The handovers of one leader, at most one at a time."""
 
     __slots__ = ("_began", "_prefer", "_progress", "_server", "_timing", "to")
 
@@ -63,7 +63,8 @@ class Transfer:
             self.begin(preferred)
 
     def heard(self, node: int) -> None:
-        """`node` acknowledged more entries. If it is the target and holds the whole log, tell it to stand."""
+        """Record that `node` acknowledged more entries. If `node` is the target and holds the whole log, tell it to
+        stand for election."""
         if node == self.to and self._holds_all(node):
             self._tell(node)
 
@@ -73,7 +74,8 @@ class Transfer:
             self.heard(self.to)
 
     def hand_to_anybody(self) -> None:
-        """The leader steps down. Tell one voter that holds the whole log to stand at once, if there is such a voter."""
+        """Tell one voter that holds the whole log, if there is one, to stand for election at once, because this
+        leader steps down."""
         for node in self._server.voters:
             if node != self._server.node and self._holds_all(node):
                 self._tell(node)
@@ -88,7 +90,8 @@ class Transfer:
         server.send(TimeoutNow(server.node, node, server.term))
 
     def _wants(self, preferred: int) -> bool:
-        """Whether to hand leadership over to `preferred` now: a trusted voter other than this server that keeps up."""
+        """Return whether to hand leadership over to `preferred` now. It must be another voter, no suspect, and its
+        log must keep up."""
         if preferred not in self._server.voters or preferred == self._server.node:
             return False
         now = self._server.ticks

@@ -1,7 +1,7 @@
-"""When a server grants its vote (sections 5.2 and 5.4.1).
+"""The rule by which a server grants its vote (sections 5.2 and 5.4.1).
 
-A server votes once in each term, and only for a log that is at least as up-to-date as its own. So the winner of an
-election has every committed entry.
+A server votes once in each term, and only for a candidate whose log is at least as up-to-date as the server's own log.
+So the winner of an election has every committed entry.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from raft.core.server import Server
 
 
 def grants(server: Server, request: VoteRequest, leader: int) -> bool:
-    """Whether `server` grants the vote request. `leader` is the leader that it knows in its term, or 0.
+    """Return whether `server` grants the vote request. `leader` is the leader that `server` knows in its term, or 0.
 
     A suspect may grant a pre-vote, and its answer says that it is a suspect. A suspect grants a vote only if the
     request is unanimous, which means that every voter granted the pre-vote."""

@@ -3,8 +3,8 @@
     0x2A | length of the entries (varint) | entries | all other fields, as protobuf writes them
 
 Protobuf copies large bytes into the message object, and again into the encoded bytes. For a megabyte these copies cost
-more time than sending it. Protobuf allows fields in any order, so this module writes `entries` first, and the reader
-finds `entries` at the start. A message with another order of fields is decoded by protobuf.
+more time than the transmission of the bytes. Protobuf allows fields in any order, so this module writes `entries`
+first, and the reader finds `entries` at the start. A message with another order of fields is decoded by protobuf.
 """
 
 from __future__ import annotations

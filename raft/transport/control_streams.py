@@ -33,10 +33,10 @@ class ControlReceiver(Protocol):
     """The receiver of one shard's control messages on this node."""
 
     def refusal_for(self, incarnation: bytes) -> str:
-        """Return why a message for this incarnation of this node is refused; empty if it is accepted."""
+        """Return the reason why a message for this incarnation of this node is refused, or "" if it is accepted."""
 
     def receive(self, message: RaftMessage) -> None:
-        """Take a vote request, a heartbeat, or the answer to one of these."""
+        """Handle a vote request, a heartbeat, or an answer to a vote request or heartbeat."""
 
 
 class Bundles:
@@ -58,7 +58,7 @@ class Bundles:
 
 
 class ControlStream:
-    """The control stream to one node at one address. All shards with that peer share it."""
+    """The control stream to one node at one address. All shards that have this peer share the stream."""
 
     def __init__(self, me: int, node: int, address: str, cluster: str, hear: Callable[[int, Any], None]) -> None:
         self.key = (node, address)
@@ -78,7 +78,7 @@ class ControlStream:
         self._stream.start()
 
     def send(self, shard: int, incarnation: bytes, message: RaftMessage) -> None:
-        """Send a message of `shard` without waiting. Drop it while the stream is down."""
+        """Send a message of `shard` without waiting. Drop the message while the stream is down."""
         wire = control_to_wire(message)
         wire.shard, wire.incarnation = shard, incarnation
         self._bundles.add(wire)
@@ -89,7 +89,7 @@ class ControlStream:
 
 
 class ControlStreams:
-    """The control streams of one node. A shard must `join` before it uses them."""
+    """The control streams of one node. A shard must call `join` before it uses a control stream."""
 
     def __init__(self, cluster: str, node: int) -> None:
         self.cluster = cluster
@@ -106,7 +106,8 @@ class ControlStreams:
         self._shards.pop(shard, None)
 
     def acquire(self, node: int, address: str) -> ControlStream:
-        """Return the stream to that node and address, which several shards share. Give it back with `release`."""
+        """Return the control stream to this node and address, which several shards share. The caller later calls
+        `release`."""
         stream = self._streams.get((node, address))
         if stream is None:
             stream = ControlStream(self.node, node, address, self.cluster, self._receive_answers)
@@ -115,14 +116,15 @@ class ControlStreams:
         return stream
 
     async def release(self, stream: ControlStream) -> None:
-        """Give a stream back. The stream stops when no shard uses it."""
+        """Stop using a control stream. When no shard uses the stream, it is closed."""
         stream.users -= 1
         if stream.users == 0:
             del self._streams[stream.key]
             await stream.stop()
 
     def answer(self, shard: int, message: RaftMessage) -> None:
-        """Send an answer on the stream that the message's receiver opened. Drop it if there is no such stream."""
+        """Send an answer on the stream that the receiver of the answer opened. Drop the answer if that stream does
+        not exist."""
         bundles = self._answers.get(message.receiver)
         if bundles is not None:
             wire = control_to_wire(message)
@@ -130,7 +132,7 @@ class ControlStreams:
             bundles.add(wire)
 
     async def serve(self, sender: int, context: aio.ServicerContext[Any, Any]) -> None:
-        """Take the messages of node `sender`, and write the answers to it, until its stream ends."""
+        """Handle the messages of node `sender`, and write the answers to its stream, until the stream ends."""
         queue = SendQueue(CONTROL_BOUND)
         self._answers[sender] = Bundles(queue.put)
         async with queue.drained(context.write, f"control answers to node {sender}"):

@@ -1,9 +1,10 @@
 """The transport of one shard over gRPC.
 
 Votes and heartbeats use the control stream that all shards of the node share (control_streams.py). Byte ranges of the
-log use a separate connection to each peer. A caller names the incarnation that its configuration has for the peer. So a
-node with a wiped disk is refused: it can neither vote nor acknowledge until it is added again. A stream for byte ranges
-names cluster, shard, caller and callee in its metadata when it opens. Messages that cannot be sent are dropped.
+log use a separate connection to each peer. A caller names the incarnation that its configuration has for the peer. So
+a node with a wiped disk refuses the call. The node can neither vote nor acknowledge until it is added again. A stream
+for byte ranges names cluster, shard, caller and callee in its metadata when it opens. Messages that cannot be sent are
+dropped.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """The callbacks for incoming messages, which are the driver's events."""
+    """The driver's methods for incoming messages."""
 
     message: Callable[[RaftMessage], None]
     append: Callable[[Append, Readable], None]
@@ -78,7 +79,8 @@ class GrpcTransport:
     def __init__(
         self, identity: Identity, peers: Mapping[int, str], receiver: Receiver, control_streams: ControlStreams
     ) -> None:
-        """`peers` are addresses by node, from this node's settings. `control_streams` are those of this node."""
+        """`peers` maps node ids to addresses in this node's settings. `control_streams` are the control streams of
+        this node."""
         self.identity = identity
         self.receiver = receiver
         # Why the other nodes refuse this node: they know it with another incarnation. Empty: no such reason is known.
@@ -135,13 +137,12 @@ class GrpcTransport:
         closing.add_done_callback(self._closing.discard)
 
     def receive(self, message: RaftMessage) -> None:
-        """Take a vote request, a heartbeat, or the answer to one of these."""
+        """Handle a vote request, a heartbeat, or an answer to a vote request or heartbeat."""
         self.receiver.message(message)
 
     def refusal_for(self, incarnation: bytes) -> str:
-        """Return why a message for this incarnation of this node is refused; empty if it is accepted.
-
-        The first refusal in a row is logged."""
+        """Return the reason why a message for this incarnation of this node is refused, or "" if it is accepted. Of
+        several refusals in a row, only the first is logged."""
         was, self.disowned = self.disowned, ""
         if incarnation != self.identity.incarnation:
             self.disowned = (
@@ -153,7 +154,7 @@ class GrpcTransport:
         return self.disowned
 
     def send(self, message: RaftMessage) -> None:
-        """Send a vote request, a heartbeat or an answer. An answer uses the stream that brought the question."""
+        """Send a vote request, a heartbeat or an answer. An answer uses the stream on which its request arrived."""
         match message:
             case AppendResponse() | SnapshotResponse():
                 answers = self._append_answers.get(message.receiver)
@@ -179,7 +180,7 @@ class GrpcTransport:
     # -- the incoming stream, called by RaftService
 
     async def serve_replicate(self, sender: int, context: aio.ServicerContext[Any, Any]) -> None:
-        """Take byte ranges from the leader `sender`, until its stream ends."""
+        """Handle byte ranges from the leader `sender` until its stream ends."""
         answers = self._append_answers[sender] = SendQueue(APPEND_BOUND)
         async with answers.drained(context.write, f"append answers to node {sender}"):
             try:
@@ -208,7 +209,8 @@ class PeerLink:
         control_streams: ControlStreams,
         incarnation: Callable[[], bytes],
     ) -> None:
-        """`incarnation()` returns the peer's incarnation in the newest configuration; empty if it is not known."""
+        """`incarnation()` returns the peer's incarnation in the newest configuration, or empty bytes if it is not
+        known."""
         self.address = address
         self._identity = identity
         self._node = node
@@ -241,12 +243,12 @@ class PeerLink:
         await self._channel.close()
 
     def send(self, message: RaftMessage) -> None:
-        """Send a vote request or a heartbeat. Drop it if the peer's incarnation is not known."""
+        """Send a vote request or a heartbeat. Drop the message if the peer's incarnation is not known."""
         if self._control is not None and (incarnation := self._incarnation()):
             self._control.send(self._identity.shard, incarnation, message)
 
     def _open(self, method: Callable[..., Any]) -> Any:
-        """Open a call to the peer's incarnation. Return None if its incarnation is not known."""
+        """Open a call to the peer's incarnation. Return None if the peer's incarnation is not known."""
         incarnation = self._incarnation()
         if not incarnation:
             return None
@@ -304,7 +306,7 @@ class RaftService(raft_pb2_grpc.RaftServicer):
         await transport.serve_replicate(sender, context)
 
     async def _admit(self, metadata: Mapping[str, str], context: aio.ServicerContext[Any, Any]) -> int:
-        """Return the calling node. End the call if it is meant for another cluster or another node."""
+        """Return the calling node. End the call if its metadata names another cluster or another node."""
         cluster, me = self._control_streams.cluster, self._control_streams.node
         if metadata.get("ledgermq-cluster") != cluster:
             await refuse(context, f"this node is of cluster {cluster!r}, not {metadata.get('ledgermq-cluster')!r}")
@@ -337,7 +339,8 @@ async def refuse(context: aio.ServicerContext[Any, Any], reason: str) -> NoRetur
 
 
 def in_hex(text: str) -> bytes:
-    """Return the bytes of a hexadecimal metadata value; empty if it is not hexadecimal. No incarnation is empty."""
+    """Return the bytes of a hexadecimal metadata value. A value that is not hexadecimal gives empty bytes, which
+    are no valid incarnation."""
     try:
         return bytes.fromhex(text)
     except ValueError:
@@ -345,5 +348,5 @@ def in_hex(text: str) -> bytes:
 
 
 def number(text: str) -> int:
-    """Return the number in a metadata value; -1 if it is not a number. No node or shard has the number -1."""
+    """Return the number in a metadata value. A value that is not a number gives -1, which no node or shard has."""
     return int(text) if text.isdecimal() else -1

@@ -57,7 +57,7 @@ class SendQueue:
         self._queue: asyncio.Queue[Any] = asyncio.Queue(bound)
 
     def put(self, message: Any) -> None:
-        """Queue the message. Drop it if the queue is full."""
+        """Queue the message, or drop it if the queue is full."""
         with contextlib.suppress(asyncio.QueueFull):
             self._queue.put_nowait(message)
 
@@ -65,7 +65,8 @@ class SendQueue:
     async def drained(self, write: Callable[[Any], Awaitable[None]], name: str) -> AsyncIterator[None]:
         """A context in which a task writes the queued messages in order, until a write fails.
 
-        This context does not report a failed write. The task that reads the same stream sees the end of the stream."""
+        The context does not report a failed write, because the task that reads the same stream notices the end of
+        the stream."""
         writer = asyncio.create_task(self._drain(write), name=name)
         try:
             yield
@@ -79,7 +80,7 @@ class SendQueue:
 
 
 class OutboundStream:
-    """A bidirectional stream to a peer, opened again whenever it breaks. Call `start` once, `stop` at the end."""
+    """A bidirectional stream to a peer, opened again whenever it breaks. Call `start` once, and `stop` at the end."""
 
     def __init__(
         self,
@@ -90,9 +91,8 @@ class OutboundStream:
         on_answer: Callable[[Any], None],
         on_broken: Callable[[], None],
     ) -> None:
-        """`open_call` returns a new call, or None if there is no reason to call the peer yet.
-
-        Then it is called again later."""
+        """`open_call` returns a new call, or None if there is no reason to call the peer yet. After None, the
+        stream calls `open_call` again later."""
         self._name = name
         self._open_call = open_call
         self._bound = bound
@@ -112,7 +112,7 @@ class OutboundStream:
                 await self._task
 
     def send(self, message: Any) -> None:
-        """Queue the message without waiting. Drop it while the stream is down."""
+        """Queue the message without waiting, or drop it while the stream is down."""
         if self._queue is not None:
             self._queue.put(message)
 
@@ -131,7 +131,8 @@ class OutboundStream:
             await asyncio.sleep(delay)
 
     async def _converse(self) -> None:
-        """Open the stream and read its answers until it ends. Return at an orderly end, otherwise raise AioRpcError."""
+        """Open the stream and read its answers until it ends. Return if the stream ends in order; otherwise raise
+        AioRpcError."""
         call = self._open_call()
         if call is None:
             return

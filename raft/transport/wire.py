@@ -65,7 +65,7 @@ def control_to_wire(message: RaftMessage) -> raft_pb2.ControlMessage:
 
 
 def control_from_wire(wire: raft_pb2.ControlMessage, sender: int, receiver: int) -> RaftMessage | None:
-    """Return the core's message; None for a kind of message that this version does not know."""
+    """Return the core's message, or None for a kind of message that this version does not know."""
     match wire.WhichOneof("message"):
         case "vote_request":
             vote = wire.vote_request
@@ -131,7 +131,7 @@ def ranges_to_wire(ranges: Iterable[tuple[Append, Readable]]) -> Iterator[tuple[
 
 
 def append_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -> Append:
-    """Return the Append without terms and configurations. The driver reads them from the entries."""
+    """Return the Append without terms and configurations, which the driver reads from the entries."""
     return Append(
         sender=sender,
         receiver=receiver,

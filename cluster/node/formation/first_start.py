@@ -1,12 +1,11 @@
 """The first start of a shard: one node writes the first configuration entry, when all first voters are empty.
 
-Every first voter must answer that its data directory is empty. Then the forming node writes the random incarnations
-of all first voters into entry 1. From then on a voter is identified by the incarnation of its data directory, so a
-voter with a wiped disk cannot vote twice. One node asks (for shard 0, the node with the smallest number); the other
-first voters answer, and receive entry 1 by replication.
-
-Every shard begins in this way. The first voters of shard 0 are in the settings; those of the other shards are in the
-shard table of shard 0.
+Every first voter must answer that its data directory is empty. Then the forming node writes the random incarnations of
+all first voters into entry 1. From then on a voter is identified by the incarnation of its data directory, so a voter
+with a wiped disk cannot vote twice. One node forms the shard; for shard 0 this is the node with the smallest number.
+The forming node asks the other first voters. They answer, and receive entry 1 by replication. Every shard begins in
+this way. The first voters of shard 0 are in the settings. The first voters of another shard are in the shard table of
+shard 0.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ TELL_EVERY = 25
 
 @dataclass(frozen=True, slots=True)
 class FormingNode:
-    """The introduction of this node: what other nodes are told when they form a shard or add this node to one."""
+    """The introduction of this node: its answer to nodes that form a shard or add this node to a shard."""
 
     cluster: str
     shard: int
@@ -56,11 +55,11 @@ class FormingNode:
 
     @property
     def asks(self) -> bool:
-        """Whether this node asks the other first voters and writes entry 1."""
+        """Return whether this node asks the other first voters and writes entry 1."""
         return self.empty and not self.joins and bool(self.voters) and self.node == in_turn(self.shard, self.voters)
 
     def introduce(self, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse:
-        """The answer to a node that forms the shard or adds this node to it."""
+        """Return the introduction of this node, for a node that forms the shard or adds this node to the shard."""
         return raft_pb2.IntroduceResponse(
             node=self.node, incarnation=self.incarnation, empty=self.empty, refusal=self._refusal(request)
         )
@@ -90,15 +89,15 @@ class FormingNode:
 
 
 class FirstStartRefusedError(Exception):
-    """The first start cannot happen: the shard has begun without this data directory, or the settings of the nodes
-    differ. The message says which."""
+    """The shard cannot be formed: it has begun without this data directory, or the settings of the nodes differ.
+    The message names the reason."""
 
 
 class Introductions(Protocol):
     """The connections over which a node asks other nodes for introductions."""
 
     async def ask(self, node: int, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
-        """The answer of `node`, or None if the node cannot be reached."""
+        """Ask `node` for its introduction. Return None if the node cannot be reached."""
 
     async def close(self) -> None: ...
 
@@ -128,7 +127,7 @@ async def first_configuration(
 ) -> ShardConfiguration:
     """Ask every other first voter until all have answered that they are empty. Return the configuration of entry 1.
 
-    The function waits without a limit, and logs which nodes have not answered. Raises FirstStartRefusedError.
+    This function waits without a limit, and logs which nodes have not answered. Raises FirstStartRefusedError.
     """
     voters = {forming_node.node: ConfiguredMember(forming_node.incarnation, forming_node.address)}
     request = raft_pb2.IntroduceRequest(
@@ -160,7 +159,8 @@ async def first_configuration(
 
 
 def accepted(node: int, address: str, answer: raft_pb2.IntroduceResponse) -> bytes:
-    """The incarnation in the answer of `node`. Raises FirstStartRefusedError if the node cannot be a first voter."""
+    """Return the incarnation in the answer of `node`. Raises FirstStartRefusedError if `node` cannot be a first
+    voter."""
     if answer.node != node:
         raise FirstStartRefusedError(
             f"`peers` gives node {node} the address {address}, but node {answer.node} answers there: correct `peers`"

@@ -1,7 +1,8 @@
 """The first voters of a shard, and the voter that is preferred as its leader.
 
 Every node computes the preferred leader from the voters, without a request to another node. The preferred leader of
-shard g is the voter in place g, counted round and round. The same voter writes entry 1 of the shard.
+shard g is voter number g modulo the number of voters, in the order of node ids. The preferred leader also writes entry
+1 of the shard.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from raft.core.settings import Prefer, no_preference
 
 @dataclass(frozen=True, slots=True)
 class FirstVoters:
-    """The nodes that a shard begins on."""
+    """The nodes on which a shard begins."""
 
     voters: tuple[int, ...]
     # The address of a node; empty while no node with this number is a member of the cluster.
@@ -23,17 +24,18 @@ class FirstVoters:
 
 
 def first_shard(settings: NodeSettings) -> FirstVoters:
-    """The first voters of shard 0: all nodes in the setting `peers`."""
+    """Return the first voters of shard 0: all nodes in the setting `peers`."""
     return FirstVoters(tuple(sorted(settings.peers)), settings.peers.__getitem__)
 
 
 def in_turn(shard: int, voters: Sequence[int]) -> int:
-    """The voter that writes entry 1 of the shard, and is preferred as its leader. `voters` must not be empty."""
+    """Return the voter that writes entry 1 of the shard and is the preferred leader of the shard. `voters` must not
+    be empty."""
     return sorted(voters)[shard % len(voters)]
 
 
 def preferred(shard: int, settings: NodeSettings) -> Prefer:
-    """The function that gives the preferred leader of the shard for its present voters."""
+    """Return a function that computes the preferred leader of the shard from its present voters."""
     if settings.preferred_leader:
         return lambda _: settings.preferred_leader
     if not settings.spread_leaders or (shard == 0 and settings.shards == 1):

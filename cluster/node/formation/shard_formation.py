@@ -34,7 +34,7 @@ TRY_FULL_DISK_S = 1.0
 
 
 class ShardFormation:
-    """The formation of one shard, as this node takes part in it."""
+    """This node's part in the formation of one shard."""
 
     def __init__(self, number: int, settings: NodeSettings, runtime: Runtime, votes: VoteFile) -> None:
         # The nodes that the shard begins on; None if this node does not know them.
@@ -45,7 +45,8 @@ class ShardFormation:
         self._votes = votes
 
     def introduction(self, *, is_log_empty: bool) -> FormingNode:
-        """This node's introduction at this moment. A node is `empty` only until the shard has begun on it."""
+        """Return the present introduction of this node. The introduction says `empty` until the shard has begun on
+        this node."""
         settings, vote = self._settings, self._votes.vote
         is_first = self._number == TOPICS_SHARD
         return FormingNode(
@@ -82,8 +83,8 @@ class ShardFormation:
         log.info("shard %d: first start, voters %s", self._number, sorted(configuration.voters))
 
     async def ask_introduction(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
-        """Ask the node at `address`, which a leader wants to add to this shard, for its introduction. None if the node
-        does not answer."""
+        """Ask the node at `address`, which a leader wants to add to this shard, for its introduction. Return None
+        if the node does not answer."""
         request = raft_pb2.IntroduceRequest(
             cluster=configuration.cluster,
             shard=self._number,
@@ -102,7 +103,7 @@ class ShardFormation:
         return Introduction(answer.node, answer.incarnation, answer.empty, answer.refusal)
 
     async def _other_first_voters(self, first_voters: FirstVoters) -> dict[int, str]:
-        """The addresses of the other first voters. Waits until each of them is a member of the cluster."""
+        """Wait until each other first voter is a member of the cluster, and return their addresses."""
         others = [node for node in first_voters.voters if node != self._settings.node]
         for attempt in itertools.count():
             peers = {node: first_voters.address(node) for node in others}

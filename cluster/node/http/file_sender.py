@@ -3,10 +3,11 @@
     event loop   headers ─> all written out? ─> hand over ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─> end of the response
     thread                                         └─ sendfile ─> full? poll ─> sendfile ─ ... one turn, next turn
 
-Aiohttp uses the event loop's `sendfile`, and uvloop has none, so aiohttp would copy the bytes through this process.
-Therefore this module calls sendfile in a thread, on a copy of the connection's descriptor. The thread may wait for a
-disk or a slow client. Each turn of the thread is short, so a cancelled request ends soon. No other code writes to the
-connection meanwhile, because aiohttp answers the requests of a connection one after the other.
+Aiohttp uses the `sendfile` method of the event loop. uvloop has no such method, so aiohttp would copy the bytes
+through this process. Therefore this module calls sendfile in a thread, on a copy of the connection's descriptor. The
+thread may wait for a disk or a slow client. Each turn of the thread is short, so a cancelled request ends soon. While
+sendfile runs, no other code writes to the connection, because aiohttp answers the requests of a connection one after
+another.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _MOST_AT_ONCE = 8 << 20
 
 
 class FileSender:
-    """Sends parts of one open file. It uses at most one thread of `threads` at a time. The caller must call `close`."""
+    """Sends parts of one open file. A file sender uses at most one thread of `threads` at a time. The caller must
+    call `close`."""
 
     def __init__(self, threads: Executor, descriptor: int) -> None:
         """Take over the open file `descriptor`; `close` closes it."""
@@ -39,7 +41,7 @@ class FileSender:
         """Send `count` bytes from `offset`, after the headers in `writer`.
 
         Raises ConnectionError if the client has disconnected or accepts no bytes, and OSError if the file cannot be
-        read. The connection is then closed, because fewer bytes were sent than the headers announced."""
+        read. After an error the connection is closed, because fewer bytes were sent than the headers announced."""
         transport = request.transport
         if transport is None:
             raise ConnectionResetError("the client has disconnected")
@@ -69,8 +71,8 @@ class FileSender:
                 raise ConnectionResetError(f"the client has accepted no byte for {STALLED_S:.0f} s")
 
     def _after_turn(self, descriptor: int) -> None:
-        """Close `descriptor` after the running turn, because the thread may still use it and its number could be given
-        to another file."""
+        """Close `descriptor` when the running turn of the thread ends. Until then the thread may use the
+        descriptor, and its number must not be given to another file."""
         turn = self._turn
         if turn is None or turn.done():
             os.close(descriptor)
@@ -79,7 +81,7 @@ class FileSender:
 
 
 async def _written_out(transport: asyncio.WriteTransport, writer: AbstractStreamWriter) -> None:
-    """Return when the transport has written all its bytes; the bytes of sendfile would overtake them otherwise."""
+    """Return when the transport has written all its bytes. Otherwise the bytes of sendfile would overtake them."""
     transport.set_write_buffer_limits(high=0)
     try:
         while transport.get_write_buffer_size():
@@ -90,7 +92,7 @@ async def _written_out(transport: asyncio.WriteTransport, writer: AbstractStream
 
 
 def _send_for_a_turn(socket: int, file: int, offset: int, count: int) -> int:
-    """Send for at most `TURN_S` and return the number of bytes sent; 0 if the client accepts none."""
+    """Send for at most `TURN_S` seconds. Return the number of bytes sent, 0 if the client accepts no bytes."""
     sent, end = 0, time.monotonic() + TURN_S
     while sent < count and (left := end - time.monotonic()) > 0:
         try:

@@ -1,9 +1,9 @@
 """The HTTP port of a node: /metrics for Prometheus, /healthz and /readyz for health checks, and the log's segments
 (`segment_routes.py`).
 
-`/healthz` answers 200 while the event loop runs. It says nothing about the cluster, because a restart does not help a
-node without a majority. `/readyz` answers 200 if this node is a member, knows a leader and has applied nearly all
-committed entries; otherwise it answers 503 with the reason.
+`/healthz` answers 200 while the event loop runs. `/healthz` does not depend on the cluster, because a restart does not
+help a node without a majority. `/readyz` answers 200 if this node is a member, knows a leader and has applied nearly
+all committed entries; otherwise it answers 503 with the reason.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from cluster.node.http.segment_routes import SegmentRoutes
 
 
 class HttpPort:
-    """The HTTP server, from `start` to `stop`. `not_ready()` returns the reason for /readyz, or an empty string.
-    Without `segments` the server serves no segments."""
+    """The HTTP server of a node, which runs from `start` to `stop`. `not_ready()` returns the reason for /readyz,
+    or an empty string. Without `segments` the server serves no segments."""
 
     def __init__(
         self, registry: CollectorRegistry, not_ready: Callable[[], str], segments: SegmentRoutes | None

@@ -5,7 +5,7 @@
     GET /shards/0/segments                          the list of segments, as JSON
     GET /shards/0/segments/00000000000067108864     one segment up to its last entry; with Range, and HEAD
 
-The node sends the bytes of a segment file by sendfile, up to the end of the last entry; the rest of the file is blank.
+The node sends the bytes of a segment file by sendfile, up to the end of the last entry. The rest of the file is blank.
 A segment is *sealed* when all its entries are committed and the log continues in a later segment. A sealed segment
 never changes, and it has the same ETag on every replica. An active segment grows, and its uncommitted entries may be
 replaced, so its readers check the CRC and the chain of each entry.
@@ -40,22 +40,22 @@ class ServedReplica(Protocol):
         """Whether the log cannot be read, because startup repair has not finished."""
 
     def not_ready(self) -> str:
-        """Why the replica is not ready; empty if it is ready."""
+        """Return the reason why the replica is not ready, or "" if it is ready."""
 
     @property
     def log(self) -> CommitLog: ...
     @property
     def snapshot(self) -> Snapshot | None:
-        """The snapshot that the log begins with; None if the log begins at entry 1."""
+        """The snapshot with which the log begins, or None if the log begins at entry 1."""
 
     @property
     def commit(self) -> int:
-        """The commit index, as far as this node knows it."""
+        """The commit index that this node knows. The leader's commit index may be higher."""
 
 
 class SegmentRoutes:
     def __init__(self, node: int, cluster: str, shards: Mapping[int, ServedReplica]) -> None:
-        """`shards` has this node's replicas by shard number; shards may be added to it later."""
+        """`shards` maps shard numbers to this node's replicas. Shards may be added to this mapping later."""
         self._node = node
         self._cluster = cluster
         self._shards = shards
@@ -63,7 +63,7 @@ class SegmentRoutes:
         self._downloads = 0
 
     def routes(self) -> list[web.RouteDef]:
-        """The routes for GET; aiohttp adds HEAD to each of them."""
+        """Return the routes for GET requests. aiohttp adds a HEAD route to each."""
         return [
             web.get("/shards", self._list_shards),
             web.get(r"/shards/{shard:\d{1,9}}/snapshot", self._snapshot),
@@ -72,7 +72,7 @@ class SegmentRoutes:
         ]
 
     def close(self) -> None:
-        """Release the threads. Call this after the server has ended all requests."""
+        """Stop the threads. Call `close` after the server has ended all requests."""
         self._threads.shutdown(wait=False)
 
     async def _list_shards(self, _: web.Request) -> web.Response:
@@ -176,7 +176,7 @@ def _fields(span: SegmentSpan, commit: int) -> dict[str, Any]:
 
 
 def _spans(log: CommitLog) -> list[SegmentSpan]:
-    """The segments that have entries. Raises HTTP 503 if a last entry cannot be read."""
+    """Return the segments that have entries. Raises HTTP 503 if the last entry of a segment cannot be read."""
     try:
         return log.reading.spans()
     except (RangeDamagedError, EntryFlawError) as damage:
@@ -188,8 +188,8 @@ def _damaged(reason: str) -> web.HTTPServiceUnavailable:
 
 
 def _span(log: CommitLog, base: int) -> SegmentSpan:
-    """The segment that begins at position `base`. Raises HTTP 410 if `base` is before the log start, 404 if no segment
-    with entries begins there, and 503 if the segment is damaged."""
+    """Return the segment that begins at position `base`. Raises HTTP 410 if `base` is before the log start, 404 if
+    no segment with entries begins there, and 503 if the segment is damaged."""
     spans = _spans(log)
     found = next((span for span in spans if span.base == base), None)
     if found is not None:
@@ -212,8 +212,9 @@ def _gone(log: CommitLog) -> web.HTTPGone:
 
 
 def _part(request: web.Request, length: int, etag: str | None) -> range | None:
-    """The range of bytes that the client requests. None means the whole segment; that is also the answer to an If-Range
-    that differs from `etag`. Raises HTTP 416 if the segment has no byte of the range."""
+    """Return the range of bytes that the client requests, or None for the whole segment. If the request has an
+    If-Range header that differs from `etag`, return None too. Raises HTTP 416 if the segment has no byte of the
+    range."""
     if_range = request.headers.get("If-Range")
     if "Range" not in request.headers or (if_range is not None and (etag is None or if_range != f'"{etag}"')):
         return None

@@ -21,7 +21,7 @@ MAX_QUEUES = 5_000
 
 
 class ConsumptionCollector:
-    """A collector of these metrics, for `CollectorRegistry.register`."""
+    """A Prometheus collector of the metrics of consumer groups, for `CollectorRegistry.register`."""
 
     def __init__(self, service: ConsumerGroupService, now_ms: Callable[[], int]) -> None:
         self._service = service
@@ -46,7 +46,7 @@ class ConsumptionCollector:
         yield from (rebalances, refusals)
 
     def _lags(self, shard_consumptions: list[ShardConsumption]) -> Iterator[Metric]:
-        """Lags and members, from the shards that this node leads."""
+        """Return lags and members of consumer groups, from the shards that this node leads."""
         labels = ["consumer_group", "topic", "queue"]
         messages = GaugeMetricFamily(
             "ledgermq_consumer_group_lag_messages", "Messages that the group has not consumed.", labels=labels
@@ -80,7 +80,7 @@ class ConsumptionCollector:
 
 
 def _moves(shard_consumptions: list[ShardConsumption]) -> Iterator[Metric]:
-    """Retries and dead letters that this node committed while it led a shard."""
+    """Return the counts of retries and dead letters that this node committed while it led a shard."""
     retries = CounterMetricFamily(
         "ledgermq_consumer_group_retries", "Messages moved to a retry topic.", labels=["consumer_group"]
     )

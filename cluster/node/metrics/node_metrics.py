@@ -1,6 +1,6 @@
 """The metrics of one node, named by the rules of Prometheus: base units, `_total` on counters, bounded labels.
 
-`RaftCollector` reads values of the present state at each scrape. `Meters` counts events as they happen.
+`RaftCollector` reads the present state of logs and Raft at each scrape. `Meters` counts events as they happen.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Meters:
         self.bytes_out.labels(topic).inc(size)
 
     async def probe_loop_lag(self) -> None:
-        """Measure for ever how late the event loop wakes this task."""
+        """Measure how late the event loop wakes this task, until the task is cancelled."""
         while True:
             due = time.perf_counter() + LAG_PROBE_S
             await asyncio.sleep(LAG_PROBE_S)
@@ -119,10 +119,10 @@ class MeasuredLog(CommitLog):
 
 
 class RaftCollector:
-    """A collector of the metrics of each shard's log and Raft state, for `CollectorRegistry.register`."""
+    """A Prometheus collector of the metrics of each shard's log and Raft state, for `CollectorRegistry.register`."""
 
     def __init__(self, replicas: Iterable[BrokerReplica]) -> None:
-        """`replicas` gives, at each scrape, the replicas that have started on this node."""
+        """`replicas()` is called at each scrape, and returns the replicas that have started on this node."""
         self._replicas = replicas
 
     def collect(self) -> Iterator[Metric]:

@@ -1,8 +1,8 @@
 """The limit of open files of a node's process, and the share of the limit for the ConsumeQueues of one shard.
 
 A ConsumeQueue keeps its file open between writes, because opening and closing the file for each batch costs more than
-the write. So the number of open queues follows from the limit of the system. A process usually starts with a soft limit
-far below the hard limit.
+the write. So the number of queues with open files follows from the system's limit of open files. A process usually
+starts with a soft limit of open files far below the hard limit.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ def raise_file_limit() -> None:
 
 
 def file_limit() -> int:
-    """The soft limit of open files of this process."""
+    """Return the soft limit of open files of this process."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return soft if soft != resource.RLIM_INFINITY else 1 << 30
 
 
 def queues_open_at_once(files: int, shards: int) -> int:
-    """How many queues of one shard may keep files open (at most two files each).
-
-    `files` is the limit of the process, and `shards` the number of shards with this one. The queues of all shards
-    together use less than two thirds of the limit, also if shards are added one after the other; with 64 shards this
-    holds for limits from 4,096 files."""
+    """Return how many queues of one shard may keep files open, at most two files each. `files` is the limit of the
+    process, and `shards` the number of shards including this shard. The queues of all shards together use less than
+    two thirds of the limit, also if shards are added one after another. With 64 shards, the limit must be at least
+    4,096 files for that."""
     return max(_LEAST_QUEUES, min(_MOST_QUEUES, files // (16 * shards)))

@@ -7,7 +7,7 @@ import signal
 
 
 def stop_requested() -> asyncio.Event:
-    """Return an event that is set by SIGTERM or SIGINT. Call this in the event loop of the main thread."""
+    """Return an event that is set by SIGTERM or SIGINT. Call this function in the event loop of the main thread."""
     requested = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, requested.set)

@@ -2,8 +2,8 @@
 
 The heartbeats that a node's leaders send to one other node in the same turn travel as one message
 (`raft.transport.control_streams`), so many shards cost little more than one shard. A shard that is added later starts
-ticking at the next heartbeat of the other shards. A node that was held up ticks once and skips the missed ticks,
-because its shards must hear from other nodes before they start an election.
+ticking at the next heartbeat of the other shards. If a node was held up, the ticker ticks once and skips the missed
+ticks. So the shards receive the messages of other nodes before they start an election.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Tick = Callable[[], None]
 
 
 class Ticker:
-    """Calls all added functions every `tick_ms`, from the first `add` to `stop`. `beat` is the number of ticks between
-    two heartbeats."""
+    """Calls all added functions every `tick_ms` milliseconds, from the first `add` to `stop`. `beat` is the number
+    of ticks between two heartbeats."""
 
     def __init__(self, vital: Vital, tick_ms: int, beat: int) -> None:
         self._vital = vital
@@ -35,7 +35,7 @@ class Ticker:
             self._task = self._vital.spawn(self._run(), "ticks")
 
     def remove(self, tick: Tick) -> None:
-        """Stop calling `tick`. Nothing happens if `tick` was not added, or was removed before."""
+        """Stop calling the function `tick`. Nothing happens if `tick` was not added, or was removed before."""
         for ticks in (self._ticks, self._joining):
             if tick in ticks:
                 ticks.remove(tick)

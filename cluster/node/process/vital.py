@@ -20,15 +20,15 @@ EXIT_BUG = 70
 
 
 class Vital:
-    """Runs vital callbacks and tasks. If one of them fails, `end` is called with the error and must end the node; the
-    default ends the process."""
+    """Runs vital callbacks and tasks. If a vital callback or task fails, `end` is called with the error, and must
+    end the node. The default `end` ends the process."""
 
     def __init__(self, end: Callable[[BaseException], None] | None = None) -> None:
         self._end = end or end_now
 
     def event(self, work: Callable[Arguments, None]) -> Callable[Arguments, None]:
-        """Return a function that does `work`, and ends the node if `work` raises. CorruptRangeError and ForkedError are
-        raised to the caller instead."""
+        """Return a function that does `work`, and ends the node if `work` raises. The returned function passes
+        CorruptRangeError and ForkedError to its caller, and they do not end the node."""
 
         def run(*arguments: Arguments.args, **named: Arguments.kwargs) -> None:
             try:

@@ -3,9 +3,9 @@
     request: index 6 and its chain ──> same entry 6 here: entries 7, 8 ... (none if the log ends here, too)
                                    └─> refused: entry 6 differs, is not here, or is damaged here
 
-A request names the last whole entry before the damage, by index and chain. The chain covers the whole log before the
-entry, so the answer has entries of the same log or is refused. The answering node does not check the entries; the
-requesting node checks each entry.
+A request names the last whole entry before the damage, by index and chain. The chain covers the whole log up to this
+entry. So another node answers with entries of the same log, or refuses the request. The answering node does not check
+the entries; the requesting node checks each entry.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class EntrySource(Protocol):
     """The connections over which a node requests entries from other nodes."""
 
     async def read(self, node: int, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse | None:
-        """The answer of `node`, or None if the node cannot be reached."""
+        """Request entries from `node`. Return None if the node cannot be reached."""
 
     async def close(self) -> None: ...
 
@@ -136,7 +136,7 @@ class EntryAsker:
     source: EntrySource
 
     async def ask(self, other: int, prev: LogTail) -> raft_pb2.ReadEntriesResponse | None:
-        """The answer of node `other` with the entries after `prev`; None if the node cannot be reached."""
+        """Request the entries after `prev` from node `other`. Return None if the node cannot be reached."""
         request = raft_pb2.ReadEntriesRequest(
             cluster=self.cluster,
             shard=self.shard,
@@ -151,8 +151,8 @@ class EntryAsker:
 
 
 def other_members(configuration: ShardConfiguration, settings: NodeSettings) -> dict[int, str]:
-    """The addresses of the other members. An address in the setting `peers` takes precedence over the address in the
-    configuration."""
+    """Return the addresses of the other members. An address in the setting `peers` has precedence over the address
+    in the configuration."""
     known = {node: member.address for node, member in configuration.members.items()}
     return {
         node: settings.peers.get(node) or address

@@ -1,4 +1,4 @@
-"""The waits between the attempts of a repair, which may continue without a limit, and the times of its log lines.
+"""The waits between the attempts of a repair, and the times of its log lines. The number of attempts has no limit.
 
 Each wait is twice the wait before, from 0.2 s up to 10 s. The same log line is repeated at most once a minute.
 """
@@ -11,7 +11,7 @@ TELL_EVERY_S = 60.0
 
 
 class RepairRetries:
-    """The attempts of one repair."""
+    """Counts the attempts of one repair."""
 
     def __init__(self) -> None:
         self._next_s = FIRST_S
@@ -19,7 +19,7 @@ class RepairRetries:
         self._logged = ""
 
     def next_s(self) -> float:
-        """The seconds to wait before the next attempt."""
+        """Return the seconds to wait before the next attempt."""
         seconds, self._next_s = self._next_s, min(2 * self._next_s, LONGEST_S)
         self._since_logged_s += seconds
         return seconds
@@ -29,7 +29,8 @@ class RepairRetries:
         self._next_s = FIRST_S
 
     def should_log(self, text: str) -> bool:
-        """Whether to log `text`: it differs from the last logged text, or that text was logged a minute ago or more."""
+        """Return whether to log `text`: if it differs from the last logged text, or if the last log line is at
+        least a minute old."""
         is_due = text != self._logged or self._since_logged_s >= TELL_EVERY_S
         if is_due:
             self._logged, self._since_logged_s = text, 0.0

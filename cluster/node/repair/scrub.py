@@ -1,7 +1,7 @@
-"""The scrub: reads the part of a log that the start of the node did not read, slowly, while the node serves.
+"""The scrub: while the node serves, it slowly reads the entries that the start of the node did not read.
 
 A start from a checkpoint trusts the entries before the checkpoint. The scrub finds damage among these entries before a
-reader needs them. It passes each flaw to `on_flaw` and continues after the flaw when `on_flaw` returns.
+reader needs them. The scrub passes each flaw to `on_flaw`, and continues after the flaw when `on_flaw` returns.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Scrub:
         self._flaw: Flaw | None = None
 
     async def run(self, beside: Beside) -> None:
-        """Return when everything is read. The reads happen in `beside`."""
+        """Read the log, and return when all entries are read. The reads run in `beside`, on a helper thread."""
         if self._last < self._log.first_index:
             return
         while not self._is_over and self._last >= self._log.first_index:

@@ -4,7 +4,7 @@
                                                       ^───── no node has them: wait, then again ─┘
 
 The node knows the position, length and term of each damaged entry, and the entries before and after them are whole. So
-only one sequence of bytes fits there. Scrub repair writes these bytes in place and never cuts the log. Meanwhile the
+only the original bytes fit. Scrub repair writes these bytes in place and never cuts the log. During the repair the
 node serves the rest of the log.
 """
 
@@ -48,7 +48,7 @@ class ScrubRepairer:
         self._answers: dict[int, str] = {}
 
     async def repair(self, flaw: Flaw, beside: Beside) -> None:
-        """Repair the flaw. Return when the log is whole there, or retention has removed the damaged entries."""
+        """Repair the flaw. Return when the damaged entries are whole again, or retention has removed them."""
         commit_log, driver = self._replica.log, self._replica.driver
         end = flaw.end or flaw.position - flaw.position % self._segment_bytes + self._segment_bytes
         entries = commit_log.reading.entries_in(flaw.position, end)
@@ -98,8 +98,8 @@ class ScrubRepairer:
         return False
 
     async def _ask(self, asker: EntryAsker, other: int, first: int, last: int) -> int:
-        """Write the entries that node `other` has from index `first` over the damaged ones. Return the first index that
-        the node did not give."""
+        """Request the entries from index `first` on from node `other`, and write them over the damaged entries.
+        Return the first index that was not written."""
         commit_log = self._replica.log
         while first <= last and first >= commit_log.first_index:
             answer = await asker.ask(other, commit_log.scrub_repair.tail_at(first - 1))
@@ -116,7 +116,7 @@ class ScrubRepairer:
         return first
 
     async def _is_whole(self, entries: range, beside: Beside) -> bool:
-        """Flush the log and read the entries again. Return whether they are whole and flushed."""
+        """Flush the log and read the entries again. Return whether these entries are whole and flushed."""
         flushed: list[object] = []
         await beside(lambda: flushed.append(self._replica.log.sync()))
         try:

@@ -3,9 +3,10 @@
     damaged log ──> read the whole entries before the flaw ──> ask each other node for the next entries ──> open again
                                                           ^────── no node has them: wait, then again ─┘
 
-Meanwhile this node stays up and takes no part in the shard. It reports the reason and gives other nodes its own whole
-entries. `store.LogRepair` decides which entries are accepted and what may be cut; this module decides which nodes are
-asked, and when. The caller opens the log afterwards, and the opening checks whether the log is whole.
+During a startup repair this node runs and takes no part in the shard. The node reports the reason, and sends its own
+whole entries to other nodes that request them. `store.LogRepair` decides which entries are accepted and which bytes
+may be cut. This module decides which nodes are asked, and when. After the repair the caller opens the log, and the
+opening checks whether the log is whole.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class DamagedLog:
 
 
 class StartupRepair:
-    """The repair of one damaged log, from `run` to its end."""
+    """The startup repair of one damaged log."""
 
     def __init__(
         self,
@@ -103,8 +104,8 @@ class StartupRepair:
         )
 
     async def run(self) -> None:
-        """Repair the log. Return when it can be opened again: it is whole, or `left` names a flaw before the last
-        checkpoint. Raises StoreError if the disk fails."""
+        """Repair the log. Return when the log can be opened again: it is whole, or `left` names a flaw before the
+        last checkpoint. Raises StoreError if the disk fails."""
         log.error("%s", self.reason)
         worker = self._runtime.worker("repair")
         try:
@@ -154,7 +155,7 @@ class StartupRepair:
         return repair
 
     def _show(self, repair: LogRepair) -> None:
-        """Let other nodes read the entries that are whole now."""
+        """Let other nodes read the entries that are whole by now."""
         damaged, settings = self._damaged, self._settings
         commit = min(repair.prefix.known_commit, repair.tail.index)
         self.reader = EntryReader(
@@ -162,7 +163,7 @@ class StartupRepair:
         )
 
     def _known_index(self) -> int:
-        """The index of the checkpoint; 0 if there is no checkpoint."""
+        """Return the index of the checkpoint, or 0 if there is no checkpoint."""
         checkpoint = self._damaged.snapshots.checkpoint()
         return checkpoint.index if checkpoint is not None else 0
 
@@ -185,7 +186,8 @@ class StartupRepair:
         self._directory.marks(self._damaged.number).mark_repair(RepairMark(suspect, ends))
 
     def _forget(self) -> None:
-        """Remove the repair mark, unless the log was cut before: then entries after the cut may be missing."""
+        """Remove the repair mark. If the log was cut before, keep the mark, because entries after the cut may be
+        missing."""
         mark = self._directory.marks(self._damaged.number).repair()
         if mark is not None and not mark.ends:
             self._directory.marks(self._damaged.number).clear_repair()
@@ -193,7 +195,7 @@ class StartupRepair:
     # -- requests to other nodes
 
     async def _ask_all(self, worker: Worker, repair: LogRepair, asker: EntryAsker) -> bool:
-        """Ask each known node for the next entries. Return whether the log can be opened again."""
+        """Request the next entries from each known node. Return whether the log can be opened again."""
         try:
             peers = [_Peer(self, worker, repair, asker, node) for node in sorted(self._members)]
             for peer in peers:
@@ -241,7 +243,8 @@ class StartupRepair:
             raise
 
     async def take(self, worker: Worker, repair: LogRepair, answer: raft_pb2.ReadEntriesResponse) -> Taken:
-        """Write the entries of an answer to the log, as far as they fit. Raises StoreError."""
+        """Write the entries of an answer to the log, up to the first entry that `store.LogRepair` does not accept.
+        Raises StoreError."""
         before = repair.tail
         taken = await self.beside(worker, lambda: repair.take(answer.entries, answer.commit))
         if taken is not Taken.NOTHING:
@@ -253,7 +256,7 @@ class StartupRepair:
 
 
 class _Peer:
-    """One other node, which is asked until it has no further entries for the repair."""
+    """Another node, which the repair asks until that node has no further entries for the repair."""
 
     def __init__(
         self, repair: StartupRepair, worker: Worker, log_repair: LogRepair, asker: EntryAsker, node: int
@@ -269,7 +272,7 @@ class _Peer:
         self._asker = asker
 
     async def ask(self) -> bool:
-        """Ask for entries until the node has no more. Return whether the repair reached the whole entries after the
+        """Request entries until the node has no more. Return whether the repair reached the whole entries after the
         flaw, so that the log can be opened."""
         while True:
             answer = await self._read(self._repair.tail)
@@ -300,8 +303,8 @@ class _Peer:
         return answer
 
     async def _align(self) -> bool:
-        """This node's last whole entry differs from the other node's log. Find the last entry that both logs have, and
-        cut this node's log there if that is safe. Return whether to ask the node again."""
+        """Called when the other node's log lacks this node's last whole entry. Find the last entry that both logs
+        have, and cut this node's log after it if that is safe. Return whether to ask the node again."""
         common = self._repair.committed_tail()
         while common.index < self._repair.tail.index:
             answer = await self._read(common)
@@ -315,8 +318,8 @@ class _Peer:
         return True
 
     async def _supersedes(self, answer: raft_pb2.ReadEntriesResponse) -> bool:
-        """The other node's log begins after the flaw. Return whether that log has all entries that are whole here after
-        the flaw, or later entries that replaced them."""
+        """Called when the other node's log begins after the flaw. Return whether the other log has all whole
+        entries of this log after the flaw, or later entries that replaced them."""
         last = self._repair.last_behind()
         if last is None or last.index < answer.first_index:
             return self._repair.may_cut(answer.commit) if last is None else True

@@ -46,7 +46,7 @@ class ReplicaBuilder:
         self._stall = stall
 
     def replica(self, fetch_waiters: FetchWaiters) -> BrokerReplica:
-        """The broker's side of the replica. `driver` attaches its driver."""
+        """Return the broker's side of the replica. The method `driver` later attaches the driver to it."""
         settings, files = self._settings, self._files
         return BrokerReplica(
             shard=self.number,
@@ -58,7 +58,7 @@ class ReplicaBuilder:
         )
 
     def threads(self, replica: BrokerReplica) -> DiskThreads:
-        """The helper threads for votes, flushes and new segments."""
+        """Return the helper threads for votes, flushes and new segments."""
         settings = self._settings
         return DiskThreads(
             self._log,
@@ -71,7 +71,7 @@ class ReplicaBuilder:
         )
 
     def transport(self, replica: BrokerReplica) -> PeerTransport:
-        """The transport to the other voters and learners, which passes what it receives to the driver."""
+        """Return the transport to the other voters and learners. It passes received messages to the driver."""
         settings, vital = self._settings, self._runtime.vital
         return self._runtime.make_transport(
             Identity(settings.cluster, self.number, settings.node, self._votes.vote.incarnation),
@@ -85,8 +85,8 @@ class ReplicaBuilder:
         )
 
     def driver(self, replica: BrokerReplica, threads: DiskThreads, transport: PeerTransport) -> Driver:
-        """The driver with its core. The driver is attached to `replica`, whose state continues from the checkpoint or
-        the snapshot."""
+        """Return the driver with its core, and attach the driver to `replica`. The state of `replica` continues
+        from the checkpoint or the snapshot."""
         settings, runtime, vital = self._settings, self._runtime, self._runtime.vital
         loop, snapshot, found = (
             asyncio.get_running_loop(),
@@ -114,8 +114,9 @@ class ReplicaBuilder:
         return driver
 
     def _stalled(self, replica: BrokerReplica, threads: DiskThreads) -> str:
-        """Why new sends are refused at this moment; empty if they are accepted. A flush counts only while proposals
-        wait for a majority: if the other nodes commit without this node's flush, no send waits for it."""
+        """Return the reason why new sends are refused at this moment, or "" if they are accepted. A slow flush is a
+        reason only while proposals wait for a majority. If the other nodes commit without this node's flush, no
+        send waits for the flush."""
         waits = self._settings.flush == "sync" and replica.driver.backlog > 0
         return self._stall.reason(threads.flushing_ms if waits else 0.0)
 
@@ -146,7 +147,7 @@ class ReplicaBuilder:
 
 
 def flushing_of(settings: NodeSettings) -> Flushing:
-    """The settings of flushes of a node."""
+    """Return the settings of flushes of a node."""
     return Flushing(
         settings.flush,
         FlushSchedule(
@@ -160,5 +161,5 @@ def flushing_of(settings: NodeSettings) -> Flushing:
 
 
 def uncommitted_bytes(settings: NodeSettings) -> int:
-    """How many bytes of uncommitted entries one shard may hold in memory."""
+    """Return how many bytes of uncommitted entries one shard may hold in memory."""
     return max(LEAST_UNCOMMITTED_BYTES, MAX_UNCOMMITTED_BYTES // settings.shards)

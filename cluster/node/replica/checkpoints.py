@@ -28,7 +28,8 @@ POSITIONS, QUEUES, KEYS = "positions", "queues", "keys"
 
 @dataclass(frozen=True, slots=True)
 class CheckpointDraft:
-    """A checkpoint that is not written yet. It lacks only the marks of the positions, which `write` adds."""
+    """A checkpoint that is not written yet. The draft lacks only the marks of the position files, which `write`
+    adds."""
 
     checkpoint: Checkpoint
     # The index of the first entry whose position `write` must write.
@@ -92,7 +93,8 @@ class Checkpoints:
     # -- new checkpoints
 
     def draft(self, replica: BrokerReplica) -> CheckpointDraft | None:
-        """A draft of a checkpoint at the applied index; None if nothing was applied since the last draft."""
+        """Return a draft of a checkpoint at the applied index, or None if no entry was applied since the last
+        draft."""
         driver, commit_log, index = replica.driver, replica.log, replica.driver.applied
         if driver.log_start is None or index in (self._last, commit_log.first_index - 1):
             return None

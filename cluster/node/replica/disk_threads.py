@@ -2,9 +2,9 @@
 
 The event loop never waits for an fsync. In `sync` mode many writes share one flush: a write that arrives while a flush
 runs is served by the next flush, which covers all bytes written before it began. In `async` mode a write is held as
-soon as the page cache has it (or the buffer of a node that stages its writes), and the log is flushed by a schedule.
+soon as the page cache has it, or the buffer of a node that stages its writes. A schedule flushes the log.
 
-Votes have their own thread and fsync in both modes, so an election never waits for a flush of the log.
+Votes have their own thread and are fsynced in both modes, so an election never waits for a flush of the log.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_STAGED_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Flushing:
-    """When written entries count as held, and when the log is flushed."""
+    """The settings that say when written entries count as held, and when the log is flushed."""
 
     # `sync`: an entry counts as held once it is flushed; `async`: once it is written.
     mode: Literal["async", "sync"]
@@ -39,8 +39,8 @@ class Flushing:
 
 
 class DiskThreads:
-    """Implements `raft.interfaces.DriverDisk` over real files, from `start` to `stop`. Its methods are called in the
-    event loop, and it calls all callbacks in the event loop."""
+    """Implements `raft.interfaces.DriverDisk` over real files, from `start` to `stop`. Call its methods in the
+    event loop. All callbacks run in the event loop, too."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class DiskThreads:
             self._upkeep.append(self._vital.spawn(self._keep_writing_out(), "write out what is staged"))
 
     async def stop(self) -> None:
-        """Wait for the work that is running. Its callbacks are not called any more. `stop` does not flush the log: the
+        """Wait until running work ends. After `stop` no callback is called. `stop` does not flush the log: the
         shard flushes the log before it writes the clean mark."""
         self._stopping = True
         for task in self._upkeep:
@@ -101,7 +101,8 @@ class DiskThreads:
 
     @property
     def flushing_ms(self) -> float:
-        """For how many ms a flush has run that a callback waits for; 0 if there is no such flush."""
+        """The duration in ms of the running flush for which a callback waits, or 0 if no callback waits for a
+        flush."""
         return self._monotonic_ms() - self._flush_began_ms if self._flushing and self._owed else 0.0
 
     def persist(self, done: Callable[[], None]) -> None:
@@ -125,9 +126,9 @@ class DiskThreads:
         self._on(self._segment_thread, self._log.segments.remove_dropped, lambda: None)
 
     async def beside(self, work: Callable[[], object]) -> None:
-        """Run `work`, which is optional, on the thread that prepares segments. Return when `work` has ended, with or
-        without success. A failure that is not retriable is reported to the shard. The caller may be cancelled while it
-        waits."""
+        """Run `work`, which is optional, on the thread that prepares segments. Return when `work` has ended, with
+        or without success. A failure that is not retriable is reported to the shard. The caller may be cancelled
+        during the wait."""
         over = asyncio.Event()
 
         def failed(failure: StoreError) -> None:
@@ -163,7 +164,7 @@ class DiskThreads:
             self._flush()
 
     def _not_flushed(self, served: list[Callable[[], None]], failure: StoreError) -> None:
-        """After a retriable failure, the callbacks wait for the next flush of the schedule."""
+        """Handle a failed flush. After a retriable failure, the callbacks wait for the next flush of the schedule."""
         if failure.retriable:
             self._flushing = False
             self._waiting = [*served, *self._waiting]
@@ -202,8 +203,8 @@ class DiskThreads:
         self._preparing = self._told_full = False
 
     def _not_prepared(self, failure: StoreError) -> None:
-        """Without room for the next segment, the segment in use can still be filled. The preparation is tried again at
-        each interval."""
+        """Handle a failed preparation of the next segment. The segment in use can still be filled. The preparation
+        is tried again at each interval."""
         self._preparing = False
         if not failure.retriable:
             self._on_failure(failure)
@@ -222,8 +223,8 @@ class DiskThreads:
         then: Callable[[], None],
         failed: Callable[[StoreError], None] | None = None,
     ) -> None:
-        """Run `work` on `thread`, then call `then` in the event loop. If the disk fails, `failed` is called instead, by
-        default `on_failure`. After `stop` this method does nothing."""
+        """Run `work` on `thread`, then call `then` in the event loop. If the disk fails, call `failed` instead of
+        `then`; the default of `failed` is `on_failure`. After `stop` this method does nothing."""
         if self._stopping:
             return
 

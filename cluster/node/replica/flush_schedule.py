@@ -1,10 +1,10 @@
-"""The flush schedule: when a log is flushed although no request waits for the flush. The rules are RocketMQ's.
+"""The flush schedule: decides when a log is flushed if no request waits for a flush. The rules are RocketMQ's.
 
     every `interval_ms`   flush if at least `pages` pages were written since the last flush began
     after `thorough_ms`   flush any written bytes, if the last flush began so long ago
 
 With the default settings a busy log is flushed twice a second. A log with few messages is flushed every 10 s, so the
-disk can sleep. Under `flush = "async"` these numbers bound the time of writes that a power loss can take.
+disk can sleep. With `flush = "async"`, a power loss can lose the writes of at most the time that this schedule sets.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ PAGE_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class FlushSchedule:
-    """When to flush the log: the values of the settings `flush_interval_ms`, `flush_pages` and `flush_thorough_ms`."""
+    """The values of the settings `flush_interval_ms`, `flush_pages` and `flush_thorough_ms`, which decide when a
+    log is flushed."""
 
     interval_ms: int
     pages: int
@@ -25,6 +26,6 @@ class FlushSchedule:
     write_out_ms: int
 
     def is_due(self, dirty_bytes: int, since_ms: float) -> bool:
-        """Whether to flush a log with `dirty_bytes` unflushed bytes, more than 0, whose last flush began `since_ms`
-        ago."""
+        """Return whether to flush a log that has `dirty_bytes` unflushed bytes (more than 0), and whose last flush
+        began `since_ms` ago."""
         return dirty_bytes >= self.pages * PAGE_BYTES or since_ms >= self.thorough_ms

@@ -1,4 +1,4 @@
-"""The health of one replica: whether clients should use it, and why not."""
+"""The health of one replica: says whether clients should use the replica, and why not."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ BUSY_ENTRIES = 1024
 
 
 def not_ready(replica: BrokerReplica, transport: PeerTransport, damage: str, settings: NodeSettings) -> str:
-    """Why clients should not use a running replica; empty if the replica is ready. `damage` describes damage that scrub
-    repair is repairing."""
+    """Return the reason why clients should not use a running replica, or "" if the replica is ready. `damage` is a
+    sentence about damage that scrub repair is repairing, or ""."""
     number, driver = replica.shard, replica.driver
     if number != TOPICS_SHARD and replica.membership.standing in (Standing.REMOVED, Standing.JOINING):
         return ""  # this shard has its replicas on other nodes, so it does not make this node unready
@@ -35,7 +35,8 @@ def not_ready(replica: BrokerReplica, transport: PeerTransport, damage: str, set
 
 
 def not_a_member(number: int, membership: Membership, settings: NodeSettings) -> str:
-    """Why this node is no member of the shard or of the cluster; empty if it is a member, or does not know."""
+    """Return the reason why this node is no member of the shard or of the cluster. Return "" if this node is a
+    member, or does not know."""
     node, standing = settings.node, membership.standing
     if number != TOPICS_SHARD:
         return f"node {node} was removed from shard {number}" if standing is Standing.REMOVED else ""

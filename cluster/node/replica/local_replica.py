@@ -2,7 +2,7 @@
 
     open log and vote file ─> (startup repair) ─> (formation) ─> create and start the parts ─> stop
 
-`LocalReplica` is this life cycle. `builder.py` creates the running parts, `upkeep.py` does the regular work, and
+`LocalReplica` runs this life cycle. `builder.py` creates the running parts, `upkeep.py` does the regular work, and
 `health.py` says whether clients should use the replica. `cluster.node.node_shards` and `cluster.node.node` connect the
 replicas of a node to its ports.
 """
@@ -54,8 +54,8 @@ class RunningParts:
 
 
 class LocalReplica:
-    """This node's replica of one shard. The constructor opens and checks the files, `take_part` starts the replica, and
-    `stop` stops it."""
+    """This node's replica of one shard. The constructor opens and checks the files, `take_part` starts the replica,
+    and `stop` stops the replica."""
 
     def __init__(self, number: int, node: NodeResources, ticker: Ticker, fetch_waiters: FetchWaiters) -> None:
         """Read the log, or only the entries after the last checkpoint. If the log is damaged and there are other nodes
@@ -114,8 +114,8 @@ class LocalReplica:
             self._running.transport.configured(replace(configuration, voters={}, learners={}), served=())
 
     async def stop(self) -> None:
-        """Stop in order: all acknowledged entries are on the disk, and a clean mark records that. The caller has closed
-        the ports before."""
+        """Stop in order: all acknowledged entries are on the disk, and a clean mark records that. The caller must
+        close the ports before `stop`."""
         self._ticker.remove(self._tick)
         for task in self._tasks:
             task.cancel()
@@ -135,7 +135,7 @@ class LocalReplica:
 
     @property
     def replica(self) -> BrokerReplica | None:
-        """The broker's side of this replica; None until the replica has started."""
+        """The broker's side of this replica, or None until the replica has started."""
         return self._running.replica if self._running is not None else None
 
     @property
@@ -145,17 +145,17 @@ class LocalReplica:
 
     @property
     def log(self) -> CommitLog:
-        """The open log. Must not be used while `is_closed`."""
+        """The open log. Do not use the log while `is_closed` is true."""
         return self._opened.log
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The snapshot that the log begins with; None if the log begins at entry 1."""
+        """The snapshot with which the log begins, or None if the log begins at entry 1."""
         return self._opened.snapshots.snapshot
 
     @property
     def commit(self) -> int:
-        """The commit index, as far as this node knows it."""
+        """The commit index that this node knows. The leader's commit index may be higher."""
         return self.replica.driver.raft.commit if self.replica is not None else self.log.known_commit
 
     @property
@@ -173,14 +173,14 @@ class LocalReplica:
         return self._opening.files.opened
 
     def read_entries(self, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse:
-        """The entries that another node requests to repair its log."""
+        """Return the entries that another node requests to repair its log."""
         return self._opening.read_entries(request, 0 if self.is_closed else self.commit)
 
     # -- formation
 
     @property
     def has_begun(self) -> bool:
-        """Whether the log has, or had, any entry. True also for a log that is too damaged to be opened."""
+        """Whether the log has, or had, an entry. For a log that is too damaged to be opened the value is true."""
         return self.is_closed or self.log.last_index > 0
 
     @property
@@ -190,19 +190,19 @@ class LocalReplica:
 
     @property
     def forming_node(self) -> FormingNode:
-        """This node's introduction at this moment."""
+        """Return the present introduction of this node."""
         return self._formation.introduction(is_log_empty=not self.is_closed and self.log.last_index == 0)
 
     async def ask_introduction(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
-        """Ask the node at `address`, which a leader wants to add to this shard, for its introduction. None if the node
-        does not answer."""
+        """Ask the node at `address`, which a leader wants to add to this shard, for its introduction. Return None
+        if the node does not answer."""
         return await self._formation.ask_introduction(node, address, configuration)
 
     # -- health
 
     @property
     def is_closed(self) -> bool:
-        """Whether the log is so damaged that it cannot be opened before startup repair has finished."""
+        """Whether the log is not open, because startup repair must repair its damage first."""
         return self._opening.repair is not None
 
     @property
@@ -212,7 +212,7 @@ class LocalReplica:
         return self.is_closed or self._opening.left is not None or repairs
 
     def not_ready(self) -> str:
-        """Why clients should not use this replica; empty if the replica is ready."""
+        """Return the reason why clients should not use this replica, or "" if the replica is ready."""
         if self._opening.repair is not None:
             return self._opening.repair.reason
         running = self._running
@@ -221,11 +221,12 @@ class LocalReplica:
         return health.not_ready(running.replica, running.transport, running.upkeep.damage, self._node.settings)
 
     def suspect(self) -> Suspect | None:
-        """Why this node is a suspect: which acknowledged entries it may have lost. None if it is no suspect."""
+        """The suspect mark, which says which acknowledged entries this node may have lost. None if this node is no
+        suspect."""
         return self._node.directory.marks(self.number).suspect()
 
     async def accept_loss(self) -> None:
-        """Remove the mark of a suspect durably. This node then votes and counts again."""
+        """Remove the mark of a suspect durably. After that this node votes again, and its acknowledgements count."""
         assert self._running is not None
         forgotten = asyncio.get_running_loop().create_future()
         self._running.threads.trusted(lambda: forgotten.set_result(None))

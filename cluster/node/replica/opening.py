@@ -3,7 +3,7 @@
     open ──damaged──> startup repair ──> open ──> ...
       └──whole──> files              └──> files, with damage left for scrub repair
 
-`finish` returns when the files are open. Until then `repair.reason` says why they are not.
+`finish` returns when the files are open. Until then `repair.reason` says why the files are not open.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ class Opening:
         return self.files
 
     def read_entries(self, request: raft_pb2.ReadEntriesRequest, commit: int) -> raft_pb2.ReadEntriesResponse:
-        """The entries that another node requests to repair its log. They come from this log, which is committed up to
-        `commit`; while this log is damaged, from the whole entries before its first flaw."""
+        """Return the entries that another node requests to repair its log. The entries come from this log, which is
+        committed up to `commit`. While this log is damaged, only the whole entries before its first flaw are
+        returned."""
         settings = self._settings
         if self.files is not None:
             size, log = self.files.opened.segment_bytes, self.files.opened.log
@@ -76,7 +77,7 @@ class Opening:
         self._node.meters.log_damaged.labels(str(number)).set(int(self.repair is not None))
 
     def _repair_of(self, damage: LogDamagedError, snapshots: Snapshots, *, may_wait: bool) -> StartupRepair:
-        """A startup repair of the damage. Raises `damage` if no other node is known."""
+        """Return a startup repair of the damage. Raises `damage` if no other node is known."""
         node, settings, number, checkpoint = self._node, self._settings, self._number, snapshots.checkpoint()
         members = node.other_peers
         first = configuration_at_start(node.disk, node.directory.log_directory(number), snapshots.snapshot)

@@ -1,8 +1,8 @@
 """Detects that this node was removed from a shard, logs it, and makes the replica silent.
 
 The leader stops sending to a node that it removed, so the removed node may never receive the new configuration. A
-member that hears no leader therefore asks the other members. Their answer is a linearizable read of the configuration
-from a leader.
+member that hears no leader therefore asks the other members. The answer of the other members is a linearizable read of
+the configuration from a leader.
 """
 
 from __future__ import annotations

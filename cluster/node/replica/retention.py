@@ -4,8 +4,8 @@
                                   does this node lead?     ->  `ledger.broker.retention.retention.choose`
                                                            ->  the log start moves
 
-The pure function `choose` decides how far the log start moves; this module collects the facts for `choose`. The time of
-day serves only to find the hour for `cleaning_hour`, so a clock that jumps does not change the age of any entry.
+The pure function `choose` decides how far the log start moves. This module collects the facts for `choose`. The time
+of day serves only to find the hour for `cleaning_hour`, so a clock that jumps does not change the age of any entry.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ class LogClock:
 
 
 class Learners:
-    """The learners that are catching up. Retention keeps the entries that they still need. A learner that makes no
-    progress between two checks does not count, because it would hold the log for ever."""
+    """The learners that are catching up. Retention keeps the entries that these learners still need. A learner that
+    makes no progress between two checks is ignored, because it would hold the log for ever."""
 
     def __init__(self) -> None:
         # By node, the last index that the learner had at the last check.
         self._seen: dict[int, int] = {}
 
     def behind(self, matches: dict[int, int]) -> int | None:
-        """The smallest last index among the learners that made progress since the last check; None if there is no such
-        learner. `matches` has the last index of each learner by node."""
+        """Return the smallest last index among the learners that made progress since the last check, or None if no
+        learner did. `matches` maps the node of each learner to its last index."""
         moving = [match for node, match in matches.items() if match > self._seen.get(node, -1)]
         self._seen = matches
         return min(moving, default=None)
@@ -80,8 +80,8 @@ class RetentionWatch:
         runtime: Runtime,
         on_disk_use: Callable[[float], None],
     ) -> None:
-        """`path` is the directory of the log. `on_disk_use` is called at each check with the used part of its disk,
-        from 0 to 1."""
+        """`path` is the directory of the log. `on_disk_use` is called at each check with the used share of the
+        log's disk, from 0 to 1."""
         self._replica = replica
         self._bounds = bounds_of(settings)
         self._disk = disk
@@ -99,8 +99,8 @@ class RetentionWatch:
             await asyncio.sleep(self._look_s)
 
     async def look(self) -> None:
-        """Check once. If the log start moves, return when that is applied on this node, or this node has lost
-        leadership."""
+        """Check once. If the check moves the log start, return when the move is applied on this node, or this node
+        has lost leadership."""
         use = self._disk_use()
         self._refuse_or_take(use)
         if not self._replica.knows_the_end:
@@ -144,8 +144,8 @@ class RetentionWatch:
     # -- the log
 
     async def _forget_holds(self) -> None:
-        """Remove expired holds. While no message is written, no entry carries a time by which a hold expires, so the
-        leader must ask for it."""
+        """Remove expired holds. Holds expire by the append times of entries. While no message is written there are
+        no such times, so the leader proposes to remove expired holds."""
         now_ms = self._clock.now_ms()
         if any(hold.expires_ms <= now_ms for hold in self._replica.state.holds):
             await self._replica.log_holds.expire()
@@ -167,8 +167,8 @@ class RetentionWatch:
         )
 
     def _age_ms(self, index: int, now_ms: int) -> int:
-        """The age of an entry: the time that the log shows after it, plus the time since this node saw the last
-        entry."""
+        """Return the age of an entry in ms: the append time of the last entry minus the entry's own, plus the time
+        since this node saw the last entry."""
         the_log = self._replica.log
         passed = time_passed_ms(
             lambda each: the_log.reading.header(each).append_time_ms, index, the_log.last_index, self._bounds.age_ms
@@ -189,7 +189,7 @@ class RetentionWatch:
 
 
 def bounds_of(settings: NodeSettings) -> RetentionLimits:
-    """The limits of retention that the settings give."""
+    """Return the limits of retention in the settings."""
     return RetentionLimits(
         age_ms=int(settings.retention_hours * 3_600_000),
         size_bytes=settings.retention_bytes,

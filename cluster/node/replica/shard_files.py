@@ -32,8 +32,8 @@ class ShardFiles:
         *,
         reads_again: bool,
     ) -> ShardFiles:
-        """Open all files and read the entries after the last checkpoint; with `reads_again`, also some entries before
-        it. Raises StoreError, ShardError."""
+        """Open all files and read the entries after the last checkpoint. With `reads_again`, read some entries
+        before the checkpoint too. Raises StoreError, ShardError."""
         disk, directory = node.disk, node.directory
         open_queues = queues_open_at_once(node.runtime.file_limit(), max(node.settings.shards, number + 1))
         queues = ConsumeQueues(disk, directory.queues_directory(number), open_queues)
@@ -49,7 +49,7 @@ class ShardFiles:
         return ShardFiles(queues, keys, checkpoints, opened)
 
     def close(self) -> None:
-        """Close all files; the log is flushed and gets a clean mark."""
+        """Flush the log, write a clean mark, and close all files."""
         self.checkpoints.close()
         self.queues.close()
         self.keys.close()

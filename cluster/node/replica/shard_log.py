@@ -43,7 +43,7 @@ log = logging.getLogger("ledgermq.node.shard")
 
 
 class ShardError(Exception):
-    """The shard cannot run on this node. The message says why and what to do."""
+    """The shard cannot run on this node. The message names the reason and says what to do."""
 
 
 class ShardLog:
@@ -59,8 +59,8 @@ class ShardLog:
         *,
         reads_again: bool = True,
     ) -> None:
-        """Open the log and read the entries after the last checkpoint; with `reads_again`, also some entries before it.
-        `observe_append` is called with the seconds that each group write takes.
+        """Open the log and read the entries after the last checkpoint. With `reads_again`, read some entries before
+        the checkpoint too. `observe_append` is called with the seconds that each group write takes.
 
         Raises ShardError and StoreError, of which LogDamagedError is a subclass."""
         self.snapshots = snapshots
@@ -172,8 +172,8 @@ class ShardLog:
         )
 
     def _end_repair(self, repair: RepairMark, *, is_as_stopped: bool) -> None:
-        """Mark this node as a suspect after a startup repair, unless the clean mark shows that the log has all its
-        entries: the log may have had entries after those that the repair found."""
+        """Mark this node as a suspect after a startup repair, because the log may have had more entries than the
+        repair found. If the clean mark shows that the log has all its entries, do not mark the node."""
         if not is_as_stopped:
             mark = self._directory.marks(self._number).mark_suspect(repair.doubt)
             log.warning(
@@ -186,8 +186,8 @@ class ShardLog:
     # -- sizes and members in the configuration
 
     def _take_fixed_sizes(self, path: Path) -> None:
-        """Take the segment size and the largest message from the shard's first configuration entry, which fixed them.
-        Before there is such an entry, the settings count."""
+        """Take the segment size and the largest message from the shard's first configuration entry. Before this
+        entry exists, take them from the settings."""
         settings = self._settings
         fixed = configuration_at_start(self._disk, path, self.snapshots.snapshot)
         if fixed is None:
@@ -219,7 +219,8 @@ class ShardLog:
 
 
 def configuration_at_start(disk: Disk, log_directory: Path, snapshot: Snapshot | None) -> ShardConfiguration | None:
-    """The configuration in the snapshot, or else in entry 1 of the log; None if there is none, or it is damaged."""
+    """Return the configuration in the snapshot or, if there is no snapshot, in entry 1 of the log. Return None if
+    there is no configuration, or it is damaged."""
     if snapshot is not None:
         return decode_configuration(snapshot.configuration)
     path = log_directory / name_of(0)
@@ -233,8 +234,8 @@ def configuration_at_start(disk: Disk, log_directory: Path, snapshot: Snapshot |
 
 
 def first_entry(first_segment: File) -> ShardConfiguration | None:
-    """The configuration in entry 1. None if the file does not begin with a whole configuration entry; the opening of
-    the log then reports why."""
+    """Return the configuration in entry 1, or None if the file does not begin with a whole configuration entry. The
+    opening of the log reports the reason."""
     try:
         header = parse(first_segment.read(0, HEADER_SIZE), 0)
         data = first_segment.read(0, padded(header.size))

@@ -1,8 +1,8 @@
-"""The stall detector: says whether this node's disk keeps up, so that the node can refuse new sends at once if not.
+"""The stall detector: detects that this node's disk is too slow, so that the node refuses new sends at once.
 
-The rule is RocketMQ's page-cache-busy detection, for one event loop. A slow append blocks the whole loop, so the node
-detects it only after its end. The node then refuses new sends for as long as that append took, and tries the next
-append after that. A flush runs on a helper thread, so the node detects a slow flush while the flush runs.
+The rule is RocketMQ's page-cache-busy detection, for one event loop. A slow append blocks the whole event loop, so the
+node detects a slow append only after its end. The node then refuses new sends for as long as the append took. After
+that it tries the next append. A flush runs on a helper thread, so the node detects a slow flush while the flush runs.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Stall:
             self._until_ms = self._monotonic_ms() + min(taken_ms, _LONGEST * self._busy_ms)
 
     def reason(self, flushing_ms: float) -> str:
-        """Why new sends are refused now; empty if they are accepted. `flushing_ms` says for how long a flush has run
-        that sends wait for; 0 means that there is no such flush."""
+        """Return the reason why new sends are refused now, or "" if they are accepted. `flushing_ms` is the
+        duration of the running flush for which sends wait, or 0 if sends wait for no flush."""
         if self._busy_ms and flushing_ms >= self._busy_ms:
             return f"a flush of the log has taken {flushing_ms:.0f} ms so far"
         if self._monotonic_ms() < self._until_ms:

@@ -55,7 +55,7 @@ class ReplicaUpkeep:
 
     @property
     def damage(self) -> str:
-        """A sentence about the damage that scrub repair is repairing; empty if there is none."""
+        """A sentence about the damage that scrub repair is repairing, or "" if there is no damage."""
         return self._repairer.reason
 
     def save_last_checkpoint(self) -> None:
@@ -90,8 +90,7 @@ class ReplicaUpkeep:
         )
 
     async def _scrub(self) -> None:
-        """Repair the damage that startup repair has left. Then scrub the part of the log that the start did not
-        read."""
+        """Repair the damage that startup repair has left. Then scrub the entries that the start did not read."""
         opened = self._files.opened
         if self._opening.left is not None:
             await self._repair(self._opening.left)
