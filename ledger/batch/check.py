@@ -1,8 +1,8 @@
 """The checks of a batch that a broker makes before it appends the batch.
 
-A broker does not decompress a payload, so this module checks only the parts that are not compressed. A reader checks
-a decompressed payload (decode.py) with the same functions. In a compressed batch a broker sees the size of the largest
-body and not the sizes of the message headers, so the producer enforces the limits on message headers.
+A broker does not decompress a payload, so this module checks only the parts that are not compressed. decode.py checks
+a decompressed payload with the same functions. In a compressed batch a broker sees the size of the largest body and
+not the sizes of the message headers, so the producer enforces the limits on message headers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def check(data: bytes, max_message_bytes: int, *, max_batch_bytes: int | None = 
 
     `max_message_bytes` limits one body. `max_batch_bytes` limits the whole batch; the default is
     `largest_batch(max_message_bytes)`. Raises CorruptBatchError, UnsupportedBatchError, MessageTooLargeError,
-    TooManyHeadersError, HeadersTooLargeError, or InvalidArgumentError if the batch is larger than its limit.
+    TooManyHeadersError or HeadersTooLargeError. If the whole batch is larger than `max_batch_bytes`, raises
+    InvalidArgumentError.
     """
     header = BatchHeader.parse(data)
     check_integrity(data, header)
@@ -58,8 +59,8 @@ def _check_headers(column: HeaderColumn) -> None:
 
 
 def check_integrity(data: bytes, header: BatchHeader) -> None:
-    """Raise CorruptBatchError if bytes of the batch are missing or changed, UnsupportedBatchError if this program does
-    not know its format."""
+    """Raise CorruptBatchError if bytes of the batch are missing or changed, and UnsupportedBatchError if this
+    program does not know the batch's format."""
     if header.size != len(data):
         raise CorruptBatchError(f"A batch of {len(data)} bytes states a size of {header.size}: send it again.")
     if header.crc != (crc := crc_of(data)):
@@ -70,8 +71,8 @@ def check_integrity(data: bytes, header: BatchHeader) -> None:
 
 
 def check_header(header: BatchHeader) -> None:
-    """Raise UnsupportedBatchError if this program does not know a value of the header, CorruptBatchError if the fields
-    of the header contradict each other or exceed the limits of the format."""
+    """Raise UnsupportedBatchError if this program does not know a value of the header. Raise CorruptBatchError if
+    the header's fields contradict each other or exceed the limits of the format."""
     if header.codec not in _CODECS:
         raise UnsupportedBatchError(
             f"A batch is compressed with codec {header.codec}, which this program does not know: upgrade it."
@@ -99,8 +100,8 @@ def check_header(header: BatchHeader) -> None:
 
 
 def verified_columns(plain: bytes, start: int, header: BatchHeader) -> Columns:
-    """Return the columns of the payload at plain[start:]. Raises CorruptBatchError if the columns contradict each other
-    or the header."""
+    """Return the columns of the uncompressed payload, which is `plain` from `start` on. Raises CorruptBatchError if
+    the columns contradict each other or the header."""
     end = start + header.plain_size
     columns = Columns.read(plain, start, end, count=header.count, present=header.columns)
     if (largest := columns.bodies.longest()) != header.largest:

@@ -1,7 +1,7 @@
 """The columns in a batch's payload, in Arrow's buffer layout, so that numpy and pyarrow read them without a loop.
 
 A column is a few buffers, one after another. The size of a buffer follows from the number of messages and from the
-offsets before the buffer, so the format stores no table of buffer positions. Every buffer is padded to 8 bytes.
+offsets in earlier buffers, so the format stores no table of buffer positions. Every buffer is padded to 8 bytes.
 
     bodies        offsets i32[count + 1] | bytes                          Arrow: Binary, no nulls
     keys          validity bits[count] | offsets i32[count + 1] | bytes   Arrow: Binary          if KEYS
@@ -11,7 +11,8 @@ offsets before the buffer, so the format stores no table of buffer positions. Ev
                   values: offsets i32[n + 1] | bytes                          and Binary; n is the list's last offset
     timestamps    i64[count], minus the batch's base timestamp            Arrow: Int64           if TIMESTAMPS
 
-Offsets begin with 0 and never decrease. Validity bits start at the lowest bit of a byte; 1 means that the item exists.
+The offsets of a column begin with 0 and never decrease. Validity bits start at the lowest bit of a byte. A validity
+bit of 1 means that the item exists.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class BinaryColumn:
 
     @property
     def data(self) -> NDArray[np.uint8]:
-        """The bytes of all strings, joined. A view."""
+        """The bytes of all strings of the column, joined. A view."""
         return np.frombuffer(self.source, np.uint8, int(self.offsets[-1]), self.start)
 
     def longest(self) -> int:
@@ -60,14 +61,14 @@ class BinaryColumn:
         return int((offsets[1:] - offsets[:-1]).max())
 
     def strings(self) -> list[bytes]:
-        """Return every string. A string that does not exist is b""."""
+        """Return all strings of the column. A string that does not exist is b""."""
         source = self.source
         edges = (self.offsets + self.start).tolist()
         # A fifth faster than pairwise; this line is most of the cost of decoding.
         return [source[first:end] for first, end in zip(edges, edges[1:], strict=False)]  # noqa: RUF007
 
     def optional_strings(self) -> list[bytes | None]:
-        """Return every string. A string that does not exist is None."""
+        """Return all strings of the column. A string that does not exist is None."""
         strings = self.strings()
         if self.validity is None:
             return list(strings)
@@ -136,7 +137,7 @@ class ColumnWriter:
         self.parts: list[bytes | memoryview] = []
 
     def validity(self, there: NDArray[np.bool_]) -> None:
-        """Append the validity bits of the next column. A string that does not exist must be b"" in that column."""
+        """Append the validity bits of the next column. A string whose bit is 0 must be b"" in the column."""
         self.buffer(np.packbits(there, bitorder="little").data)
 
     def binary(self, strings: Sequence[bytes]) -> int:
@@ -183,7 +184,7 @@ class ColumnWriter:
 
 
 class _Reader:
-    """Reads the buffers of a payload one after another, and never past its end."""
+    """Reads the buffers of a payload one after another, and never past the payload's end."""
 
     def __init__(self, source: bytes, start: int, end: int) -> None:
         self.source = source
@@ -191,7 +192,7 @@ class _Reader:
         self.end = end
 
     def take(self, size: int) -> int:
-        """Return the position of the next `size` bytes, and move past them and their padding."""
+        """Return the position of the next `size` bytes, and move past these bytes and their padding."""
         position = self.position
         padded = size + -size % 8
         if size < 0 or padded > self.end - position:
@@ -202,7 +203,8 @@ class _Reader:
         return position
 
     def offsets(self, count: int) -> NDArray[np.int32]:
-        """Read the offsets of `count` items. Raises CorruptBatchError if they do not begin with 0, or decrease."""
+        """Read the offsets of `count` items. Raises CorruptBatchError if the offsets do not begin with 0, or
+        decrease."""
         size = 4 * (count + 1)
         offsets = np.frombuffer(self.source, "<i4", count + 1, self.take(size))
         if offsets[0] != 0 or _fall(offsets):

@@ -20,7 +20,7 @@ class Batch:
 
     The constructor checks the whole structure of the batch and raises CorruptBatchError or UnsupportedBatchError. Pass
     `check_crc=False` if the CRC of these bytes has been checked already. The payload is decompressed once, to exactly
-    the size that the header states; that size is at most 64 MiB.
+    the size that the header states. The header may state at most 64 MiB.
     """
 
     __slots__ = ("_columns", "header")
@@ -46,7 +46,7 @@ class Batch:
 
     @property
     def columns(self) -> Columns:
-        """All columns, as views of the batch."""
+        """All columns of the batch, as views of its bytes."""
         return self._columns
 
     @property
@@ -56,7 +56,7 @@ class Batch:
 
     @property
     def bodies(self) -> NDArray[np.uint8]:
-        """The bytes of all bodies, joined. A view."""
+        """The bytes of all message bodies, joined. A view."""
         return self._columns.bodies.data
 
     def values(self) -> list[bytes]:

@@ -1,6 +1,5 @@
-"""Encodes messages of one queue as a batch. The producer calls this module once for each batch.
-
-The encoder works column by column, not message by message. It hashes and encodes each distinct key or tag only once.
+"""Encodes messages of one queue as a batch. The producer calls `encode` once for each batch. The encoder works column
+by column, and not message by message. The encoder hashes and encodes each distinct key or tag only once.
 """
 
 from __future__ import annotations
@@ -89,7 +88,8 @@ def encode(
 
 
 def readdress(data: bytes, *, queue: int, epoch: int, first_sequence: int) -> bytes:
-    """Return a copy of the batch with another queue, epoch and first sequence. The messages are not decoded."""
+    """Return a copy of the batch with another queue, epoch and first sequence. `readdress` does not decode the
+    messages."""
     header = replace(BatchHeader.parse(data), queue=queue, epoch=epoch, first_sequence=first_sequence)
     return seal(header.pack(), memoryview(data)[HEADER_BYTES:])
 

@@ -1,8 +1,8 @@
 """The fixed header of a batch and the hash columns after it, from which a broker stores and finds messages.
 
-The producer encodes a batch once, and the broker stores it unchanged. So the fields that a broker needs stand
-uncompressed at fixed positions at the front. All numbers are little-endian. Every buffer begins at a multiple of 8
-bytes and is padded with zeros.
+The producer encodes a batch once, and the broker stores it unchanged. So the fields that a broker needs are
+uncompressed and have fixed positions at the front of the batch. All numbers are little-endian. Every buffer begins at
+a multiple of 8 bytes and is padded with zeros.
 
       0        magic u32         "LMQB"
       4        crc u32           CRC32C of all that follows: [8, size)
@@ -72,8 +72,9 @@ assert ROW.itemsize == HEADER_BYTES
 class BatchHeader:
     """The fields of the fixed header.
 
-    `parse` reads only the header; `ledger.batch.check` compares it with the rest of the batch. Do not change a header.
-    The class is not `frozen`, because a frozen dataclass takes four times as long to create."""
+    `parse` reads only the header. `ledger.batch.check` compares the header with the rest of the batch. Do not
+    change the fields of a header. The class is not `frozen`, because a frozen dataclass takes four times as long to
+    create."""
 
     crc: int
     # A number and not a `Codec`, so that a codec that this program does not know is reported by `check`.
@@ -136,13 +137,13 @@ class BatchHeader:
 
 
 def place_of(data: Buffer) -> tuple[int, int]:
-    """Return topic id and queue of bytes that should be a batch. Nothing else is checked. Returns (0, 0) if the bytes
-    are shorter than a header."""
+    """Return topic id and queue of bytes that should be a batch, without any other check. If the bytes are shorter
+    than a header, return (0, 0)."""
     return _PLACE.unpack_from(data, _PLACE_POSITION) if len(data) >= HEADER_BYTES else (0, 0)
 
 
 def seal(header: bytes, *parts: Buffer) -> bytes:
-    """Return a complete batch: the header with its CRC set, followed by the parts. Copies every part once."""
+    """Return a complete batch: the header with its CRC set, followed by the parts. Every part is copied once."""
     crc: int = google_crc32c.value(header[_CRC_FROM:])
     for part in parts:
         crc = google_crc32c.extend(crc, np.frombuffer(part, np.uint8))
@@ -150,13 +151,13 @@ def seal(header: bytes, *parts: Buffer) -> bytes:
 
 
 def crc_of(data: Buffer) -> int:
-    """Return the CRC32C that the header of these bytes of a batch must state."""
+    """Return the CRC32C of these bytes of a batch, which the batch's header must state."""
     return int(google_crc32c.value(np.frombuffer(data, np.uint8, offset=_CRC_FROM)))
 
 
 def tag_hashes(data: Buffer, header: BatchHeader | None = None) -> NDArray[np.int64] | None:
     """Return the tag hash of each message (0: no tag) as a view of `data`, or None if no message has a tag. Pass
-    `header` if it is parsed already."""
+    `header` if the header is parsed already."""
     header = header or BatchHeader.parse(data)
     if not header.columns & TAGS:
         return None
@@ -165,7 +166,7 @@ def tag_hashes(data: Buffer, header: BatchHeader | None = None) -> NDArray[np.in
 
 def key_hashes(data: Buffer, header: BatchHeader | None = None) -> NDArray[np.uint64] | None:
     """Return the key hash of each message (0: no key) as a view of `data`, or None if no message has a key. Pass
-    `header` if it is parsed already."""
+    `header` if the header is parsed already."""
     header = header or BatchHeader.parse(data)
     if not header.columns & KEYS:
         return None

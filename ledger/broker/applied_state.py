@@ -1,6 +1,7 @@
 """The replicated state and the indexes of one replica, as committed entries change them.
 
-Only committed entries change them, in the order of the log. So they never have to be rolled back.
+Only committed entries change state and indexes, in the order of the log. So state and indexes never have to be rolled
+back.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ class AppliedState:
     def __init__(
         self, commit_log: CommitLog, queues: ConsumeQueues, keys: KeyIndex, fetch_waiters: FetchWaiters | None = None
     ) -> None:
-        """`fetch_waiters` are woken by applied batches. All shards of a node may share them, because topic ids are
-        equal in all shards."""
+        """Applied batches wake `fetch_waiters`. All shards of a node may share one FetchWaiters object, because
+        topic ids are equal in all shards."""
         self.log = commit_log
         self.queues = queues
         self.keys = keys
@@ -55,41 +56,45 @@ class AppliedState:
         self.fetch_waiters.announce(header.topic_id, header.queue)
 
     def apply_command(self, header: Header, body: memoryview) -> CommandResult:
-        """Apply a committed command. Returns its result."""
+        """Apply a committed command, and return its result."""
         result = self.state.apply_command(body, header.append_time_ms, index=header.index)
         if isinstance(result, DeletedTopic):
             self._drop(result.topic)
         return result
 
     def resume(self, snapshot: Snapshot) -> None:
-        """Continue with the state of a checkpoint. The indexes on disk belong to it."""
+        """Continue with the state of a checkpoint. The indexes on disk belong to the same checkpoint."""
         self.state = State.decode(snapshot.state)
 
     def restore(self, state: State, position: int) -> None:
-        """Replace the state by that of a received snapshot, and empty the indexes. The log begins at `position`."""
+        """Replace the state by the state of a received snapshot, and empty the indexes. The log begins at
+        `position`."""
         self.state = state
         self.queues.wipe()
         self.keys.wipe()
         self._drop_before(position, state)
 
     def log_starts(self, snapshot: Snapshot) -> None:
-        """Drop the index records of the entries before a new log start. `snapshot` is the state at that place."""
+        """Drop the index records of the entries before a new log start. `snapshot` has the state at the new log
+        start."""
         self._drop_before(snapshot.end, State.decode(snapshot.state))
 
     def _apply_move(self, consumer_group: str, body: memoryview) -> None:
-        """Settle the message that this batch of a retry or dead-letter topic was moved from."""
+        """Settle the message whose copy this batch of a retry topic or dead-letter topic contains."""
         place = place_before(Batch(bytes(body), check_crc=False).headers()[0])
         if place is not None:
             self.state.apply_move(consumer_group, *place)
 
     def _drop(self, topic: Topic) -> None:
-        """Remove the ConsumeQueues of a deleted topic, and wake its fetches, which are then refused."""
+        """Remove the ConsumeQueues of a deleted topic, and wake fetches that wait for the topic. These fetches are
+        then refused."""
         self.queues.drop(topic.topic_id)
         for queue in range(topic.queues):
             self.fetch_waiters.announce(topic.topic_id, queue)
 
     def _drop_before(self, position: int, state: State) -> None:
-        """Drop index records before `position`, where the state was `state`. Topics deleted since then are skipped."""
+        """Drop index records before `position`. `state` is the state at `position`. Topics that were deleted after
+        `position` are skipped."""
         self.keys.drop_before(position)
         for topic_id, queue, offset in state.ends():
             if self.state.topics.get(topic_id) is not None:

@@ -22,7 +22,7 @@ class ServedShard(LocalShard, ConsumedShard, Protocol):
 
 
 class ServedShards(Protocol):
-    """The shards of this node, and what they share. Shards may be added while the node runs."""
+    """The shards of this node, and the objects that the shards share. Shards may be added while the node runs."""
 
     @property
     def local(self) -> Mapping[int, ServedShard]: ...
@@ -37,7 +37,8 @@ class ServedShards(Protocol):
 
 
 class Broker:
-    """The parts of a broker. Until shard 0 has started on this node, most of their methods raise UnavailableError."""
+    """The parts of a broker. Until shard 0 has started on this node, most methods of the parts raise
+    UnavailableError."""
 
     def __init__(
         self, facts: NodeFacts, shards: ServedShards, *, retry_delays_s: Sequence[float], now_ms: Callable[[], int]

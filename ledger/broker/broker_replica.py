@@ -1,11 +1,12 @@
-"""A shard's replica as the broker uses it: the applied state, and the proposals that are under way while the node
-leads.
+"""A shard's replica as the broker uses it: the applied state and, while the node leads, the proposals without a
+result.
 
 State and indexes change only when committed entries are applied, in order. A leader checks proposals against the
 *projected* state, which also contains entries that are not committed yet. The projected state exists only while this
-node leads and has applied its own no-op entry. It is dropped when leadership ends, so nothing has to be rolled back.
+node leads and has applied its own no-op entry. The projected state is dropped when leadership ends, so nothing has to
+be rolled back.
 
-`BrokerReplica` implements `raft.driver.Machine`. It handles no client streams.
+`BrokerReplica` implements `raft.driver.Machine`. `BrokerReplica` handles no client streams.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ log = logging.getLogger("ledgermq.broker.replica")
 
 
 class BrokerReplica:
-    """One shard's replica on this node. `attach` its driver before any other call."""
+    """One shard's replica on this node. Call `attach` with its driver before any other method."""
 
     driver: Driver
 
@@ -80,7 +81,7 @@ class BrokerReplica:
         meter: Meter,
         doubt: Callable[[], Suspect | None] = lambda: None,
     ) -> None:
-        """`doubt()`: why this node may have lost entries that it acknowledged, as its disk says; None if it has not."""
+        """`doubt()` returns the suspect mark on this node's disk, or None if this node is no suspect."""
         self.shard = shard
         self.max_message_bytes = max_message_bytes
         self.membership = membership
@@ -121,7 +122,7 @@ class BrokerReplica:
 
     @property
     def state(self) -> State:
-        """The applied state. A received snapshot replaces the object."""
+        """The applied state. A received snapshot replaces the state object."""
         return self._applied.state
 
     # -- the state machine: called by the driver
@@ -167,7 +168,7 @@ class BrokerReplica:
         self.on_change()
 
     def log_starts(self, snapshot: Snapshot) -> None:
-        """Forget the entries before a new log start: no key finds them, and queues begin after them."""
+        """Drop entries before a new log start from the indexes: no key finds them, and queues begin after them."""
         self._applied.log_starts(snapshot)
 
     def role_changed(self, change: RoleChange) -> None:
@@ -193,10 +194,10 @@ class BrokerReplica:
     # -- proposals: called by the services
 
     def produce(self, batch: bytes) -> asyncio.Future[Committed]:
-        """Append a producer's batch, or find the result of the batch that it repeats.
-
-        The future ends in LedgerError if this node stops leading before the commit. The batch may still commit then,
-        and a repeat of the batch finds out. Raises LedgerError if this call did not append the batch."""
+        """Append a producer's batch, or find the result of an earlier batch that it repeats. The future ends in
+        LedgerError if this node stops leading before the commit. The batch may be committed later nevertheless; the
+        producer learns the result when it sends the batch again. Raises LedgerError if this call did not append the
+        batch."""
         header = ProduceDecisions.read(batch, self.max_message_bytes)
         if isinstance(header, Refuse):
             raise self._refused(header.error())
@@ -220,7 +221,7 @@ class BrokerReplica:
         return error
 
     def append(self, batch: bytes) -> asyncio.Future[Committed]:
-        """Append a batch that the broker itself made; it is never repeated. Raises LedgerError if it was not
+        """Append a batch that the broker itself made and never sends again. Raises LedgerError if the batch was not
         appended."""
         return self._append_batch(self.leading_state(len(batch)), BatchHeader.parse(batch), batch)
 
@@ -252,7 +253,7 @@ class BrokerReplica:
         return proposal.future
 
     def _repeated(self, repeat: RepeatResult | AwaitFirst) -> asyncio.Future[Committed]:
-        """Return a future with the result of the first batch, which ends when that batch is committed."""
+        """Return a future with the result of the first batch. The future ends when the first batch is committed."""
         self._meter.repeated()
         record = repeat.record
         if isinstance(repeat, AwaitFirst):
@@ -272,20 +273,21 @@ class BrokerReplica:
         self._meter.produced(topic.name, draft.count, len(draft.body), time.perf_counter() - proposal.since)
 
     def command(self, command: Command) -> asyncio.Future[Any]:
-        """Propose a command. The future has the result of applying it, or ends in the LedgerError that refused it.
-        Raises LedgerError if this node does not lead, or accepts no data at the moment."""
+        """Propose a command. The future has the result of applying the command, or ends in the LedgerError that
+        refused it. Raises LedgerError if this node does not lead, or accepts no data at the moment."""
         body = encode_command(command)
         self.leading_state(len(body))
         return self._propose_body(body)
 
     def propose_checked(self, command: Command) -> asyncio.Future[Any]:
-        """Propose a command even if the disk is nearly full. Raises LedgerError if this node does not lead."""
+        """Propose a command even if the disk is nearly full. Raises LedgerError if this node does not lead the
+        shard."""
         body = encode_command(command)
         self.check_leads(len(body))
         return self._propose_body(body)
 
     def propose_command(self, command: Command) -> asyncio.Future[Any]:
-        """Propose a command after `check_leads` or `leading_state` in the same turn of the event loop."""
+        """Propose a command. Before, in the same turn of the event loop, call `check_leads` or `leading_state`."""
         return self._propose_body(encode_command(command))
 
     def _propose_body(self, body: bytes) -> asyncio.Future[Any]:
@@ -315,7 +317,7 @@ class BrokerReplica:
         return self._projected
 
     def _obstacle(self, size: int) -> Obstacle | None:
-        """Return why the driver cannot take a body of this size now, or None if it can."""
+        """Return the error with which the driver would refuse a body of this size now, or None."""
         try:
             self.driver.check_room(size)
         except (Refusal, StoreError) as obstacle:
@@ -332,12 +334,12 @@ class BrokerReplica:
 
     @property
     def leading_term(self) -> int:
-        """The term in which this node leads, after it has applied its no-op; otherwise 0."""
+        """The term in which this node leads and has applied its no-op; otherwise 0."""
         return self.driver.raft.term if self._projected is not None else 0
 
     async def confirm_leadership(self) -> None:
-        """Read index: return when every entry that was committed at the time of the call is applied here. Raises
-        LedgerError."""
+        """Make a read index: return when this node has applied every entry that was committed at the time of the
+        call. Raises LedgerError."""
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def settle(confirmed: bool) -> None:
@@ -352,13 +354,13 @@ class BrokerReplica:
             raise self.not_leading()
 
     async def confirm_still_leading(self) -> None:
-        """Like `confirm_leadership`, and raise LedgerError if this node does not lead afterwards."""
+        """Call `confirm_leadership`, and raise LedgerError if this node no longer leads after it."""
         await self.confirm_leadership()
         if not self.driver.leads:
             raise self.not_leading()
 
     async def up_to_date(self, *, linearizable: bool) -> BrokerReplica:
-        """Return this replica, with `linearizable` after `confirm_leadership`."""
+        """Return this replica. With `linearizable`, call `confirm_leadership` first."""
         if linearizable:
             await self.confirm_leadership()
         return self
@@ -391,7 +393,8 @@ class BrokerReplica:
                 return self.not_leading()
 
     def not_leading(self) -> LedgerError:
-        """Return the error for a request that only a leader can serve. It names the leader if this node knows it."""
+        """Return the error for a request that only a leader can serve. The error names the leader if this node
+        knows the leader."""
         failure = self.driver.failure
         if isinstance(failure, StoreFullError):
             return DiskFullError(f"the disk of this node is full: {failure}")

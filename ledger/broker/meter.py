@@ -1,4 +1,4 @@
-"""The interface through which a broker counts what it does."""
+"""The interface through which a broker counts its work for the metrics."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ class Meter(Protocol):
     """Counts requests. `size` is in bytes."""
 
     def produced(self, topic: str, messages: int, size: int, seconds: float) -> None:
-        """A batch was committed, `seconds` after it was proposed."""
+        """Count a batch that was committed `seconds` after it was proposed."""
 
     def repeated(self) -> None:
-        """A batch repeated an earlier batch and received its result."""
+        """Count a batch that repeated an earlier batch and received the earlier result."""
 
     def refused(self, code: str) -> None:
-        """A batch was refused with this error code."""
+        """Count a batch that was refused with this error code."""
 
     def fetched(self, topic: str, messages: int, size: int) -> None:
-        """A fetch returned messages of a topic."""
+        """Count the messages of a topic that a fetch returned."""
 
     def throttled(self, kind: str) -> None:
-        """A client exceeded its quota. `kind` is "producer" or "consumer"."""
+        """Count a request of a client that exceeded its quota. `kind` is "producer" or "consumer"."""

@@ -1,6 +1,5 @@
-"""What a node tells clients about the cluster and about itself: routes and status.
-
-The routes are those that this node knows. They may be out of date, unless the caller makes a read index first.
+"""The answers of a node to questions about the cluster and about itself: routes and status. A node returns the routes
+that it knows. These routes may be out of date, unless the caller makes a read index first.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ledger.topics import TOPICS_SHARD
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What a node knows about itself from its settings."""
+    """The facts about a node in the node's own settings."""
 
     node: int
     cluster: str
@@ -44,10 +43,10 @@ class LocalShard(Protocol):
     def max_message_bytes(self) -> int: ...
     @property
     def is_closed(self) -> bool:
-        """Whether its log is closed while startup repair replaces damaged bytes."""
+        """Whether the shard's log is closed, because startup repair is replacing damaged bytes."""
 
     def not_ready(self) -> str:
-        """What the shard waits for; empty if it has started."""
+        """The reason why the shard has not started, or "" if it has started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ class NodeRoutes:
 
 @dataclass(frozen=True, slots=True)
 class ShardLeader:
-    """The leader of a shard and its term; 0 if this node does not know them."""
+    """The leader of a shard and its term. Both are 0 if this node does not know the leader."""
 
     shard: int
     term: int = 0
@@ -92,7 +91,8 @@ class TopicRoutes:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStatus:
-    """The state of one replica of this node. Before its shard has started here, only shard and role are known."""
+    """The state of one replica of this node. Before the shard has started on this node, only shard and role are
+    known."""
 
     shard: int
     role: str
@@ -110,15 +110,15 @@ class NodeView:
     """Routes and status of one node."""
 
     def __init__(self, facts: NodeFacts, shards: Mapping[int, LocalShard], replicas: Replicas) -> None:
-        """`shards`: the shards of this node by number; shards may be added later."""
+        """`shards` maps numbers to the shards of this node. Shards may be added later."""
         self.facts = facts
         self._shards = shards
         self._replicas = replicas
 
     @property
     def configuration_index(self) -> int:
-        """The index of the configuration of shard 0, whose members are the nodes of the cluster; 0 before it has
-        started."""
+        """The index of the configuration of shard 0, whose members are the nodes of the cluster. The index is 0
+        before shard 0 has started."""
         return self._replicas.first.membership.index if self._replicas.first else 0
 
     @property
@@ -129,7 +129,8 @@ class NodeView:
         return own or facts.addresses.get(facts.node, "")
 
     def nodes(self) -> NodeRoutes:
-        """Return the nodes of the cluster. Before shard 0 has started here, they come from the settings."""
+        """Return the nodes of the cluster. Before shard 0 has started on this node, return the nodes in the
+        settings."""
         facts, first = self.facts, self._replicas.first
         addresses = first.membership.addresses() if first else dict(sorted(facts.addresses.items()))
         nodes = tuple(
@@ -140,7 +141,8 @@ class NodeView:
         return NodeRoutes(facts.cluster, limit, COORDINATORS, nodes, self.configuration_index)
 
     def topics(self, names: Collection[str] = ()) -> TopicRoutes:
-        """Return the leaders, and these topics or by default all topics. Empty before shard 0 has started here."""
+        """Return the leaders of the shards, and these topics or by default all topics. Before shard 0 has started
+        on this node, the result is empty."""
         if (replica := self._replicas.first) is None:
             return TopicRoutes()
         table = replica.state.topics
@@ -183,7 +185,8 @@ class NodeView:
         )
 
     def _role(self, replica: BrokerReplica) -> str:
-        """Return the role of the core if this node is a voter, and otherwise why it has none."""
+        """Return the Raft role if this node is a voter. Otherwise return a word that says why this node has no
+        role."""
         raft, standing = replica.driver.raft, replica.membership.standing
         if standing is Standing.REMOVED:
             return "removed"

@@ -1,7 +1,8 @@
 """The replicas of this node by shard, and the replica of a queue.
 
-Shard 0 has a replica on every node and stores all topics. So it says which shard a queue is in, and which topics were
-deleted. If this node's replica of shard 0 is behind, a shard in which the topic is open may know the topic earlier.
+Shard 0 has a replica on every node and stores all topics. So shard 0 knows the shard of each queue, and knows which
+topics were deleted. If this node's replica of shard 0 is behind, a shard in which the topic is open may know the topic
+earlier.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ class Replicas:
     """The replicas of the shards that have started on this node. Replicas are added and never removed."""
 
     def __init__(self, why_not: Callable[[int], str] = lambda _: "") -> None:
-        """`why_not(shard)`: what a shard of this node waits for before it starts; empty if this node does not have
-        it."""
+        """`why_not(shard)` returns the reason why a shard of this node has not started, or "" if this node does not
+        have the shard."""
         self._why_not = why_not
         self._by_shard: dict[int, BrokerReplica] = {}
 
@@ -36,21 +37,22 @@ class Replicas:
 
     @property
     def first(self) -> BrokerReplica | None:
-        """The replica of shard 0, which stores the topics and whose members are the nodes of the cluster. None before
-        it has started."""
+        """The replica of shard 0, which stores the topics and whose members are the nodes of the cluster. None
+        before shard 0 has started."""
         return self._by_shard.get(TOPICS_SHARD)
 
     @property
     def topics(self) -> BrokerReplica:
-        """The replica of shard 0. Raises UnavailableError before it has started."""
+        """The replica of shard 0, which stores the topics. Raises UnavailableError before shard 0 has started."""
         if (replica := self.first) is None:
             reason = self._why_not(TOPICS_SHARD) or "it waits for the first start of the other nodes"
             raise UnavailableError(f"this node does not serve yet: {reason}")
         return replica
 
     def require(self, shard: int) -> BrokerReplica:
-        """Return the replica of a shard. Raises UnavailableError if it has not started on this node,
-        InvalidArgumentError if there is no such shard, NotLeaderError if only other nodes have it."""
+        """Return the replica of a shard. Raises UnavailableError if the shard has not started on this node,
+        InvalidArgumentError if the shard does not exist, and NotLeaderError if only other nodes have replicas of
+        it."""
         if (replica := self._by_shard.get(shard)) is not None:
             return replica
         shards = self.topics.state.shards
@@ -63,8 +65,8 @@ class Replicas:
         raise NotLeaderError(f"this node has no replica of shard {shard}: ask a node that has one")
 
     def topic(self, topic_id: int) -> Topic | None:
-        """Return a topic from shard 0, or from a shard in which it is open. None if it is unknown here or was
-        deleted."""
+        """Return a topic from shard 0, or from a shard in which it is open. Return None if the topic is unknown on
+        this node or was deleted."""
         topics = self.topics.state.topics
         found = topics.get(topic_id)
         if found is None and not topics.was_deleted(topic_id):
@@ -72,8 +74,8 @@ class Replicas:
         return found
 
     def of_queue(self, topic_id: int, queue: int) -> BrokerReplica:
-        """Return the replica of a queue's shard. An unknown queue gives the replica of shard 0, which then refuses it.
-        Raises like `require`, and UnknownTopicError if the topic was deleted."""
+        """Return the replica of a queue's shard. For an unknown queue, return the replica of shard 0, which refuses
+        the request. Raises like `require`, and UnknownTopicError if the topic was deleted."""
         topic = self.topic(topic_id)
         if topic is None and self.topics.state.topics.was_deleted(topic_id):
             raise UnknownTopicError(f"topic {topic_id} was deleted")

@@ -59,7 +59,8 @@ def decode_command(body: bytes | memoryview) -> Command:
 
 
 class _Kind(NamedTuple):
-    """How one kind of command is written: its type here, its field of `Command`, and both conversions."""
+    """One kind of command: its Python type, its field in the protobuf message `Command`, and the conversions in
+    both directions."""
 
     type: type[Any]
     field: str

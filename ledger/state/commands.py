@@ -1,7 +1,8 @@
 """The commands: entries of the log that change the state and are not batches.
 
 The leader proposes a command, and every replica applies it (`State.apply_command`). command_encoding.py writes a
-command as the body of an entry. Several commands may be applied more than once; the repetition then changes nothing.
+command as the body of an entry. Some commands may be committed more than once; a repeated command then changes
+nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from ledger.state.consumer_group_table import MemberDetails, TopicQueueId
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """In shard 0: create a topic. Queue i is placed in `shards[i]`; without `shards` every queue is placed in shard
-    0."""
+    """Create a topic (only in shard 0). Queue i is placed in `shards[i]`; without `shards` every queue is placed in
+    shard 0."""
 
     name: str
     queues: int
@@ -26,7 +27,8 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True)
 class AlterTopic:
-    """In shard 0: add queues to a topic. `shards` lists the shards of the existing queues and of the new ones."""
+    """Add queues to a topic (only in shard 0). `shards` lists the shards of the existing queues and then of the new
+    queues."""
 
     topic_id: int
     shards: tuple[int, ...]
@@ -34,7 +36,7 @@ class AlterTopic:
 
 @dataclass(frozen=True, slots=True)
 class OpenTopic:
-    """In any shard but 0: open the topic's queues of this shard for writing."""
+    """Open a topic's queues of this shard for writing (in every shard except shard 0)."""
 
     topic_id: int
     name: str
@@ -44,7 +46,7 @@ class OpenTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicOpened:
-    """In shard 0: the first `queues` queues of the topic are open in their shards."""
+    """Record that the first `queues` queues of the topic are open in their shards (only in shard 0)."""
 
     topic_id: int
     queues: int
@@ -52,14 +54,15 @@ class TopicOpened:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopic:
-    """In any shard: remove the topic and everything that the shard stores of it."""
+    """Remove the topic and all data of the topic that the shard stores (in any shard)."""
 
     topic_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class AddShard:
-    """In shard 0: add a shard that begins on these nodes. `incarnations[i]` is that of `nodes[i]` in shard 0."""
+    """Add a shard that begins on these nodes (only in shard 0). `incarnations[i]` is the incarnation of `nodes[i]`
+    in shard 0."""
 
     shard: int
     nodes: tuple[int, ...]
@@ -86,7 +89,7 @@ class ReleaseLog:
 
 @dataclass(frozen=True, slots=True)
 class ForgetHolds:
-    """Expire holds by the append time of this entry. Needed only while no other entry is appended."""
+    """Expire holds by the append time of this entry. The command is needed only while no other entry is appended."""
 
 
 # -- consumer groups, in the shard of the coordinator
@@ -94,8 +97,8 @@ class ForgetHolds:
 
 @dataclass(frozen=True, slots=True)
 class JoinConsumerGroup:
-    """A member joins, or changes its details. `rooms`: (shard, machine room of the node that leads the shard), as the
-    member knows them."""
+    """A member joins, or changes its details. `rooms` has (shard, machine room of the node that leads the shard),
+    as the member knows them."""
 
     consumer_group: str
     strategy: str
@@ -112,7 +115,7 @@ class LeaveConsumerGroup:
 
 
 class QueueTarget(NamedTuple):
-    """The next owner of a queue; the empty name if the consumer group no longer reads the queue."""
+    """The next owner of a queue. The name is empty if the consumer group no longer reads the queue."""
 
     queue: TopicQueueId
     member: str
@@ -120,8 +123,8 @@ class QueueTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AssignQueues:
-    """Set the targets of queues. The command is void if the consumer group has a later generation. `goes_on`: another
-    command with more targets of the same assignment follows."""
+    """Set the targets of queues. The command is void if the consumer group has a later generation. `goes_on` means
+    that another command with more targets of the same assignment follows."""
 
     consumer_group: str
     generation: int
@@ -138,7 +141,7 @@ class QueueEpoch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReleaseQueues:
-    """A member releases queues that it owned by these epochs."""
+    """A member releases queues. Each queue has the epoch by which the member owned it."""
 
     consumer_group: str
     member: str
@@ -157,7 +160,8 @@ class RenewQueues:
 
 
 class ClaimedQueue(NamedTuple):
-    """A claim of one queue. The epoch is 0 for a broadcast. `start_offset` counts if the queue has no progress yet."""
+    """A claim of one queue. The epoch is 0 for a broadcast. `start_offset` is used if the consumer group has no
+    progress in the queue yet."""
 
     topic_id: int
     queue: int
@@ -174,7 +178,7 @@ class ClaimQueues:
 
 
 class AcknowledgedOffset(NamedTuple):
-    """All messages before `offset` are consumed. `resets`: the number of resets that the owner's claim returned."""
+    """All messages before `offset` are consumed. `resets` is the number of resets that the owner's claim returned."""
 
     topic_id: int
     queue: int

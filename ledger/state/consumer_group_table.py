@@ -4,10 +4,11 @@
     owner    A A A B - C        the member that owns the queue: A must release the third queue, and the fifth is free
     epoch    7 7 7 9 9 12       index of the entry by which the owner received the queue
 
-If the target of a queue is not its owner, the owner keeps the queue until it releases the queue, leaves, or is removed
-for silence. Then the target becomes the owner, with a new epoch. So a queue never has two owners at a time, and late
-requests of an earlier owner are fenced in the shard of the queue (`progress_table`). Generations, epochs and versions
-are indexes of entries. So they always rise, and nothing must be remembered of a consumer group without members."""
+If the target of a queue is not its owner, the owner keeps the queue until it releases the queue, leaves, or is
+removed for silence. After that the target becomes the owner, with a new epoch. So a queue never has two owners at a
+time. The shard of the queue fences late requests of an earlier owner (`progress_table`). Generations, epochs and
+versions are indexes of entries. So these numbers always rise, and the table need not store consumer groups without
+members."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ class TopicQueueId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MemberDetails:
-    """What a member states about itself when it joins."""
+    """The details that a member states about itself when it joins."""
 
     member: str
     client_id: str
@@ -64,7 +65,8 @@ class MemberRecord:
 
 @dataclass(slots=True)
 class QueueShare:
-    """One queue of a consumer group: its owner and its target. An empty name means that there is none."""
+    """One queue of a consumer group: its owner and its target. An empty name means that the queue has no owner or
+    no target."""
 
     owner: str
     epoch: int
@@ -73,7 +75,7 @@ class QueueShare:
 
 @dataclass(frozen=True, slots=True)
 class OwnedQueue:
-    """An assigned queue as its owner sees it. `is_leaving`: the owner must release the queue."""
+    """An assigned queue as its owner sees it. `is_leaving` means that the owner must release the queue."""
 
     queue: TopicQueueId
     epoch: int
@@ -123,8 +125,8 @@ class ConsumerGroup:
         return True
 
     def leave(self, members: Iterable[str], index: int) -> bool:
-        """Remove members. Their queues go to their targets, or wait for the next assignment. Returns whether any of
-        these members existed."""
+        """Remove members. Remove members. Each queue of a removed member goes to its target, or waits for the next
+        assignment. Return whether any of these members existed."""
         gone = [self.members.pop(member) for member in members if member in self.members]
         for queue in [queue for member in gone for queue in member.owned]:
             self.shares[queue].owner = ""
@@ -141,7 +143,7 @@ class ConsumerGroup:
             _count(self.queues, subscriptions)
 
     def queues_but_of(self, member: str) -> dict[int, int]:
-        """Return the number of queues of each topic that the other members subscribe to."""
+        """Return the number of queues of each topic to which members other than this member subscribe."""
         if member not in self.members:
             return dict(self.queues)
         others = (each.details.subscriptions for name, each in self.members.items() if name != member)
@@ -152,7 +154,7 @@ class ConsumerGroup:
 
     def assign(self, targets: Mapping[TopicQueueId, str], index: int, *, goes_on: bool = False) -> None:
         """Set the targets of these queues. The empty name means that the consumer group no longer reads the queue.
-        Other queues keep their targets. `goes_on`: another part of the same assignment follows."""
+        Other queues keep their targets. `goes_on` means that another part of the same assignment follows."""
         for queue, target in targets.items():
             share = self.shares.get(queue)
             if share is None:
@@ -162,8 +164,9 @@ class ConsumerGroup:
             self.assigned = self.generation
 
     def release(self, member: str, queues: Iterable[tuple[TopicQueueId, int]], index: int) -> bool:
-        """Take queues from a member that releases them. `queues`: each queue and the epoch by which the member owns it.
-        A queue whose target is the member stays with it. Returns whether anything changed."""
+        """Take queues from a member that releases them. `queues` has each queue and the epoch by which the member
+        owns the queue. A queue whose target is the member stays with the member. Return whether the consumer group
+        changed."""
         released = False
         for queue, epoch in queues:
             share = self.shares.get(queue)
@@ -176,7 +179,7 @@ class ConsumerGroup:
         return released
 
     def forget_topic(self, topic_id: int, index: int) -> None:
-        """Remove all subscriptions to a deleted topic and the ownership of its queues."""
+        """Remove all subscriptions to a deleted topic, and the owners of its queues."""
         if topic_id not in self.queues:
             return
         for member in self.members.values():
@@ -214,7 +217,8 @@ class ConsumerGroup:
 
 
 def _count(queues: dict[int, int], subscriptions: Iterable[tuple[int, int]]) -> None:
-    """Raise `queues` to the subscriptions: of two numbers for one topic the larger counts."""
+    """Raise the numbers in `queues` to the numbers of these subscriptions. If a topic has two numbers, the larger
+    counts."""
     for topic_id, count in subscriptions:
         queues[topic_id] = max(queues.get(topic_id, 0), count)
 

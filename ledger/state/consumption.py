@@ -1,6 +1,6 @@
 """The part of the state about consumption: consumer groups that this shard coordinates, and progress in its queues.
 
-Commands go in, and results come out. A refusal is a result too, and it is equal on every replica.
+The methods apply commands and return results. A refusal is a result too, and is equal on every replica.
 """
 
 from __future__ import annotations
@@ -67,10 +67,9 @@ class Consumption:
     # -- in the shard of the coordinator
 
     def join(self, wanted: JoinConsumerGroup, index: int, was_deleted: Callable[[int], bool] = lambda _: False) -> bool:
-        """Apply a join. Returns whether it changed the consumer group.
-
-        `was_deleted(topic id)`: a member may subscribe to a topic before it hears that the topic was deleted; such a
-        subscription is ignored. Raises InvalidGroupNameError, InvalidArgumentError, GroupConflictError, GroupFullError.
+        """Apply a join. Return whether the join changed the consumer group. A member may subscribe to a deleted topic,
+        before it learns of the deletion. Such a subscription is ignored; `was_deleted(topic id)` says which topics
+        were deleted. Raises InvalidGroupNameError, InvalidArgumentError, GroupConflictError, GroupFullError.
         """
         member = wanted.member
         validate_group_name(wanted.consumer_group)
@@ -94,7 +93,8 @@ class Consumption:
         return self.groups.leave(wanted.consumer_group, wanted.members, index)
 
     def assign(self, wanted: AssignQueues, index: int) -> bool:
-        """Apply an assignment. Returns False, and changes nothing, if members have changed since it was computed."""
+        """Apply an assignment. If members have changed since the assignment was computed, change nothing and return
+        False."""
         group = self.groups.get(wanted.consumer_group)
         if group is None or group.generation != wanted.generation:
             return False
@@ -102,7 +102,7 @@ class Consumption:
         return True
 
     def release(self, wanted: ReleaseQueues, index: int) -> bool:
-        """Apply a release. Returns whether it changed the consumer group. Raises UnknownMemberError."""
+        """Apply a release. Return whether the release changed the consumer group. Raises UnknownMemberError."""
         group = self.groups.get(wanted.consumer_group)
         if group is None or wanted.member not in group.members:
             raise unknown_member(wanted.consumer_group, wanted.member)
@@ -116,8 +116,8 @@ class Consumption:
     # -- in the shard of the queues
 
     def claim(self, wanted: ClaimQueues, end_of: QueueEnd, index: int) -> QueueResults:
-        """Apply claims. Returns one result for each queue, in order. A broadcast has no coordinator that gives epochs,
-        so its first claim takes the index of its entry as epoch. Raises InvalidGroupNameError."""
+        """Apply claims. Returns one result for each queue, in order. No coordinator gives epochs for a broadcast,
+        so the first claim of a broadcast uses the index of its entry as epoch. Raises InvalidGroupNameError."""
         validate_consumed_name(wanted.consumer_group)
         own_epoch = index if is_broadcast(wanted.consumer_group) else 0
 
@@ -153,8 +153,8 @@ class Consumption:
         return _results(one, wanted.offsets)
 
     def forget(self, consumer_group: str) -> int:
-        """Remove the progress of a consumer group. Returns in how many queues it had progress. Raises
-        GroupNotEmptyError if the consumer group has members in this shard."""
+        """Remove the progress of a consumer group. Return the number of queues in which the group had progress.
+        Raises GroupNotEmptyError if the consumer group has members in this shard."""
         check_has_no_members(self.groups, consumer_group)
         return self.progress.forget(consumer_group)
 
@@ -182,7 +182,7 @@ def unknown_member(consumer_group: str, member: str) -> UnknownMemberError:
 
 
 def _of_existing_topics(member: MemberDetails, was_deleted: Callable[[int], bool]) -> MemberDetails:
-    """Return the details without deleted topics, sorted and without repetitions."""
+    """Return the details of a member without deleted topics; subscriptions are sorted and unique."""
     subscriptions = {topic_id: queues for topic_id, queues in member.subscriptions if not was_deleted(topic_id)}
     configured = {queue for queue in member.configured if not was_deleted(queue.topic_id)}
     return replace(member, subscriptions=tuple(sorted(subscriptions.items())), configured=tuple(sorted(configured)))

@@ -18,7 +18,7 @@
     consumption      encoded by consumption_encoding.py
     crc              CRC32C of all before it
 
-Equal states have equal bytes: the order of everything is fixed, and nothing is included that may differ between
+Equal states have equal bytes: the order of all parts is fixed, and the bytes contain only data that is equal on all
 replicas.
 """
 
@@ -56,7 +56,7 @@ NextOffsets = dict[tuple[int, int], int]
 
 
 class StateParts(NamedTuple):
-    """The parts of a state. `next_offsets`: (topic id, queue) -> offset of the queue's next message."""
+    """The parts of a state. `next_offsets` maps (topic id, queue) to the offset of the queue's next message."""
 
     topics: TopicTable
     next_offsets: NextOffsets
@@ -123,7 +123,7 @@ def _shard(shard: int, founders: Mapping[int, bytes]) -> bytes:
 
 
 def _checked_counts(data: bytes) -> list[int]:
-    """Check magic number, version and CRC. Return the numbers of the header after the version."""
+    """Check magic number, version and CRC, and return the counts that follow the version in the header."""
     if len(data) < _HEADER.size + _CRC.size:
         raise InternalError(f"A snapshot of the state has only {len(data)} bytes: fetch it again.")
     magic, version, *counts = _HEADER.unpack_from(data)
@@ -140,7 +140,7 @@ def _checked_counts(data: bytes) -> list[int]:
 
 
 class _Reader:
-    """Reads the parts from the bytes, in their order."""
+    """Reads the parts of a state from its bytes, in the order of the format."""
 
     def __init__(self, data: bytes, limits: ProducerLimits) -> None:
         self._data = data

@@ -59,9 +59,8 @@ class DeletedTopic:
 
 @dataclass(slots=True)
 class CommittedBatch:
-    """What the state needs of a committed entry that is a batch. `append_time_ms` is in ms since 1970.
-
-    Do not change it. The class is not `frozen`, because one object is created for each applied batch."""
+    """The fields of a committed batch that the state needs. `append_time_ms` is in ms since 1970. Do not change the
+    fields. The class is not `frozen`, because one object is created for each applied batch."""
 
     topic_id: int
     queue: int
@@ -91,8 +90,8 @@ class State:
         self._next_offsets: dict[tuple[int, int], int] = {}
 
     def next_offset(self, topic_id: int, queue: int) -> int:
-        """Return the offset that the queue's next message gets: the end of the queue. 0 for a queue without
-        messages."""
+        """Return the offset that the queue's next message gets, which is the end of the queue. For a queue without
+        messages return 0."""
         return self._next_offsets.get((topic_id, queue), 0)
 
     def ends(self) -> Iterator[tuple[int, int, int]]:
@@ -103,7 +102,7 @@ class State:
     def check(
         self, *, topic_id: int, queue: int, producer_id: int, epoch: int, first_sequence: int, count: int
     ) -> Decision:
-        """Decide about a batch by the committed entries alone. Changes nothing."""
+        """Decide about a batch by committed entries only. Changes nothing."""
         return self.producers.check(ProducerQueue(producer_id, topic_id, queue), epoch, first_sequence, count)
 
     def apply_batch(self, batch: CommittedBatch) -> None:
@@ -120,7 +119,7 @@ class State:
         self.producers.add(ProducerQueue(batch.producer_id, topic_id, queue), batch.epoch, record)
 
     def put_end(self, topic_id: int, queue: int, offset: int) -> None:
-        """Set the end of a queue. For a replay that does not apply all batches."""
+        """Set the end of a queue, for a replay that does not apply all batches."""
         self._next_offsets[topic_id, queue] = offset
 
     def apply_move(self, consumer_group: str, topic_id: int, queue: int, offset: int) -> None:
@@ -130,7 +129,7 @@ class State:
     def apply_command(self, body: bytes | memoryview, append_time_ms: int, *, index: int) -> CommandResult:
         """Apply the committed command of entry `index`.
 
-        Returns what the command made: a Topic, a DeletedTopic, a Hold, one result for each queue, whether anything
+        Return the result of the command: a Topic, a DeletedTopic, a Hold, one result for each queue, whether the state
         changed, a count, or None. A command that is refused returns the LedgerError, which is equal on every replica.
         Raises InternalError if this program does not know the command; applying later entries would then make this
         replica differ from the others.
@@ -156,15 +155,15 @@ class State:
 
     @staticmethod
     def decode(data: bytes, limits: ProducerLimits | None = None) -> State:
-        """Return the state of bytes that `encode` gave. The limits are not in the bytes. Raises InternalError if the
-        bytes are not a state."""
+        """Return the state that `encode` has turned into these bytes. The limits are not in the bytes. Raises
+        InternalError if the bytes are not a state."""
         state = State(limits)
         parts = decode_state(data, limits or ProducerLimits())
         state.topics, state._next_offsets, state.producers, state.holds, state.shards, state.consumption = parts
         return state
 
     def _apply(self, command: Command, now_ms: int, index: int) -> CommandResult:
-        """Raise LedgerError if the command is refused."""
+        """Apply a command. Raise LedgerError if the command is refused."""
         match command:
             case CreateTopic() | AlterTopic() | OpenTopic() | TopicOpened() | DeleteTopic():
                 changed = self._apply_to_topics(command, now_ms, index)
@@ -229,7 +228,7 @@ class State:
                 return self.consumption.forget(consumer_group)
 
     def _delete_topic(self, topic_id: int, index: int) -> DeletedTopic | None:
-        """Remove the topic and everything that this state has of it. Returns None if the topic is not in this state."""
+        """Remove the topic and all its data from this state. Return None if this state does not have the topic."""
         topic = self.topics.delete(topic_id)
         if topic is None:
             return None

@@ -24,8 +24,8 @@ class ProducerQueue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProducerLimits:
-    """When producers are forgotten. The values must be equal on all replicas and must never change, because the state
-    depends on them."""
+    """The limits after which a replica forgets producers. The values must be equal on all replicas and must never
+    change, because the state depends on them."""
 
     expiry_ms: int = 24 * 60 * 60 * 1000
     # Sequences, that is pairs of producer and queue.
@@ -47,11 +47,12 @@ class Producers:
         return iter(self._sequences.items())
 
     def get(self, key: ProducerQueue) -> Sequence | None:
-        """Return the sequence of a producer in a queue, or None if the producer is not known there."""
+        """Return the sequence of a producer in a queue, or None if the producer is not known in this queue."""
         return self._sequences.get(key)
 
     def check(self, key: ProducerQueue, epoch: int, first_sequence: int, count: int) -> Decision:
-        """Decide about a batch. Changes nothing."""
+        """Decide whether a batch continues its producer's sequence, repeats a part of it, or leaves a gap. Changes
+        nothing."""
         sequence = self._sequences.get(key)
         return check_first(first_sequence) if sequence is None else sequence.check(epoch, first_sequence, count)
 
@@ -74,8 +75,8 @@ class Producers:
             del self._sequences[key]
 
     def expire(self, now_ms: int) -> None:
-        """Forget producers that have written nothing for `expiry_ms`, and the least recently used ones above the
-        limit."""
+        """Forget producers that have written nothing for `expiry_ms`. If more producers than the limit remain,
+        forget the least recently used."""
         while self._sequences:
             oldest = next(iter(self._sequences.values()))
             unused_ms = now_ms - oldest.last_append_time_ms

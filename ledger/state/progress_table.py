@@ -4,7 +4,8 @@
     | 0 .. offset - 1 |  o . o . . o  . . .                  settled: moved to a retry topic or to the dead letters
 
 One member of a consumer group consumes a queue at a time, and each new owner has a higher *epoch*. A claim by an epoch
-fences all earlier epochs. Fencing happens in this table, where offsets change, so it needs no clock and no lease.
+fences all earlier epochs. Fencing happens in the same table in which offsets change, so it needs no clock and no
+lease.
 
 An offset never decreases, except by `reset`. A reset also ends the claim of the present owner, and that owner may claim
 the queue again by the same epoch. Therefore resets are counted: a request that an owner sent before a reset is refused
@@ -36,7 +37,7 @@ class ConsumedQueue(NamedTuple):
 
 @dataclass(slots=True)
 class QueueProgress:
-    """The progress of one consumer group in one queue."""
+    """The progress of one consumer group in one queue: offset, epoch of the last claim, and settled messages."""
 
     # Epoch of the last claim; 0 before the first claim.
     epoch: int
@@ -73,7 +74,7 @@ class ProgressTable:
         return list(self._progress.items())
 
     def of(self, consumer_group: str) -> list[tuple[ConsumedQueue, QueueProgress]]:
-        """Return the progress of one consumer group, sorted by topic and queue."""
+        """Return the progress of one consumer group in all its queues, sorted by topic and queue."""
         return sorted(
             ((key, progress) for key, progress in self._progress.items() if key.consumer_group == consumer_group),
             key=lambda each: each[0],
@@ -89,8 +90,8 @@ class ProgressTable:
         return progress
 
     def acknowledge(self, key: ConsumedQueue, epoch: int, resets: int, offset: int, *, end: int) -> QueueProgress:
-        """Mark all messages before `offset` as consumed. `end` is the end of the queue. Raises OffsetBeyondEndError, or
-        ConsumerFencedError if epoch and resets are not those of the last claim."""
+        """Mark all messages before `offset` as consumed. `end` is the end of the queue. Raises
+        OffsetBeyondEndError, or ConsumerFencedError if epoch and resets differ from the last claim."""
         progress = self._owned(key, epoch, resets)
         _check_end(key, offset, end)
         self._advance(progress, offset)
@@ -99,8 +100,8 @@ class ProgressTable:
     def may_settle(self, key: ConsumedQueue, epoch: int, resets: int, offset: int, *, moving: int = 0) -> bool:
         """Whether the owner may move this message. Returns False if the message is consumed or settled already.
 
-        `moving` is the number of other moves from this queue that are not committed yet. Raises BusyError, or
-        ConsumerFencedError if epoch and resets are not those of the last claim."""
+        `moving` is the number of other moves from this queue that are not committed yet. Raises BusyError if too
+        many messages are settled or moving, and ConsumerFencedError if epoch and resets differ from the last claim."""
         progress = self._owned(key, epoch, resets)
         if progress.has_settled(offset):
             return False
@@ -129,7 +130,7 @@ class ProgressTable:
         return progress
 
     def forget(self, consumer_group: str) -> int:
-        """Remove all progress of the consumer group. Returns in how many queues it had progress."""
+        """Remove all progress of the consumer group. Return the number of queues in which the group had progress."""
         gone = [key for key in self._progress if key.consumer_group == consumer_group]
         for key in gone:
             del self._progress[key]
@@ -151,8 +152,8 @@ class ProgressTable:
         return progress
 
     def _owned(self, key: ConsumedQueue, epoch: int, resets: int) -> QueueProgress:
-        """Return the progress. Raises ConsumerFencedError unless the last claim was by this epoch and no reset followed
-        it."""
+        """Return the progress in a queue. Raises ConsumerFencedError unless the last claim had this epoch and no
+        reset followed it."""
         progress = self._progress.get(key)
         if progress is None or not epoch or (epoch, resets) != (progress.epoch, progress.resets):
             raise _fenced(key, epoch)
@@ -160,7 +161,7 @@ class ProgressTable:
 
     @staticmethod
     def _advance(progress: QueueProgress, offset: int) -> None:
-        """Advance to `offset`, and past the settled messages that follow directly."""
+        """Advance the progress to `offset`, and then past all settled messages that follow directly."""
         offset, settled = max(progress.offset, offset), progress.settled
         passed = bisect_left(settled, offset)
         while passed < len(settled) and settled[passed] == offset:

@@ -1,9 +1,9 @@
 """The projected state: the applied state with the leader's own entries that are not committed yet.
 
-The projected state is an overlay. It stores only the queues, producers and topics that uncommitted entries change, and
-takes everything else from the applied state. When an entry is applied, its part of the overlay is dropped. A new leader
-starts with an empty overlay after it has applied its no-op, and drops the overlay when its leadership ends. So nothing
-is ever rolled back.
+The projected state is an overlay. The overlay stores only the queues, producers and topics that uncommitted entries
+change. All other values come from the applied state. When an entry is applied, its changes are dropped from the
+overlay. A new leader starts with an empty overlay after it has applied its no-op. When its leadership ends, it drops
+the overlay. So nothing is ever rolled back.
 
     check  ->  admit_batch  ->  (the entry is appended)  ->  appended  ->  (committed, applied)  ->  settle
 
@@ -66,8 +66,8 @@ class Projected:
     def admit_batch(
         self, *, topic_id: int, queue: int, producer_id: int, epoch: int, first_sequence: int, count: int
     ) -> BatchRecord:
-        """Give an accepted batch its base offset. Returns its record, which `appended` completes. Raises like
-        `require`."""
+        """Give an accepted batch its base offset, and return its record, which `appended` completes. Raises the
+        errors of `require`."""
         self.require(topic_id, queue)
         key = ProducerQueue(producer_id, topic_id, queue)
         record = BatchRecord(first_sequence, count, base_offset=self.next_offset(topic_id, queue))
@@ -89,7 +89,7 @@ class Projected:
             yield from shards
 
     def admit_topic(self, name: str, queues: int, shards: tuple[int, ...] = ()) -> None:
-        """Note a topic whose creation is appended next. Raises LedgerError if the topic cannot be created."""
+        """Add a topic whose creation is appended next. Raises LedgerError if the topic cannot be created."""
         validate_stored_name(name)
         validate_queue_count(queues)
         self._state.topics.check_free(name)
@@ -98,11 +98,12 @@ class Projected:
         self._new_topics[name] = shards
 
     def admit_deletion(self, topic_id: int) -> None:
-        """Note a topic whose deletion is appended next. No batch of this topic may be appended after the deletion."""
+        """Mark a topic as deleted, because its deletion is appended next. No batch of this topic may be appended
+        after the deletion."""
         self._going[topic_id] = None
 
     def settle(self, applied: int) -> None:
-        """Drop the parts of the overlay that the applied state contains now. `applied` is its index."""
+        """Drop all changes that the applied state contains by now. `applied` is the index of the applied state."""
         while self._pending and 0 < self._pending[0][1].index <= applied:
             self._drop(*self._pending.popleft())
         if self._new_topics:
@@ -119,7 +120,8 @@ class Projected:
         return sequence
 
     def _drop(self, key: ProducerQueue, record: BatchRecord) -> None:
-        """Drop queue and sequence of this record, unless a later pending batch changes them too."""
+        """Drop the queue and the sequence of this record from the overlay, unless a later pending batch changes
+        them too."""
         queue = (key.topic_id, key.queue)
         if self._next_offsets.get(queue) == record.base_offset + record.count:
             del self._next_offsets[queue]

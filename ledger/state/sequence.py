@@ -41,20 +41,21 @@ class BatchRecord:
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """The batch continues the sequence."""
+    """The decision that the batch continues the sequence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """The batch repeats the batch of `record`, and gets the same result when the entry at `record.index` is
-    committed."""
+    """The decision that the batch repeats the batch of `record`. The batch gets the same result when the entry at
+    `record.index` is committed."""
 
     record: BatchRecord
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceGap:
-    """Batches before this batch are missing. `expected` is the next sequence of the producer (0 if it is unknown)."""
+    """The decision that batches before this batch are missing. `expected` is the next sequence number of the
+    producer, 0 if the producer is unknown."""
 
     expected: int
     first_sequence: int
@@ -69,7 +70,7 @@ class SequenceGap:
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """The batch belongs to an epoch that has ended."""
+    """The decision that the batch belongs to an epoch that has ended."""
 
     epoch: int
     current_epoch: int
@@ -85,7 +86,7 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """The batch repeats sequences that were used, and it is not one of the remembered batches."""
+    """The decision that the batch repeats old sequence numbers, and its result is no longer remembered."""
 
     first_sequence: int
     next_sequence: int
@@ -118,7 +119,7 @@ class Sequence:
     records: list[BatchRecord] = field(default_factory=list)
 
     def check(self, epoch: int, first_sequence: int, count: int) -> Decision:
-        """Decide about a batch. Changes nothing."""
+        """Decide whether a batch continues this sequence, repeats a part of it, or leaves a gap. Changes nothing."""
         if epoch < self.epoch:
             return Fenced(epoch, self.epoch)
         if epoch > self.epoch:
@@ -133,7 +134,7 @@ class Sequence:
         return Forgotten(first_sequence, self.next_sequence)
 
     def add(self, epoch: int, record: BatchRecord) -> None:
-        """Add an accepted batch."""
+        """Advance the sequence by an accepted batch, and remember its result."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.records.clear()
@@ -144,7 +145,7 @@ class Sequence:
             del self.records[0]
 
     def copy(self) -> Sequence:
-        """Return a copy that can advance independently. The records are shared."""
+        """Return a copy that can advance independently. Both copies share the records."""
         return Sequence(self.epoch, self.next_sequence, self.last_append_time_ms, self.records.copy())
 
 

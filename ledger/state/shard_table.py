@@ -1,9 +1,9 @@
 """The shards of the cluster, and the nodes on which each shard begins. Shard 0 stores this table.
 
-Shard 0 exists from the start, on all nodes. An entry of shard 0 creates each other shard, so every node learns of it
-there. Shards are never removed. The present members of a shard are in the shard's own configuration. The table stores
-the incarnation of each first node: if that node was wiped and added again, it cannot know whether the shard has
-started, and must not start it.
+Shard 0 exists from the start, on all nodes. An entry of shard 0 creates each other shard, so every node learns of new
+shards from shard 0. Shards are never removed. The present members of a shard are in the shard's own configuration. The
+table stores the incarnation of each first node. A first node that was wiped and added again has another incarnation.
+It cannot know whether the shard has started, so it must not start the shard.
 """
 
 from __future__ import annotations
@@ -40,15 +40,16 @@ class ShardTable:
         return [0, *self._founders]
 
     def nodes(self, shard: int) -> tuple[int, ...]:
-        """Return the nodes on which the shard begins. Empty for shard 0 and for an unknown shard."""
+        """Return the nodes on which the shard begins. For shard 0 and for an unknown shard the result is empty."""
         return tuple(self.founders(shard))
 
     def founders(self, shard: int) -> Mapping[int, bytes]:
-        """Return the nodes on which the shard begins, each with its incarnation in shard 0 at that time."""
+        """Return the nodes on which the shard begins, each with the incarnation that it had when the shard was
+        added."""
         return self._founders.get(shard, {})
 
     def add(self, shard: int, nodes: Sequence[int], incarnations: Sequence[bytes]) -> None:
-        """Add a shard. Does nothing if the shard exists. Raises InvalidArgumentError."""
+        """Add a shard. If the shard exists, do nothing. Raises InvalidArgumentError."""
         if shard in self._founders:
             return
         if shard != len(self._founders) + 1 or shard >= MAX_SHARDS:

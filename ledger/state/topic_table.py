@@ -1,9 +1,9 @@
 """The topics by id and by name, and the shard of each of their queues.
 
-Topic ids count up from 1 and are never reused, so data with a topic's id cannot belong to a later topic of that name.
-Shard 0 creates and deletes topics and stores all of them. Every other shard stores the topics that have queues in
-it, because the leader of shard 0 opens and deletes topics there. Queues are never removed from a topic; new queues are
-added at the end.
+Topic ids count up from 1 and are never reused. So data with a topic's id cannot belong to a later topic with the same
+name. Shard 0 creates and deletes topics and stores all of them. Every other shard stores the topics that have queues
+in it, because the leader of shard 0 opens and deletes topics there. Queues are never removed from a topic; new queues
+are added at the end.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class TopicTable:
 
     @property
     def next_id(self) -> int:
-        """The id of the next topic. It is larger than every id that was ever used."""
+        """The id of the next topic. The next id is larger than every id that was ever used."""
         return self._next_id
 
     def get(self, topic_id: int) -> Topic | None:
@@ -73,8 +73,8 @@ class TopicTable:
         return [self._by_id[topic_id] for topic_id in self._opening]
 
     def require(self, topic_id: int, queue: int) -> Topic:
-        """Return the topic with this id. Raises UnknownTopicError, or UnknownQueueError if it does not have this
-        queue."""
+        """Return the topic with this id. Raises UnknownTopicError, or UnknownQueueError if the topic does not have
+        this queue."""
         topic = self._by_id.get(topic_id)
         if topic is None:
             raise UnknownTopicError(f"There is no topic with id {topic_id}: fetch the route again.")
@@ -83,7 +83,7 @@ class TopicTable:
         return topic
 
     def delete(self, topic_id: int) -> Topic | None:
-        """Remove a topic. Returns the topic as it was, or None if there is no topic with this id."""
+        """Remove a topic. Return the removed topic, or None if no topic has this id."""
         topic = self._by_id.pop(topic_id, None)
         self._opening.pop(topic_id, None)
         if topic is not None and self._by_name[topic.name] is topic:
@@ -98,7 +98,7 @@ class TopicTable:
         return 0 < topic_id < self._next_id and topic_id not in self._by_id
 
     def create(self, name: str, shards: Sequence[int], created_ms: int) -> Topic:
-        """Create a topic. It is open at once if all its queues are in shard 0. Raises TopicExistsError."""
+        """Create a topic. If all its queues are in shard 0, the topic is open at once. Raises TopicExistsError."""
         self.check_free(name)
         opened = 0 if any(shards) else len(shards)
         return self._put(Topic(self._next_id, name, tuple(shards), created_ms, opened))
@@ -111,7 +111,7 @@ class TopicTable:
         return self._put(replace(topic, shards=tuple(shards))) if has_more else topic
 
     def opened(self, topic_id: int, queues: int) -> Topic:
-        """Note that the first `queues` queues are open, and return the topic. Raises UnknownTopicError,
+        """Record that the first `queues` queues are open, and return the topic. Raises UnknownTopicError,
         UnknownQueueError."""
         topic = self.require(topic_id, queues - 1)
         return self._put(replace(topic, opened=max(topic.opened, queues)))
@@ -124,8 +124,8 @@ class TopicTable:
     # -- any other shard
 
     def open(self, topic_id: int, name: str, shards: Sequence[int], created_ms: int) -> Topic:
-        """Store a topic of shard 0, unless this shard stores it already with as many queues. Returns the stored
-        topic."""
+        """Store a topic of shard 0 in this shard, unless this shard already stores the topic with as many queues.
+        Returns the stored topic."""
         known = self._by_id.get(topic_id)
         if known is not None and known.queues >= len(shards):
             return known

@@ -51,7 +51,8 @@ class Acknowledgements:
 
 
 class _Gathering:
-    """The acknowledgements of one consumer group. It ends with the first interval without an acknowledgement."""
+    """The acknowledgements of one consumer group that wait for the next entry. The object is dropped after an
+    interval without an acknowledgement."""
 
     def __init__(self, consumer_group: str, propose: Propose, on_idle: Callable[[], object]) -> None:
         self._consumer_group = consumer_group
@@ -73,7 +74,7 @@ class _Gathering:
         return future
 
     def _send(self) -> None:
-        """Propose what has arrived, and call this method again after an interval."""
+        """Propose the acknowledgements that have arrived, and call this method again after an interval."""
         offsets, self._offsets = self._offsets, []
         owed, self._owed = self._owed, []
         if not owed:

@@ -11,8 +11,8 @@
 An assignment is a pure function of the members and the present owners, so every leader computes the same assignment.
 Only subscribers of a topic receive its queues. A queue whose room is not known can go to any member.
 
-With thousands of members and queues an assignment takes a tenth of a second or more. So it runs in steps, and other
-tasks run between the steps."""
+With thousands of members and queues an assignment takes a tenth of a second or more. So the computation runs in
+steps, and other tasks run between the steps."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Rooms = Callable[[TopicQueueId], str | None]
 
 
 def nowhere(_: TopicQueueId) -> None:
-    """Return None for every queue: no room is known."""
+    """Return None for every queue, because no machine room is known."""
 
 
 def assign(group: ConsumerGroup, rooms: Rooms = nowhere) -> Assignment:
@@ -55,8 +55,8 @@ def assign(group: ConsumerGroup, rooms: Rooms = nowhere) -> Assignment:
 
 
 def assigning(group: ConsumerGroup, rooms: Rooms = nowhere) -> Steps:
-    """Compute the assignment in steps. Queues may be released between the steps. If members change, stop and begin
-    again."""
+    """Compute the assignment in steps. Queues may be released between the steps. If members change between the
+    steps, stop and begin again."""
     pools = yield from _pools(group)
     match group.strategy:
         case "average":
@@ -102,8 +102,8 @@ def _pools(group: ConsumerGroup) -> Generator[None, None, list[Pool]]:
 def _by_room(
     pools: Iterable[Pool], group: ConsumerGroup, rooms: Rooms, *, else_all: bool
 ) -> Generator[None, None, list[Pool]]:
-    """Divide the pools by room. `else_all`: queues in a room without members can go to all members; otherwise they
-    wait."""
+    """Divide the pools by room. With `else_all`, queues in a room without members can go to all members; otherwise
+    these queues wait."""
     parts: defaultdict[tuple[str, ...], list[TopicQueueId]] = defaultdict(list)
     for pool in pools:
         members: defaultdict[str, list[str]] = defaultdict(list)
@@ -124,7 +124,8 @@ def _by_room(
 
 
 def _in_circle(pools: Iterable[Pool]) -> Steps:
-    """Like RocketMQ's AllocateMessageQueueAveragelyByCircle, but the turns continue from topic to topic of a pool."""
+    """Deal the queues to the members in turn. RocketMQ's AllocateMessageQueueAveragelyByCircle does the same for
+    each topic; here the turns continue from topic to topic of a pool."""
     assignment: Assignment = {}
     for pool in pools:
         for some in slices(tuple(enumerate(pool.queues))):
@@ -158,8 +159,8 @@ def _not_of(topics: Collection[int], queues: Iterable[TopicQueueId]) -> tuple[To
 
 
 def _as_configured(pools: Iterable[Pool], group: ConsumerGroup) -> Steps:
-    """If several members are configured with a queue, its present owner keeps it, and otherwise the first by name gets
-    it."""
+    """If several members are configured with a queue, the present owner keeps the queue. If none of them owns it,
+    the first member by name gets the queue."""
     assignment: Assignment = {}
     for pool in pools:
         existing = frozenset(pool.queues)

@@ -16,15 +16,15 @@ class _Waiting:
 
 
 class AssignmentWaiters:
-    """The waiting requests of all consumer groups. Only the last request of a member waits, so members limit their
-    number."""
+    """The waiting requests of all consumer groups. Only the last request of a member waits, so the number of
+    members limits the number of waiting requests."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, dict[str, _Waiting]] = {}
 
     def wait_for(self, consumer_group: str, member: str, version: int) -> asyncio.Future[None]:
-        """Return a future that ends when the member has another assignment, is removed, or sends a new request. Cancel
-        it when it is no longer needed."""
+        """Return a future that ends when the member has another assignment, is removed, or sends a new request. The
+        caller cancels the future when it is no longer needed."""
         news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         members = self._waiting.setdefault(consumer_group, {})
         if (before := members.get(member)) is not None:
@@ -34,14 +34,15 @@ class AssignmentWaiters:
         return news
 
     def announce(self, name: str, group: ConsumerGroup | None) -> None:
-        """Wake the members whose assignment has changed. None: the consumer group has no members any more."""
+        """Wake the members whose assignment has changed. If `group` is None, the consumer group has no members any
+        more."""
         for member, waiting in list(self._waiting.get(name, {}).items()):
             present = group.members.get(member) if group is not None else None
             if present is None or present.version != waiting.version:
                 _wake(waiting)
 
     def dismiss(self) -> None:
-        """Wake all members, because this node no longer coordinates them."""
+        """Wake all members, because this node no longer coordinates their consumer groups."""
         for members in list(self._waiting.values()):
             for waiting in list(members.values()):
                 _wake(waiting)

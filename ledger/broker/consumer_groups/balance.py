@@ -5,12 +5,12 @@
     levelled    a a a b c b b c       then the member with the most gives to the member with the fewest, while they
                                       differ by two or more
 
-The work goes in steps, one topic in each step. A topic has so few queues that a step is short.
+The computation runs in steps of one topic. A topic has so few queues that a step is short.
 
 Each topic is levelled by itself, because a queue of one topic may cost more than a queue of another topic. If the
-queues of a topic cannot be divided evenly, some members have one queue more. Then these odd queues move from members
-with more queues of all topics to members with at least two fewer. Each such move lowers the sum of the squares of all
-loads, so the moves end."""
+queues of a topic cannot be divided evenly, some members have one queue more. These extra queues then move from
+members with more queues in all topics to members that have at least two queues fewer. Each move lowers the sum of
+the squares of all loads, so the moves end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ledger.state.consumer_group_table import QueueShare, TopicQueueId
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Queues that the same members can consume. Both are sorted, and neither is empty."""
+    """Queues that the same members can consume. Queues and members are sorted, and neither list is empty."""
 
     members: tuple[str, ...]
     queues: tuple[TopicQueueId, ...]
@@ -34,11 +34,9 @@ class Pool:
 def balance(
     pools: Sequence[Pool], shares: Mapping[TopicQueueId, QueueShare]
 ) -> Generator[None, None, dict[TopicQueueId, str]]:
-    """Compute in steps, and return, the member of each queue. A queue is in one pool only. `shares`: the present owners
-    and targets.
-
-    In one topic of a pool, members differ by at most one queue. In all topics together, members differ by two or more
-    only if no odd queue can move between them.
+    """Compute in steps, and return, the member of each queue. Each queue is in one pool only. `shares` has the present
+    owners and targets. In the result, the members of a pool differ by at most one queue in each topic. In all topics
+    together, two members differ by two queues or more only if no extra queue can move between them.
     """
     loads: Counter[str] = Counter({member: 0 for pool in pools for member in pool.members})
     # The parts with the fewest members first, because they have the least choice.
@@ -95,7 +93,8 @@ class _Deal:
         self._hand_out(gains)
 
     def level(self) -> None:
-        """Move queues while two members differ by two or more. So no member both gives and takes."""
+        """Move queues while two members differ by two or more. With this limit no member both gives and receives
+        queues."""
         fewest, largest = self._range()
         if largest - fewest < 2:
             return
@@ -112,8 +111,8 @@ class _Deal:
         self._hand_out(gains)
 
     def swap_odd(self, least: int) -> int:
-        """Move odd queues to members with at least two queues fewer in all topics. Returns the number of moves.
-        `least`: the smallest load of all members."""
+        """Move extra queues to members with at least two queues fewer in all topics, and return the number of
+        moves. `least` is the smallest load of all members."""
         fewest, largest = self._range()
         odd = [member for member, queues in self.held.items() if len(queues) > fewest]
         if largest == fewest or max(self._loads[member] for member in odd) - least < 2:
@@ -161,7 +160,7 @@ class _Deal:
         self._loads[member] -= 1
 
     def _hand_out(self, gains: Counter[str]) -> None:
-        """Give the free queues in their order, so that each member gets neighbouring queues."""
+        """Give out the free queues in order, so that each member gets neighbouring queues."""
         queues = iter(sorted(self._free))
         for member, count in sorted(gains.items()):
             self.held[member].extend(queue for _, queue in zip(range(count), queues, strict=False))

@@ -3,9 +3,9 @@
     queue  o o X o          retry queue, or dead letters
                └── one entry appends the message there and settles it here ──> X
 
-A move is one entry of the log, so the message is in exactly one place, even if nodes fail. The entry is applied without
-a further check. So the leader checks a move against the applied progress, and refuses it while a claim, reset or
-deletion of the queue is not applied yet."""
+A move is one entry of the log, so the message is in exactly one place, even if nodes fail. Replicas apply the entry
+of a move without a further check. So the leader checks a move against the applied progress. While a claim, reset or
+deletion of the queue is not applied yet, the leader refuses moves."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ BROKER = 0
 class MessageMove:
     """A message that its owner moves to a retry topic, or with `give_up` to the dead letters.
 
-    `epoch` and `resets` are those of the owner's claim. `attempt` is how often the message was delivered; it chooses
-    the delay."""
+    `epoch` and `resets` are the values of the owner's claim. `attempt` is the number of deliveries of the message
+    so far, which decides the delay."""
 
     consumer_group: str
     topic_id: int
@@ -73,14 +73,15 @@ class QueueClaims:
         return self._propose(wanted, keys)
 
     def forget(self, consumer_group: str) -> asyncio.Future[int]:
-        """Propose to remove the consumer group's progress. The future has the number of queues. Raises LedgerError."""
+        """Propose to remove the consumer group's progress. The future has the number of queues in which progress
+        was removed. Raises LedgerError."""
         keys = [key for key, _ in self._replica.state.consumption.progress.of(consumer_group)]
         return self._propose(ForgetConsumerGroup(consumer_group), keys)
 
     def _propose(
         self, command: ClaimQueues | ResetOffsets | ForgetConsumerGroup, keys: list[ConsumedQueue]
     ) -> asyncio.Future[Any]:
-        """Propose a command. Moves from these queues are refused until it is applied."""
+        """Propose a command. Moves from these queues are refused until the command is applied."""
         future = self._replica.command(command)
         self._under_way.update(keys)
         future.add_done_callback(lambda _: self._applied(keys))
@@ -93,8 +94,8 @@ class QueueClaims:
                 del self._under_way[key]
 
     def move(self, wanted: MessageMove) -> asyncio.Future[Committed] | None:
-        """Move a message. The future has the new place of the message. Returns None if the message is moved or consumed
-        already. Raises LedgerError."""
+        """Move a message to a retry topic or to the dead letters. The returned future has the new place of the
+        message. Return None if the message is already moved or consumed. Raises LedgerError."""
         replica = self._replica
         replica.check_leads(0)
         key = ConsumedQueue(wanted.consumer_group, wanted.topic_id, wanted.queue)
@@ -118,7 +119,7 @@ class QueueClaims:
             counter[wanted.consumer_group] += 1
 
     def _moved_batch(self, wanted: MessageMove) -> bytes:
-        """Return a batch that has only this message, for its target queue."""
+        """Return a batch that contains only this message and names the target queue."""
         topic, (batch, at) = self._topic(wanted.topic_id, wanted.queue), self._message(wanted)
         there, queue = self._target(wanted)
         headers = moved_headers(
@@ -165,8 +166,8 @@ class QueueClaims:
         return self._replica.state.topics.require(topic_id, queue)
 
     def _target(self, wanted: MessageMove) -> tuple[Topic, int]:
-        """Return the retry or dead-letter topic, and its queue in this shard. Attempt 1 chooses the first retry queue
-        of this shard, attempt 2 the second, and so on; later attempts choose the last queue."""
+        """Return the retry or dead-letter topic, and its queue in this shard. Attempt 1 chooses the first retry
+        queue of this shard, attempt 2 the second, and so on. Attempts beyond the last queue choose the last queue."""
         of = dead_letter_topic if wanted.give_up else retry_topic
         name = of(wanted.consumer_group)
         topic = self._replica.state.topics.named(name)

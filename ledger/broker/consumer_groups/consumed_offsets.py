@@ -23,8 +23,8 @@ def start_offset(replica: BrokerReplica, topic_id: int, queue: int, wanted: int)
 
 
 def check_offset(replica: BrokerReplica, topic_id: int, queue: int, offset: int) -> None:
-    """Raise OffsetTooLowError or OffsetBeyondEndError if the queue does not have this offset, UnknownTopicError,
-    UnknownQueueError."""
+    """Raise OffsetTooLowError or OffsetBeyondEndError if the queue does not have this offset. If topic or queue
+    does not exist, raise UnknownTopicError or UnknownQueueError."""
     topic = replica.state.topics.require(topic_id, queue)
     first = replica.queues.get(topic_id, queue).first_offset
     end = replica.state.next_offset(topic_id, queue)

@@ -3,8 +3,8 @@
     join, leave, silence ──> generation rises ──(a moment later)──> assignment ──> owners with new epochs
                                                                        └──> waiting members receive it
 
-Members and owners are replicated. The times of the last heartbeats are not replicated. So a new leader continues with
-the same members and owners, and gives each member a whole session timeout to send a heartbeat. A large assignment is
+Members and owners of queues are replicated; the times of heartbeats are not. So a new leader continues with the
+same members and owners, and gives each member a whole session timeout to send a heartbeat. A large assignment is
 computed and committed piece by piece, so that other work of this node waits at most a few milliseconds."""
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Spawn = Callable[[Coroutine[None, None, None], str], asyncio.Task[None]]
 
 
 class Coordinator:
-    """Coordinates the consumer groups of one shard. `run` it as long as the node runs."""
+    """Coordinates the consumer groups of one shard. Run the method `run` as a task as long as the node runs."""
 
     def __init__(self, replica: BrokerReplica, monotonic_ms: Callable[[], float], spawn: Spawn) -> None:
         self._replica = replica
@@ -100,9 +100,9 @@ class Coordinator:
     # -- heartbeats
 
     async def attend(self, consumer_group: str, member: str, version: int, wait_s: float) -> ConsumerGroup:
-        """Take a heartbeat of a member that knows its assignment of `version`. Return the consumer group when the
-        member has another assignment, or after `wait_s`. Raises UnknownMemberError, or another LedgerError if this node
-        does not lead."""
+        """Handle a heartbeat of a member that knows its assignment of `version`. Return the consumer group as soon
+        as the member has another assignment, or after `wait_s` seconds. Raises UnknownMemberError, or another
+        LedgerError if this node does not lead."""
         group = self._consumer_group_of(consumer_group, member)
         self.heard(consumer_group, member)
         if group.members[member].version == version and wait_s > 0:
@@ -116,7 +116,7 @@ class Coordinator:
         return group
 
     def heard(self, consumer_group: str, member: str) -> None:
-        """Note a sign of life of a member."""
+        """Record that a member was heard now."""
         self._heard_ms[consumer_group, member] = self._monotonic_ms()
 
     def _consumer_group_of(self, consumer_group: str, member: str) -> ConsumerGroup:
@@ -127,7 +127,7 @@ class Coordinator:
         return group
 
     async def _change(self, command: GroupCommand) -> None:
-        """Propose a command and await its commit. A client that disconnects does not cancel it."""
+        """Propose a command and await its commit. The proposal continues even if the client disconnects."""
         future = self._replica.command(command)
         future.add_done_callback(lambda _: self._changed(command.consumer_group))
         await asyncio.shield(future)
@@ -144,7 +144,7 @@ class Coordinator:
             )
 
     async def _assign(self, consumer_group: str) -> None:
-        """Assign queues when members have stopped changing. Repeat it if members changed meanwhile."""
+        """Assign queues when members have stopped changing. If members change during the assignment, repeat it."""
         try:
             while (group := await self._gathered(consumer_group)) is not None:
                 if await self._assigned(group):
@@ -158,7 +158,7 @@ class Coordinator:
             )
 
     async def _gathered(self, consumer_group: str) -> ConsumerGroup | None:
-        """Wait until members have stopped changing. Returns the consumer group, or None if nothing is to be
+        """Wait until members have stopped changing. Returns the consumer group, or None if no queue must be
         assigned."""
         loop = asyncio.get_running_loop()
         groups, seen, latest = self._replica.state.consumption.groups, 0, loop.time() + LONGEST_GATHER_S
@@ -170,7 +170,8 @@ class Coordinator:
         return None
 
     async def _assigned(self, group: ConsumerGroup) -> bool:
-        """Compute and commit one assignment. Returns False if members changed meanwhile. Raises LedgerError."""
+        """Compute and commit one assignment. Returns False if members changed during the computation. Raises
+        LedgerError."""
         generation, steps = group.generation, moves(group, partial(self._room_of, group))
         while group.generation == generation:
             try:
@@ -181,7 +182,7 @@ class Coordinator:
         return False
 
     def _room_of(self, group: ConsumerGroup, queue: TopicQueueId) -> str:
-        """Return the machine room of the node that leads the queue's shard; empty if it is not known."""
+        """Return the machine room of the node that leads the queue's shard, or "" if the room is not known."""
         topic = self._replica.state.topics.get(queue.topic_id)
         if topic is None or queue.queue >= topic.queues:
             return ""
@@ -219,7 +220,7 @@ class Coordinator:
             self._changed(group.name)
 
     def _begin(self, term: int) -> None:
-        """Begin a term: the heartbeats that an earlier leader received do not count."""
+        """Begin a term of this leader. Heartbeats that an earlier leader received do not count."""
         self._term = term
         self._heard_ms.clear()
         self._assignment_waiters.dismiss()
@@ -237,7 +238,7 @@ class Coordinator:
 
 
 def moves(group: ConsumerGroup, rooms: Rooms = nowhere) -> Generator[None, None, list[QueueTarget]]:
-    """Compute a new assignment, step by step like `assigning`. Returns only the targets that must be set."""
+    """Compute a new assignment in steps, like `assigning`. Return only the targets that must be set."""
     assignment = yield from assigning(group, rooms)
     targets: list[QueueTarget] = []
     for some in slices(tuple(assignment.items())):

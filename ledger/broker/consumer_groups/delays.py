@@ -3,8 +3,8 @@
     retry queue 3      o o o o | o o o         append times never decrease, and all messages wait equally long,
                                ^ due up to here        so the due messages are the first ones of the queue
 
-Nothing is moved when a message becomes due. A fetch reads the queue only up to the due end, by the clock of this node,
-and learns when the next message is due."""
+A message that becomes due is not moved. A fetch reads the queue only up to the first message that is not due yet,
+by the clock of this node. The fetch learns when the next message is due."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from store.index.time_index import offset_at, position_at
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The due part of a queue."""
+    """The end of the due messages of a queue, and the time at which the next message is due."""
 
     end_offset: int
     # Seconds until the message at `end_offset` is due; None: there is no such message.
@@ -36,7 +36,8 @@ class Delays:
         self._now_ms = now_ms
 
     def due(self, replica: BrokerReplica, topic_id: int, queue: int) -> Due | None:
-        """Return the messages of a retry queue whose delay has passed, or None if the queue is of no retry topic."""
+        """Return the end of the messages of a retry queue whose delay has passed. Return None if the queue is not
+        in a retry topic."""
         topic = replica.state.topics.get(topic_id)
         if topic is None or not topic.name.startswith(RETRY):
             return None

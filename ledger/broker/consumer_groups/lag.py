@@ -1,4 +1,5 @@
-"""The lag of a consumer group in a queue: how many messages it has not consumed, and how old the oldest of them is.
+"""The lag of a consumer group in a queue: the number of messages that the group has not consumed, and the age of the
+oldest of these messages.
 
 consumed      |  not consumed  |
 | . . . . . . |  x x o x x x x |         lag: the six x (o is settled); the first x is the oldest
@@ -28,7 +29,7 @@ class Lag:
 
 
 def lag_of(replica: BrokerReplica, key: ConsumedQueue, progress: QueueProgress) -> Lag:
-    """Return the lag by the applied state of this replica."""
+    """Return the lag according to the applied state of this replica."""
     units = replica.queues.get(key.topic_id, key.queue)
     first, end = units.first_offset, replica.state.next_offset(key.topic_id, key.queue)
     at = max(progress.offset, first)

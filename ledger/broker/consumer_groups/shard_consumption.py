@@ -33,7 +33,7 @@ class ConsumedShard(Protocol):
 
     @property
     def shard_consumption(self) -> ShardConsumption | None:
-        """None until the shard has started on this node."""
+        """The parts of the shard that serve consumers, or None until the shard has started on this node."""
 
 
 class ShardConsumptions:
@@ -42,7 +42,7 @@ class ShardConsumptions:
     def __init__(
         self, shards: Mapping[int, ConsumedShard], replicas: Replicas, coordinators: int = COORDINATORS
     ) -> None:
-        """`shards`: the shards of this node by number; shards may be added later."""
+        """`shards` maps numbers to the shards of this node. Shards may be added later."""
         self._shards = shards
         self._replicas = replicas
         self._coordinators = coordinators
@@ -56,7 +56,7 @@ class ShardConsumptions:
         }
 
     def require(self, shard: int) -> ShardConsumption:
-        """Return the shard. Raises LedgerError if it has not started on this node."""
+        """Return the shard. Raises LedgerError if the shard has not started on this node."""
         self._replicas.require(shard)
         shard_consumption = self._shards[shard].shard_consumption
         if shard_consumption is None:
@@ -64,7 +64,7 @@ class ShardConsumptions:
         return shard_consumption
 
     async def leading(self, shard: int) -> ShardConsumption:
-        """Return the shard after a read index. Raises LedgerError if this node does not lead it."""
+        """Return the shard after a read index. Raises LedgerError if this node does not lead the shard."""
         shard_consumption = self.require(shard)
         await shard_consumption.replica.confirm_still_leading()
         return shard_consumption

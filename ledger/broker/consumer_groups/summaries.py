@@ -1,4 +1,4 @@
-"""Summaries of the consumer groups of one shard, for operators. A client adds up those of all shards."""
+"""Summaries of the consumer groups of one shard, for operators. A client adds up the summaries of all shards."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ QUEUES_AT_ONCE = 100
 
 @dataclass(slots=True)
 class ShardGroupSummary:
-    """A consumer group in one shard. Its fields are added up while the shard is read.
+    """The sums of a consumer group in one shard. `add` adds the lag of each queue to the fields.
 
     Members and strategy are known in the shard of the coordinator only. `waiting_since_ms` is the append time of the
-    oldest message that is not consumed, in ms since 1970; 0 if there is none.
+    oldest message that is not consumed, in ms since 1970, or 0 if all messages are consumed.
     """
 
     members: int = 0
@@ -64,7 +64,8 @@ async def summaries(replica: BrokerReplica) -> dict[str, ShardGroupSummary]:
 
 @dataclass(frozen=True, slots=True)
 class ConsumedQueueLag:
-    """Progress and lag of a consumer group in one queue. `settled` is a number of messages."""
+    """Progress and lag of a consumer group in one queue. `settled` is the number of settled messages after the
+    offset."""
 
     topic_id: int
     queue: int

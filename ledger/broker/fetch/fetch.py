@@ -1,4 +1,5 @@
-"""Fetch: committed messages of one or more queues, as they lie in the log. At the end of a queue a fetch waits.
+"""Fetch: returns committed messages of one or more queues, with the bytes of the log. At the end of a queue a fetch
+waits.
 
 The ConsumeQueue says which entry contains an offset, and the body of that entry is sent unchanged. The broker decodes
 no message. A filter by tag reads only ConsumeQueue units. A fetch never returns an entry that this node has not
@@ -44,34 +45,35 @@ class ReadableQueue(Protocol):
     def units(self) -> ConsumeQueue: ...
     @property
     def end_offset(self) -> int:
-        """The end of the messages that are applied on this node and due."""
+        """The offset after the last message that is applied on this node and due."""
 
     @property
     def is_at_the_end(self) -> bool:
         """Whether no other node can have returned a message after `end_offset`. Only a leader that has applied its
-        no-op knows that."""
+        no-op can return True."""
 
     @property
     def due_in_s(self) -> float | None:
-        """Seconds until the next delayed message of the queue is due; None if no message waits for its time."""
+        """The seconds until the next delayed message of the queue is due, or None if no message waits for its time."""
 
 
 class ReadableQueues(Protocol):
     """The queues of this node."""
 
     def readable(self, topic_id: int, queue: int) -> ReadableQueue:
-        """Return the queue. Raises UnknownTopicError, UnknownQueueError, or ReplicaBehindError if this node may only
-        lack the queue."""
+        """Return the queue. Raises UnknownTopicError or UnknownQueueError. If the queue may exist although this
+        node does not know it yet, raises ReplicaBehindError."""
 
     def waiter(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
-        """Return a future that ends when an entry of one of these queues is applied. The caller cancels it."""
+        """Return a future that ends when an entry of one of these queues is applied. The caller cancels the future
+        when it is no longer needed."""
 
 
 async def fetch(
     queues: ReadableQueues, wanted: Sequence[QueueFetch], *, max_bytes: int, max_wait_ms: int
 ) -> FetchResult:
-    """Return at once if any queue has messages or an error. Otherwise wait until a message arrives, at most
-    `max_wait_ms` and at most a minute. Queues after the first MAX_FETCH_QUEUES are ignored."""
+    """Return at once if a queue of the request has messages or an error. Otherwise wait until a message arrives, at
+    most `max_wait_ms` and at most a minute. Queues after the first MAX_FETCH_QUEUES are ignored."""
     wanted = wanted[:MAX_FETCH_QUEUES]
     loop = asyncio.get_running_loop()
     deadline = loop.time() + min(max_wait_ms, MAX_WAIT_MS) / 1000
@@ -98,7 +100,7 @@ def has_news(asked: QueueFetch, given: FetchedQueue) -> bool:
 
 @dataclass(slots=True)
 class Collected:
-    """The present messages of all queues of a fetch."""
+    """The messages that the queues of a fetch have at this moment."""
 
     result: FetchResult
     # Seconds until the next delayed message of any of the queues is due.
@@ -106,8 +108,8 @@ class Collected:
 
 
 def collect(queues: ReadableQueues, wanted: Iterable[QueueFetch], max_bytes: int) -> Collected:
-    """Return the present messages. The queues share the budget in the order of the request; the first batch always
-    fits."""
+    """Return the messages that the queues have at this moment. The queues share the budget in the order of the
+    request. The first batch always fits."""
     collected = Collected(FetchResult())
     budget = FetchBudget(min(max_bytes, MAX_FETCH_BYTES))
     for each in wanted:
@@ -125,7 +127,7 @@ def collect(queues: ReadableQueues, wanted: Iterable[QueueFetch], max_bytes: int
 
 @dataclass(slots=True)
 class FetchBudget:
-    """What one fetch may still use: bytes and batches of the result, and units that are read."""
+    """The bytes and batches that one result may still have, and the units that the fetch may still read."""
 
     bytes_left: int
     batches_left: int = MAX_FETCH_BATCHES
@@ -137,7 +139,7 @@ class FetchBudget:
 
     @property
     def is_spent(self) -> bool:
-        """Whether no further batch fits, not even the smallest."""
+        """Whether not even the smallest batch fits into the budget."""
         return self.units_left <= 0 or not self.allows(1)
 
     def spend(self, size: int) -> None:
@@ -146,7 +148,7 @@ class FetchBudget:
 
 
 def read_queue(queue: ReadableQueue, asked: QueueFetch, given: FetchedQueue, budget: FetchBudget) -> None:
-    """Add the batches from the asked offset on, within the budget. Raises LedgerError."""
+    """Add the batches from the requested offset on, within the budget. Raises LedgerError."""
     given.first_offset, given.end_offset = queue.units.first_offset, queue.end_offset
     check_offset(queue, asked)
     places = EntryPlaces(queue.units, budget)
@@ -157,7 +159,7 @@ def read_queue(queue: ReadableQueue, asked: QueueFetch, given: FetchedQueue, bud
 
 
 class EntryPlaces:
-    """The places of entries in the log, from the ConsumeQueue. Units are read in windows and charged to the budget."""
+    """Finds entries in the log by the ConsumeQueue. It reads units in windows, and charges them to the budget."""
 
     def __init__(self, units: ConsumeQueue, budget: FetchBudget) -> None:
         self._units = units
@@ -166,7 +168,8 @@ class EntryPlaces:
         self._window = np.empty(0, UNIT)
 
     def read(self, offset: int, count: int) -> Units:
-        """Read a window of up to `count` units from this offset on. `of` uses it until the next window is read."""
+        """Read a window of up to `count` units from this offset on. The method `of` uses this window until the next
+        window is read."""
         self._first, self._window = offset, self._units.read(offset, count)
         self._budget.units_left -= len(self._window)
         return self._window
@@ -200,8 +203,8 @@ def read_tagged(
 
 
 def tagged_entries(window: Units, tags: npt.NDArray[np.int64]) -> list[int]:
-    """Return one place in the window for each entry that has messages with one of these tags: that of its first such
-    message."""
+    """Return, for each entry that has messages with one of these tags, the place in the window of its first message
+    with such a tag."""
     wanted = np.flatnonzero(np.isin(window["tag_hash"], tags))
     positions = window["position"][wanted]
     first = np.flatnonzero(np.diff(positions, prepend=-1))
@@ -210,8 +213,8 @@ def tagged_entries(window: Units, tags: npt.NDArray[np.int64]) -> list[int]:
 
 
 def add_batch(log: CommitLog, places: EntryPlaces, offset: int, given: FetchedQueue, budget: FetchBudget) -> bool:
-    """Add the batch that contains this offset. Returns False if the budget does not allow it, or if it cannot be read
-    and the result has earlier batches. Raises StorageFailedError if it cannot be read and the result has no batch."""
+    """Add the batch that contains this offset. Returns False if the budget does not allow the batch. If the batch
+    cannot be read, returns False if the result has earlier batches, and raises StorageFailedError otherwise."""
     try:
         position, size = places.of(offset)
         if not budget.allows(size):
@@ -233,10 +236,11 @@ def add_batch(log: CommitLog, places: EntryPlaces, offset: int, given: FetchedQu
 
 
 def check_offset(queue: ReadableQueue, asked: QueueFetch) -> None:
-    """Raise OffsetTooLowError or OffsetBeyondEndError, with the valid range, if the offset lies outside of it.
+    """Raise OffsetTooLowError or OffsetBeyondEndError if the offset is outside of the valid range. The error names the
+    range.
 
-    Raise ReplicaBehindError if another node may have the offset. An offset after the due messages of a retry queue is
-    valid: another node's clock may be ahead. The queue then simply has no messages yet."""
+    Raise ReplicaBehindError if another node may have the offset. In a retry queue, an offset after the due messages
+    is valid, because another node's clock may be ahead. The fetch then returns no messages."""
     first, end = queue.units.first_offset, queue.end_offset
     if asked.offset < first:
         sentence = f"offset {asked.offset} of queue {asked.queue} is no longer available"

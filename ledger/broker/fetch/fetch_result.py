@@ -1,4 +1,4 @@
-"""What a fetch asks for, and what it returns."""
+"""The types of a fetch: its request and its result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ledger.errors import LedgerError
 
 
 class QueueFetch(NamedTuple):
-    """One queue that a fetch asks for, from `offset` on. Without `tag_hashes` it asks for all messages."""
+    """One queue of a fetch request, to be read from `offset` on. Without `tag_hashes` the fetch returns messages
+    with any tag."""
 
     topic_id: int
     queue: int
@@ -19,8 +20,8 @@ class QueueFetch(NamedTuple):
 
 
 class FetchedBatch(NamedTuple):
-    """A batch as it lies in the log. The body may be a view of the log, which keeps the mapping of a whole segment
-    alive. So do not keep it."""
+    """A batch with the bytes of the log. The body may be a view of the log, and a view keeps the mapping of a whole
+    segment alive. So do not keep the body."""
 
     base_offset: int
     append_time_ms: int

@@ -1,4 +1,4 @@
-"""Fetches that wait at the end of queues. They are woken when an entry of such a queue is applied."""
+"""Fetches that wait at the end of queues. A fetch is woken when an entry of one of its queues is applied."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QueueKey = tuple[int, int]
 
 
 class FetchWaiters:
-    """The waiting fetches of a node. A fetch that ends is removed."""
+    """The waiting fetches of a node. When a fetch ends, it is removed."""
 
     def __init__(self, max_places: int = MAX_PLACES) -> None:
         self._max_places = max_places
@@ -24,8 +24,8 @@ class FetchWaiters:
         self._waiting: dict[QueueKey, dict[asyncio.Future[None], None]] = {}
 
     def wait_for(self, queues: Iterable[QueueKey]) -> asyncio.Future[None]:
-        """Return a future that ends when an entry of one of these queues is applied. Cancel it when it is no longer
-        needed. Raises BusyError if too many fetches wait."""
+        """Return a future that ends when an entry of one of these queues is applied. The caller cancels the future
+        when it is no longer needed. Raises BusyError if too many fetches wait."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         keys = list(queues)
         if self._places + len(keys) > self._max_places:

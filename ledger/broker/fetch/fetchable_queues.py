@@ -31,15 +31,16 @@ class FetchableQueues:
     """The queues of all replicas of this node (`ledger.broker.fetch.fetch.ReadableQueues`)."""
 
     def __init__(self, replicas: Replicas, fetch_waiters: FetchWaiters, delays: Delays) -> None:
-        """`fetch_waiters` are those that all these replicas wake."""
+        """All these replicas wake the same `fetch_waiters`."""
         self.response_budget = ResponseBudget()
         self._replicas = replicas
         self._fetch_waiters = fetch_waiters
         self._delays = delays
 
     def readable(self, topic_id: int, queue: int) -> QueueReader:
-        """Return the queue, up to the end of its messages that are due. Raises UnknownTopicError, UnknownQueueError,
-        ReplicaBehindError if this replica may only lack them, or BusyError if too many responses are not sent yet."""
+        """Return the queue, up to the end of its due messages. Raises UnknownTopicError or UnknownQueueError,
+        ReplicaBehindError if topic or queue may exist although this replica does not know them yet, or BusyError if
+        too many responses are not sent yet."""
         self.response_budget.check_room()
         replica = self._replicas.of_queue(topic_id, queue)
         try:
@@ -65,7 +66,7 @@ class FetchableQueues:
         return self._fetch_waiters.wait_for(queues)
 
     def count(self, result: FetchResult, meter: Meter) -> tuple[int, int]:
-        """Return the number of messages and of bytes in a result, and count them by topic."""
+        """Count the messages and bytes of a result in the metrics of their topics, and return both numbers."""
         all_messages = all_bytes = 0
         for given in result.queues:
             if given.batches and (topic := self._replicas.topic(given.topic_id)) is not None:

@@ -1,6 +1,6 @@
 """The first and last offsets of queues on this node, and the offset of a time.
 
-The log is searched for the time once. The position that is found then gives the offset in each queue.
+A query with a time searches the log once. The position that the search finds gives the offset in each queue.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ QUEUES_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class OffsetsQuery:
-    """The queues of a topic whose offsets are asked for; without `queues`, all of them. `time_ms` asks for the offset
-    of the first message that was appended at that time (ms since 1970) or later."""
+    """A query for the offsets of queues of a topic; without `queues`, of all its queues. With `time_ms`, the query
+    also asks for the offset of the first message that was appended at this time (ms since 1970) or later."""
 
     topic_id: int
     queues: tuple[int, ...] = ()
@@ -43,8 +43,8 @@ class OffsetRange:
 
 
 async def list_offsets(replicas: Replicas, query: OffsetsQuery) -> list[OffsetRange]:
-    """Return the offsets of the queues, shard by shard. Raises LedgerError, for example UnknownTopicError,
-    UnknownQueueError, or StorageFailedError if the log is damaged where the time is searched."""
+    """Return the offsets of the queues, shard by shard. Raises LedgerError, for example UnknownTopicError or
+    UnknownQueueError. If the search for the time reads a damaged entry, raises StorageFailedError."""
     topic = await _topic(replicas, query)
     queues = query.queues or range(topic.queues)
     found: list[OffsetRange] = []

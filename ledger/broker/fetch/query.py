@@ -1,9 +1,8 @@
-"""Messages by key: the batches that the key index finds, as they lie in the log, the newest first.
-
-As in a fetch, the broker decodes no message. The key hashes at the front of a batch say how many of its messages may
-have the key, and the client compares the keys. One result is limited in bytes and in steps through the index. It says
-at which position of the log the next query continues; positions are equal on every replica. Every hit of the index is
-checked against the log."""
+"""Queries by key: return the batches that the key index finds, with the bytes of the log, newest first. As in a
+fetch, the broker decodes no message. The key hashes in a batch's header say how many of its messages may have the
+key, and the client compares the keys. One result is limited in bytes and in steps through the index. The result
+says at which position of the log the next query continues. Positions are equal on every replica. The query checks
+every hit of the index against the log."""
 
 from __future__ import annotations
 
@@ -32,8 +31,8 @@ MAX_TURNS = 1600
 class KeyQuery:
     """A query for the messages of a topic with a key.
 
-    Only batches that were appended in [begin_ms, end_ms), ms since 1970, and lie before `before_position` count; None
-    and 0 mean no limit. `max_messages` limits the messages of one result; 0 means no limit."""
+    The query returns only batches that were appended in [begin_ms, end_ms), in ms since 1970, and lie before
+    `before_position`. `max_messages` limits the messages of one result. None and 0 mean no limit."""
 
     topic_id: int
     key: bytes
@@ -55,8 +54,8 @@ class FoundBatch(NamedTuple):
 
 @dataclass(slots=True)
 class KeyQueryResult:
-    """Batches, the newest first. The next query continues before `next_before_position`; 0: there are no more
-    batches."""
+    """The found batches, newest first. The next query continues before `next_before_position`; 0 means that there
+    are no more batches."""
 
     batches: list[FoundBatch] = field(default_factory=list)
     next_before_position: int = 0
@@ -64,7 +63,7 @@ class KeyQueryResult:
 
 @dataclass(slots=True)
 class QueryBudget:
-    """What one result may still have. The first batch always fits."""
+    """The bytes and messages that one result may still have. The first batch always fits."""
 
     messages: int
     bytes: int
@@ -87,7 +86,7 @@ async def query_messages(replica: BrokerReplica, query: KeyQuery) -> KeyQueryRes
 
 
 class _Query:
-    """One search, and the result that it fills."""
+    """One search of the key index, and the result that the search fills."""
 
     def __init__(self, replica: BrokerReplica, query: KeyQuery) -> None:
         self._replica = replica

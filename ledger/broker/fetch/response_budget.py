@@ -1,7 +1,7 @@
 """Limits the memory that responses need until clients have received them.
 
-A response is made at once and leaves at the pace of the client. While the responses that are not sent yet exceed the
-limit, this node reads no more messages for any client.
+The broker makes a response at once, and the client receives it at the client's own pace. While the responses that are
+not sent yet exceed the limit, this node reads no more messages for any client.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class OngoingCall(Protocol):
 
 
 class ResponseBudget:
-    """The bytes of responses of one node that are not sent yet. They may exceed the limit by one response."""
+    """The bytes of responses of one node that are not sent yet. These bytes may exceed the limit by one response."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self.bytes_under_way = 0  # >= 0
@@ -34,7 +34,7 @@ class ResponseBudget:
             raise BusyError(f"{self.bytes_under_way} bytes of responses are not sent yet: try again shortly")
 
     def leaves(self, size: int, call: OngoingCall) -> None:
-        """Count a response of `size` bytes until its call has ended."""
+        """Count the `size` bytes of a response until its call has ended."""
 
         def has_left(_: object) -> None:
             self.bytes_under_way -= size

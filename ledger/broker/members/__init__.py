@@ -1,4 +1,4 @@
-"""Members of a shard.
+"""The members of a shard: changes, standing, and leadership.
 
 membership.py   the members in the configuration that this node has applied, and the node's own standing
 members.py      adding, promoting, removing and recovering members

@@ -1,6 +1,6 @@
 """Handover: a leader gives leadership to another voter, on an operator's request or before the node stops.
 
-A handover begins with one call. Within an election timeout either another node leads, or this node continues to lead.
+One call begins a handover. Within an election timeout either another node leads, or this node continues to lead.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ def successors(raft: Raft) -> list[int]:
 def transfer_leadership(replica: BrokerReplica, *, from_node: int = 0, to: int = 0) -> int:
     """Begin a handover for an operator, and return the next leader.
 
-    `from_node` is the leader that the operator knows, and `to` the wanted leader; 0 means any node. If this node leads
-    and another node should hand over, or this node is wanted, the handover has happened already. Raises LedgerError."""
+    `from_node` is the leader that the operator knows, and `to` the wanted leader; 0 means any node. If `from_node`
+    is another node, or `to` is this node, and this node leads, then the handover has happened already. Raises
+    LedgerError."""
     node = replica.driver.raft.node
     other_leads = from_node not in (0, node)
     if replica.driver.leads and (other_leads or to == node):
@@ -34,8 +35,8 @@ def transfer_leadership(replica: BrokerReplica, *, from_node: int = 0, to: int =
 
 
 def begin_transfer(replica: BrokerReplica, to: int = 0) -> int:
-    """Begin a handover to a voter; 0: to the first successor that can take over. Return its number. Raises
-    LedgerError."""
+    """Begin a handover to voter `to`, and return the voter. If `to` is 0, choose the first successor that can take
+    over. Raises LedgerError."""
     driver = replica.driver
     if not driver.leads:
         raise replica.not_leading()
@@ -53,7 +54,8 @@ def begin_transfer(replica: BrokerReplica, to: int = 0) -> int:
 
 
 async def hand_over(replica: BrokerReplica, within_s: float) -> int:
-    """Hand over, and wait until another node leads. Return the new leader, or 0 if there is none after `within_s`."""
+    """Hand over, and wait until another node leads. Return the new leader, or 0 if there is no new leader after
+    `within_s` seconds."""
     raft = replica.driver.raft
     try:
         begin_transfer(replica)

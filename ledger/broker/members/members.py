@@ -1,10 +1,10 @@
-"""The leader changes the members of a shard: one node and one step at a time.
+"""Changes the members of a shard, on its leader: one node and one step at a time.
 
     (a new node) ──add──> learner ──promote──> voter ──remove──> removed; its data directory cannot be added again
 
-The leader checks a request against the newest configuration and against the progress of its followers. Then it appends
-one entry, or refuses with what to do first. Requests are idempotent, so a client repeats a request whose response was
-lost. The core decides whether a change of the configuration is safe.
+The leader checks a request against the newest configuration and against the progress of its followers. Then the leader
+appends one entry, or refuses the request with an error that says what to do first. Requests are idempotent, so a
+client can repeat a request whose response was lost. The core decides whether a change of the configuration is safe.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ CAUGHT_UP_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Introduction:
-    """How a joining node introduces itself. `refusal`: why it cannot be added to the shard; empty if it can. `empty`:
-    it has no data."""
+    """The answer of a node that is to join a shard. `refusal` says why the node cannot be added, and is "" if it
+    can. `empty` means that the node has no data of the shard."""
 
     node: int
     incarnation: bytes
@@ -51,16 +51,16 @@ AskJoiningNode = Callable[[int, str, ShardConfiguration], Awaitable[Introduction
 
 
 class SuspectShard(Protocol):
-    """A shard of this node, as operators change its members."""
+    """A shard of this node, in which this node may be a suspect."""
 
     async def ask_introduction(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
         """Return the introduction of the node at this address, or None if it does not answer."""
 
     def suspect(self) -> Suspect | None:
-        """Return what this node may have lost, as its disk says; None if it is not suspect."""
+        """The suspect mark on this node's disk, or None if this node is no suspect."""
 
     async def accept_loss(self) -> None:
-        """Make this node trusted again. Returns when its disk says so."""
+        """End the suspicion of this node. Returns when the suspect mark is removed durably."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class MemberChanges:
         self._ask = ask
 
     def states(self, configuration: ShardConfiguration) -> list[MemberState]:
-        """Return the state of each member of a configuration, by node. Call it only on the leader."""
+        """Return the state of each member of a configuration, by node. Call `states` only on the leader."""
         return [
             self._state(node, member, node in configuration.voters) for node, member in configuration.members.items()
         ]
@@ -225,8 +225,8 @@ class MemberChanges:
         return 0 < index <= raft.commit and raft.log.holds(index, term)
 
     def _with_addresses(self, configuration: ShardConfiguration) -> ShardConfiguration:
-        """Return the configuration with the addresses of all members, which a new node needs. Logs of early versions
-        have no addresses."""
+        """Return the configuration with the addresses of all members, because a new node needs them. Configurations
+        that early versions wrote have no addresses."""
 
         def known(node: int, member: ConfiguredMember) -> ConfiguredMember:
             return member if member.address else replace(member, address=self._replica.membership.set_address(node))
@@ -259,7 +259,8 @@ def accepted(node: int, address: str, answer: Introduction | None) -> bytes:
 
 
 def doubt_of(replica: BrokerReplica, shard: SuspectShard, node: int) -> Suspect:
-    """Return why this node is suspect. Raises InvalidArgumentError if `node` is another node, NotSuspectError."""
+    """Return the reason why this node is a suspect. Raises InvalidArgumentError if `node` is another node, and
+    NotSuspectError if this node is no suspect."""
     validate_node(node)
     own = replica.driver.raft.node
     if node != own:
@@ -271,7 +272,8 @@ def doubt_of(replica: BrokerReplica, shard: SuspectShard, node: int) -> Suspect:
 
 
 async def recover(replica: BrokerReplica, shard: SuspectShard) -> None:
-    """Accept the loss of a suspect node. Raises RecoveryRefusedError if it has a leader, which returns the entries."""
+    """Accept the loss of a suspect node. Raises RecoveryRefusedError if the shard has a leader, because the leader
+    sends the lost entries again."""
     raft = replica.driver.raft
     if raft.leader:
         raise RecoveryRefusedError(
@@ -283,7 +285,7 @@ async def recover(replica: BrokerReplica, shard: SuspectShard) -> None:
 
 
 def validate_node(node: int) -> None:
-    """Raise InvalidArgumentError unless `node` can be the number of a node."""
+    """Raise InvalidArgumentError if `node` cannot be the number of a node."""
     if node < 1:
         raise InvalidArgumentError(f"{node} cannot be the number of a node: numbers begin at 1")
 

@@ -2,9 +2,10 @@
 
     JOINING ──> LEARNER ──> VOTER ──> REMOVED        one life of a data directory; a voter may become a learner again
 
-Only committed configurations count, so clients and operators never see a change that is undone later. A node is removed
-if its data directory was a member and is not a member of the newest configuration. A removed node may not receive that
-configuration, because no leader sends it entries any more. Then another node tells it (`removed_by`).
+Only committed configurations count, so clients and operators never see a change that is undone later. A node is
+removed if its data directory was a member and is not a member of the newest configuration. A removed node may not
+receive the newest configuration, because no leader sends entries to the node any more. In this case another node tells
+it (`removed_by`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class Membership:
     """The applied members of one shard."""
 
     def __init__(self, node: int, incarnation: bytes, addresses: Mapping[int, str]) -> None:
-        """`addresses`: the addresses in this node's settings. They take precedence over those in a configuration."""
+        """`addresses` are the addresses in this node's settings. They have precedence over the addresses in a
+        configuration."""
         self.node = node
         self.incarnation = incarnation
         # The newest configuration that is applied here, and the index of its entry.
@@ -60,14 +62,15 @@ class Membership:
             self.standing = Standing.REMOVED
 
     def removed_by(self, incarnations: Mapping[int, bytes]) -> bool:
-        """Learn the incarnations of the members from another node, which knows a newer configuration. Returns whether
+        """Learn the incarnations of the members from another node that knows a newer configuration. Return whether
         this node was removed."""
         if self.standing is not Standing.JOINING and incarnations.get(self.node) != self.incarnation:
             self.standing = Standing.REMOVED
         return self.is_removed
 
     def addresses(self) -> dict[int, str]:
-        """Return the address of each member; before a configuration is applied, the addresses in the settings."""
+        """Return the address of each member. Before a configuration is applied, return the addresses in the
+        settings."""
         if self.configuration is None:
             return dict(sorted(self._addresses.items()))
         members = self.configuration.members
@@ -78,7 +81,7 @@ class Membership:
         return self._addresses.get(node, "")
 
     def address(self, node: int) -> str:
-        """Return the address of a node, or an empty string if it is not known."""
+        """Return the address of a node, or an empty string if the address is not known."""
         return self._addresses.get(node) or self.addresses().get(node, "")
 
     def _is_me(self, members: Mapping[int, ConfiguredMember]) -> bool:

@@ -1,7 +1,7 @@
 """The leader's decision about a batch that a producer sent: append it, repeat an earlier result, or refuse it.
 
-Both the broker (`BrokerReplica.produce`) and the simulator act on these decisions. Everything a decision depends on is
-an argument, and a decision changes nothing. The first rule that matches decides:
+Both the broker (`BrokerReplica.produce`) and the simulator act on these decisions. A decision depends only on its
+arguments, and changes nothing. The first rule that matches decides:
 
     the bytes are damaged, unknown or over a limit           Refuse (`ProduceDecisions.read`)
     the topic is internal to the broker                      Refuse(InvalidTopicNameError)
@@ -36,29 +36,30 @@ Obstacle = Refusal | StoreError
 
 @dataclass(frozen=True, slots=True)
 class AppendBatch:
-    """The batch continues its producer's sequence: append it."""
+    """The decision to append the batch, because it continues its producer's sequence."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatResult:
-    """The batch was committed before: answer with the result of that batch, which starts at `record.base_offset`."""
+    """The decision to answer with an earlier result, because the batch was committed before. The committed batch
+    starts at `record.base_offset`."""
 
     record: BatchRecord
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitFirst:
-    """The same batch was sent before and is not committed yet: answer when that batch is committed."""
+    """The decision to answer later: the same batch was sent before and is not committed yet. The answer is sent
+    when the first batch is committed."""
 
     record: BatchRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The batch is not appended, and the producer gets this error.
-
-    These are the parts of the error and not the error itself: a frame that holds the error it raises is a cycle, which
-    would keep the bytes of the batch until the next garbage collection.
+    """The decision to refuse the batch with an error. The object has the parts of the error, and not the error itself.
+    A frame that holds the error which it raises is a reference cycle, and would keep the bytes of the batch until the
+    next garbage collection.
     """
 
     kind: type[LedgerError]
@@ -67,17 +68,17 @@ class Refuse:
 
     @classmethod
     def of(cls, error: LedgerError) -> Refuse:
-        """The refusal that gives the producer such an error."""
+        """Return the refusal that sends this error to the producer."""
         return cls(type(error), error.message, error.next_sequence)
 
     def error(self) -> LedgerError:
-        """A new error to raise."""
+        """Return a new error object to raise."""
         return self.kind(self.message, next_sequence=self.next_sequence)
 
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """This replica cannot propose at the moment: the driver's refusal, or the failure of its disk."""
+    """The reason why this replica cannot propose at the moment: the driver's refusal, or the failure of its disk."""
 
     obstacle: Obstacle
 
@@ -88,7 +89,7 @@ _APPEND = AppendBatch()
 
 
 class ProducedBatch(Protocol):
-    """The fields of a batch that a decision reads: a `BatchHeader` has them."""
+    """The fields of a batch that a decision reads. A `BatchHeader` has these fields."""
 
     @property
     def topic_id(self) -> int: ...
@@ -105,12 +106,12 @@ class ProducedBatch(Protocol):
 
 
 class ProduceDecisions:
-    """The rules, as functions of the facts that they are given."""
+    """The rules of produce decisions, as pure functions."""
 
     @staticmethod
     def read(batch: bytes, max_message_bytes: int) -> BatchHeader | Refuse:
-        """The header of a batch, or a refusal if the bytes are damaged, of an unknown format, or over a limit. This
-        rule comes before all others. A message may have `max_message_bytes`."""
+        """Return the header of a batch, or a refusal if the bytes are damaged, of an unknown format, or over a
+        limit. This rule comes before all other rules. A message may have at most `max_message_bytes`."""
         try:
             return check(batch, max_message_bytes)
         except LedgerError as error:
@@ -125,12 +126,12 @@ class ProduceDecisions:
         obstacle: Obstacle | None,
         no_room: str = "",
     ) -> Decision:
-        """Decide what happens to a batch whose bytes are intact.
+        """Return the decision about a batch whose bytes are intact.
 
-        `state` is the applied state. `projected` is the state with the leader's uncommitted entries, None before the
-        leader has applied its no-op. `pending` holds the `id` of every BatchRecord whose batch waits for its commit.
-        `obstacle` is the driver's answer to a proposal of this size. `no_room` says why a nearly full disk takes no
-        batch; it is empty if the disk has room.
+        `state` is the applied state. `projected` is the state with the leader's uncommitted entries, or None before
+        the leader has applied its no-op. `pending` holds the `id` of every BatchRecord whose batch waits for its
+        commit. `obstacle` is the driver's answer to a proposal of this size. `no_room` says why a nearly full disk
+        accepts no batch, and is "" if the disk has room.
         """
         topic = state.topics.get(batch.topic_id)
         if topic is not None and is_system_topic(topic.name):
@@ -162,5 +163,5 @@ class ProduceDecisions:
 
 
 def not_ready() -> NoLeaderError:
-    """The error of a leader that does not know yet what earlier leaders committed."""
+    """Return the error of a leader that does not know yet which entries earlier leaders committed."""
     return NoLeaderError("this node has just been elected and is not ready yet: try again shortly")

@@ -1,7 +1,7 @@
 """Proposals that wait for their commit: batches, commands, new log starts and changes of members.
 
-Each implements the proposal of `raft.interfaces`: the driver calls `appended` once when the entry is appended, and
-`settled` once when the entry is committed or given up. Each has a future for the caller that proposed it.
+Each class implements `raft.interfaces.Proposal`: the driver calls `appended` once when the entry is appended, and
+`settled` once when the entry is committed or given up. Each proposal has a future for its caller.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from store import EntryDraft, Header
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The result of a committed batch. `append_time_ms` is in ms since 1970. `duplicate`: the batch was a repeat."""
+    """The result of a committed batch. `append_time_ms` is in ms since 1970. `duplicate` means that the batch
+    repeated an earlier batch."""
 
     base_offset: int
     term: int
@@ -27,7 +28,7 @@ class Committed:
 
     @classmethod
     def of(cls, record: BatchRecord, *, duplicate: bool = False) -> Committed:
-        """Return the result for a record."""
+        """Return the result of the batch that this record describes."""
         return cls(record.base_offset, record.term, record.append_time_ms, duplicate)
 
 
@@ -74,7 +75,7 @@ class CommandProposal:
 
 
 class StartProposal:
-    """A new log start that waits for its commit. Its future ends when it is applied here."""
+    """A new log start that waits for its commit. Its future ends when this node has applied the entry."""
 
     def __init__(self, draft: EntryDraft, trouble: Callable[[], Exception]) -> None:
         """`trouble()` returns the error for a proposal that was not committed."""
@@ -83,7 +84,7 @@ class StartProposal:
         self._trouble = trouble
 
     def appended(self, header: Header) -> None:
-        """Nothing to do: the log start moves when the entry is applied."""
+        """Do nothing, because the log start moves when the entry is applied."""
 
     def settled(self, committed: bool) -> None:
         end(self.future, None if committed else self._trouble())
@@ -108,14 +109,15 @@ class ChangeProposal:
         self.index, self._term = header.index, header.term
 
     def settled(self, committed: bool) -> None:
-        """A leader that removes itself stops leading when the change is committed, before it is applied. So the core is
-        asked too."""
+        """End the future. A leader that removes itself stops leading when the change is committed and not yet
+        applied, so this method also asks the core whether the entry is committed."""
         is_committed = committed or self._is_committed(self._term, self.index)
         end(self.future, self.index if is_committed else self._trouble())
 
 
 def new_future() -> asyncio.Future[Any]:
-    """Return a future. asyncio logs no error if nobody reads its exception, because a client may have disconnected."""
+    """Return a future whose exception asyncio does not log. A client may have disconnected, so that no code reads
+    the exception."""
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     future.add_done_callback(lambda done: done.cancelled() or done.exception())
     return future

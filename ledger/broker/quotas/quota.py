@@ -22,7 +22,7 @@ MAX_THROTTLE_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class QuotaRates:
-    """The quota of one client. 0: no limit."""
+    """The quota of one client; 0 means no limit."""
 
     bytes_per_s: int = 0
     messages_per_s: int = 0
@@ -32,7 +32,7 @@ class Quota:
     """The quota of every client for one kind of request on one node."""
 
     def __init__(self, what: str, rates: QuotaRates, *, max_clients: int = MAX_CLIENTS) -> None:
-        """`what`: the verb for error messages, such as "sends"."""
+        """`what` is the verb for error messages, such as "sends"."""
         self._what = what
         self._rates = rates
         self._max_clients = max_clients
@@ -47,7 +47,7 @@ class Quota:
 
     @property
     def clients(self) -> int:
-        """The number of clients that have an account of their own."""
+        """The number of clients that have their own account."""
         return len(self._accounts)
 
     def admit(self, client: str, now: float) -> None:
@@ -78,7 +78,7 @@ class Quota:
         return account
 
     def _forget_one(self, now: float) -> bool:
-        """Forget one client with a full account among the first few. Returns whether there was one."""
+        """Look at the first few clients, and forget one with a full account. Return whether a client was forgotten."""
         for _ in range(min(_LOOKED_AT, len(self._accounts))):
             client, account = next(iter(self._accounts.items()))
             if account.is_full(now):

@@ -1,11 +1,11 @@
-"""A token bucket: it limits a rate on average. Pure: the caller passes the time in seconds.
+"""A token bucket: it limits a rate on average. The bucket reads no clock: the caller passes the time in seconds.
 
     level   -debt ... 0 ... one second's worth        grows by `rate` each second, up to one second's worth
                       └── above 0, any amount may be taken; that may leave a debt, and the next caller waits for it
 
-The size of a fetch is known only afterwards, and a batch cannot be taken in parts. So a request passes whole while the
-level is above 0, and later requests wait until the debt is repaid. On average the rate holds, and no request is too
-large."""
+The size of a fetch is known only after the fetch, and a batch cannot be split. So a request passes whole while the
+level of the bucket is above 0, and the level may become negative. Later requests wait until the level is above 0
+again. On average the rate holds, and no request is too large."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ class TokenBucket:
     __slots__ = ("_at", "_level", "_rate")
 
     def __init__(self, rate: float, now: float) -> None:
-        """`rate`: tokens for each second, > 0. The bucket holds one second's worth."""
+        """`rate` is the number of tokens for each second, more than 0. A full bucket has the tokens of one second."""
         assert rate > 0
         self._rate = rate
         self._level = float(rate)  # <= rate
         self._at = now
 
     def wait_s(self, now: float) -> float:
-        """Return the seconds until tokens may be taken; 0: now."""
+        """Return the seconds until a request may take tokens; 0 means now."""
         self._fill(now)
         return 0.0 if self._level > 0 else -self._level / self._rate + 1 / self._rate
 
     def take(self, amount: float, now: float) -> None:
-        """Take tokens. The level may become negative."""
+        """Take tokens. Take tokens. The level may become negative."""
         self._fill(now)
         self._level -= amount
 

@@ -12,18 +12,18 @@ from ledger.state.commands import Command, ForgetHolds, HoldLog, ReleaseLog
 
 
 class HoldProposer(Protocol):
-    """The replica of the shard, as far as holds need it."""
+    """The methods of a shard's replica that holds need."""
 
     @property
     def state(self) -> State: ...
     def check_leads(self, size: int) -> object:
-        """Raises LedgerError if this node cannot propose a body of this size."""
+        """Raise LedgerError if this node cannot propose a body of this size (bytes)."""
 
     def propose_command(self, command: Command) -> asyncio.Future[Any]:
         """Propose a command after `check_leads`."""
 
     def propose_checked(self, command: Command) -> asyncio.Future[Any]:
-        """Check and propose a command."""
+        """Propose a command after the check of `check_leads`."""
 
 
 class LogHolds:
@@ -36,12 +36,12 @@ class LogHolds:
 
     @property
     def is_held(self) -> bool:
-        """Whether the log start must not move. On the leader a proposed hold counts before it is committed, so the log
-        start cannot move in between."""
+        """Whether the log start must not move. On the leader a proposed hold counts before it is committed, so the
+        log start cannot move before the commit."""
         return len(self._replica.state.holds) > 0 or self._proposed > 0
 
     def take(self, name: str, ttl_ms: int) -> asyncio.Future[Hold]:
-        """Propose a hold, or a new expiry of the hold of this name."""
+        """Propose a hold. If a hold of this name exists, propose a new expiry of that hold."""
         validate_hold(name, ttl_ms)
         command = HoldLog(name, ttl_ms)
         self._replica.check_leads(len(encode_command(command)))
@@ -52,11 +52,12 @@ class LogHolds:
         return future
 
     def release(self, name: str) -> asyncio.Future[bool]:
-        """Propose to release a hold. The future has whether there was a hold of this name."""
+        """Propose to release a hold. The future's result says whether a hold of this name existed."""
         return self._replica.propose_checked(ReleaseLog(name))
 
     def expire(self) -> asyncio.Future[None]:
-        """Propose an entry whose append time expires holds. Needed while nothing else is appended."""
+        """Propose an entry whose append time expires holds. The entry is needed only while no other entry is
+        appended."""
         return self._replica.propose_checked(ForgetHolds())
 
     def _settled(self, _: asyncio.Future[Hold]) -> None:

@@ -1,7 +1,8 @@
-"""The leader moves the log start: where the log may begin, what a move would remove, and the entry that moves it.
+"""Moves the log start, on the leader: finds where the log may begin, computes what a move would remove, and proposes
+the entry that moves the log start.
 
-Operators and retention move the log start in the same way, on the leader. The leader knows every hold: a hold is
-applied on the leader, or proposed by the leader. All replicas move their log start when they apply the entry."""
+Operators and retention move the log start in the same way, on the leader. The leader knows every hold, because the
+leader has applied or proposed it. All replicas move their log start when they apply the entry."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ from store import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class TrimEffect:
-    """What the log loses if it begins with `first_index`. `newest_ms`: append time of the newest lost entry, in ms
-    since 1970. `size` and `bytes_kept`: the bytes that are removed and kept."""
+    """The loss of entries if the log begins with `first_index`. `newest_ms` is the append time of the newest lost
+    entry, in ms since 1970. `size` is the number of removed bytes, and `bytes_kept` the number of bytes that stay."""
 
     first_index: int
     entries: int
@@ -38,7 +39,8 @@ class LogTrim:
         self._replica = replica
 
     def candidates(self) -> list[TrimPoint]:
-        """Return where the log may begin, ascending: places with a stored snapshot, before the last applied entry."""
+        """Return the possible log starts, ascending. A possible log start has a stored snapshot and lies before the
+        last applied entry."""
         replica, log = self._replica, self._replica.log
         log_start = replica.driver.log_start
         kept = log_start.candidates() if log_start is not None else []
@@ -48,18 +50,19 @@ class LogTrim:
     # -- the latest log start that keeps something
 
     def keeping_since(self, time_ms: int) -> TrimPoint | None:
-        """Keep the entries that were appended at this time (ms since 1970) or later."""
+        """Return the latest log start that keeps the entries which were appended at this time (ms since 1970) or
+        later."""
         log, candidates = self._replica.log, self.candidates()
         older = bisect_left(candidates, time_ms, key=lambda each: log.reading.header(each.index).append_time_ms)
         return candidates[older - 1] if older else None
 
     def keeping_bytes(self, size: int) -> TrimPoint | None:
-        """Keep at least the last `size` bytes of the log."""
+        """Return the latest log start that keeps at least the last `size` bytes of the log."""
         return newest_before(self.candidates(), self._replica.log.end - size)
 
     def keeping_from(self, topic_name: str, queue: int, offset: int) -> TrimPoint | None:
-        """Keep the messages of this queue from this offset on. Raises UnknownTopicError, UnknownQueueError,
-        OffsetBeyondEndError."""
+        """Return the latest log start that keeps the messages of this queue from this offset on. Raises
+        UnknownTopicError, UnknownQueueError, OffsetBeyondEndError."""
         state, log = self._replica.state, self._replica.log
         topic = state.topics.named(topic_name)
         if topic is None:
@@ -77,7 +80,7 @@ class LogTrim:
     # -- the move
 
     def effect(self, to: TrimPoint | None) -> TrimEffect:
-        """Return what a move to this log start removes; None: no move."""
+        """Return the effect of a move to this log start. If `start` is None, return the effect of no move."""
         log = self._replica.log
         if to is None:
             return TrimEffect(0, 0, 0, 0, 0, log.end - log.start)
@@ -96,8 +99,9 @@ class LogTrim:
         return [hold.name for hold in self._replica.state.holds]
 
     def move(self, to: TrimPoint) -> StartProposal:
-        """Propose the new log start. The proposal ends when it is applied here. Raises LedgerError, for example
-        LogHeldError if the log has a hold, StorageFailedError if the stored snapshot at that place is damaged."""
+        """Propose the new log start. The future ends when this node has applied the entry. Raises LedgerError, for
+        example LogHeldError if the log has a hold, and StorageFailedError if the stored snapshot of the new log
+        start is damaged."""
         if self._replica.log_holds.is_held:
             names = ", ".join(self.held_by()) or "a hold that is not committed yet"
             raise LogHeldError(
@@ -117,7 +121,8 @@ class LogTrim:
         return proposal
 
     def _messages_before(self, index: int) -> int:
-        """Return how many messages of all queues are removed, by the stored snapshot. 0 if the snapshot is damaged."""
+        """Return the number of messages of all queues that a move removes, according to the stored snapshot. If the
+        snapshot is damaged, return 0."""
         if (snapshot := self._snapshot(index)) is None:
             return 0
         queues = self._replica.queues

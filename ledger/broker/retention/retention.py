@@ -5,11 +5,12 @@
                 ^ the entries before it are too old, or too many, or the disk is too full: the log begins here
 
 The choice is a pure function of the log (`Situation`) and the settings (`RetentionLimits`). The log can begin only at
-candidates, which have a stored snapshot. So whole segments of applied entries are removed, and never the one in use.
+candidates, which have a stored snapshot. So retention removes whole segments of applied entries, and never the segment
+in use.
 
-No clock says with certainty how old an entry is, because a clock may have jumped. So retention counts only time that
-the log itself proves. A gap between two neighbouring entries that is longer than the limit may be a quiet time or a
-jump of the clock, and does not count."""
+A clock may jump, so a clock does not tell the age of an entry with certainty. So retention counts only time that
+the log itself proves. If the gap between two neighbouring entries is longer than the limit, it may be a quiet time
+or a jump of the clock. Such a gap does not count."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ TimeOf = Callable[[int], int]
 
 @dataclass(frozen=True, slots=True)
 class RetentionLimits:
-    """The settings of retention. 0 turns a limit off. Ratios are used bytes of the disk, divided by all bytes."""
+    """The settings of retention. The value 0 turns a limit off. A ratio is the used bytes of the disk divided by
+    all its bytes."""
 
     age_ms: int = 0
     size_bytes: int = 0
@@ -56,7 +58,8 @@ class DiskUse:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The log of the leader. Positions: start <= those of the candidates, ascending, < end."""
+    """The log of the leader, as retention sees it. The candidates are ascending, and start <= position of a
+    candidate < end."""
 
     start: int
     end: int
@@ -73,7 +76,7 @@ class Situation:
 
 
 class TrimReason(Enum):
-    """Why retention moves the log start."""
+    """The reason why retention moves the log start."""
 
     AGE = "entries are older than the retention time"
     SIZE = "the log is larger than its limit"
@@ -82,14 +85,14 @@ class TrimReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TrimDecision:
-    """The log begins at `to`."""
+    """The decision that the log begins at `to`."""
 
     to: TrimPoint
     why: TrimReason
 
 
 def choose(limits: RetentionLimits, seen: Situation) -> TrimDecision | None:
-    """Return the latest log start that any of the limits demands; None: the log start stays."""
+    """Return the latest log start that a limit demands, or None if the log start stays."""
     if seen.held:
         return None
     spared = [each for each in seen.candidates if seen.needed is None or each.index <= seen.needed]
@@ -103,7 +106,7 @@ def choose(limits: RetentionLimits, seen: Situation) -> TrimDecision | None:
 
 
 def must_refuse(limits: RetentionLimits, disk: DiskUse) -> bool:
-    """Whether the disk is so full that new data is refused."""
+    """Return whether the disk is so full that the node refuses new data."""
     return _exceeds(disk.ratio, limits.refuse_ratio)
 
 
@@ -115,7 +118,7 @@ def newest_before(candidates: Sequence[TrimPoint], position: int) -> TrimPoint |
 def time_passed_ms(time_of: TimeOf, first: int, last: int, longest_ms: int) -> int:
     """Return the time from entry `first` to entry `last`, without gaps between neighbours longer than `longest_ms`.
 
-    Reads only entries near such gaps: O(log n) for each gap."""
+    The function reads only entries near long gaps: O(log n) entries for each gap."""
     passed = time_of(last) - time_of(first)
     if passed <= longest_ms:
         return passed
@@ -140,8 +143,8 @@ def _too_much(limits: RetentionLimits, seen: Situation, candidates: Sequence[Tri
 
 
 def _in_the_way(limits: RetentionLimits, seen: Situation) -> TrimPoint | None:
-    """Return the first candidate that frees enough of the disk, or the last candidate if none does. The entries that a
-    learner needs may be removed too: the learner then receives a snapshot."""
+    """Return the first candidate that frees enough of the disk, or the last candidate if none does. Entries that a
+    learner needs may be removed too, because the learner then receives a snapshot."""
     if not _exceeds(seen.disk.ratio, limits.force_ratio) or not seen.candidates:
         return None
     excess = (seen.disk.ratio - limits.force_ratio) * seen.disk.total

@@ -1,7 +1,7 @@
 """The gRPC layer of the broker: a module for each service of proto/, and what the services share.
 
-Each method reads its request, calls a module of ledger/broker that decides, and fills in its response. Only this
-package of the broker knows protobuf and gRPC.
+Each method reads its request, calls a module of ledger/broker that decides, and fills in its response. In
+ledger/broker, only the package rpc uses protobuf and gRPC.
 
 broker.py                    Broker: produce, fetch, offsets, keys, topics, routes, status
 operations.py                Operations: members, leadership, log start, holds, shards

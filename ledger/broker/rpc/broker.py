@@ -1,6 +1,7 @@
 """The Broker service: produce, fetch, offsets, keys, topics, routes and status.
 
-Each method turns its request into a call of ledger/broker, and the result into protobuf. It decides nothing itself.
+Each method turns its request into a call of ledger/broker, and the result into protobuf. The service itself makes no
+decision.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ UNREADABLE = "this node cannot read the data"
 
 
 def add_broker(service: BrokerService, server: aio.Server) -> None:
-    """Add the service to a server. Produce requests are parsed, and fetch responses written, by our own code."""
+    """Add the service to a server. Our own code, and not generated code, parses produce requests and writes fetch
+    responses."""
     broker_pb2_grpc.add_BrokerServicer_to_server(service, server)
     by_hand: dict[str, RpcMethodHandler[Any, Any]] = {
         "Produce": stream_stream_rpc_method_handler(
@@ -50,7 +52,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
     """Serves the clients of one node. Until shard 0 has started on this node, requests are refused."""
 
     def __init__(self, broker: Broker, meter: Meter, quotas: Quotas | None = None) -> None:
-        """`quotas`: the quotas of each client; None: no quotas."""
+        """`quotas` are the quotas of each client; None means no quotas."""
         self._broker = broker
         self._meter = meter
         self._quotas = quotas or Quotas()
@@ -77,7 +79,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
             self._streams -= 1
 
     def produce(self, batch: bytes) -> asyncio.Future[Committed]:
-        """Give a batch to the shard of its queue."""
+        """Pass a batch to the shard of its queue."""
         return self._broker.replicas.of_queue(*place_of(batch)).produce(batch)
 
     # -- fetch
@@ -155,7 +157,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         put_topics(self._broker.view.topics(request.topics), response)
 
     def routes(self, names: Collection[str] = ()) -> broker_pb2.GetRouteResponse:
-        """Return the routes that this node knows: of these topics, or by default of all topics."""
+        """Return the routes that this node knows, for these topics or by default for all topics."""
         return route_response(self._broker.view, names)
 
     async def GetStatus(  # noqa: N802
@@ -194,5 +196,5 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
 
 
 def now_s() -> float:
-    """The time of the event loop's clock."""
+    """Return the time of the event loop's clock, in seconds."""
     return asyncio.get_running_loop().time()

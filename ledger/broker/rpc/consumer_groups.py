@@ -34,7 +34,7 @@ MAX_WAIT_MS = 60_000
 
 
 class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGroupsServicer):
-    """Serves the members of consumer groups. A shard that has not started on this node is refused."""
+    """Serves the members of consumer groups. Requests for a shard that has not started on this node are refused."""
 
     def __init__(self, consumptions: ShardConsumptions, retry_topics: RetryTopics) -> None:
         self._consumptions = consumptions
@@ -163,7 +163,7 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
 
 
 def claimed(replica: BrokerReplica, wanted: consumer_group_pb2.QueueClaim) -> ClaimedQueue:
-    """Return the claim with the start offset resolved by this replica. Raises UnknownTopicError, UnknownQueueError,
-    InvalidArgumentError."""
+    """Return the claim with a start offset that is a number: this replica replaces "first" and "last" by offsets.
+    Raises UnknownTopicError, UnknownQueueError, InvalidArgumentError."""
     start = start_offset(replica, wanted.topic_id, wanted.queue, wanted.start_offset)
     return ClaimedQueue(wanted.topic_id, wanted.queue, wanted.epoch, start)

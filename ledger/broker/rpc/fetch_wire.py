@@ -4,9 +4,9 @@
     FetchedQueue     (0x22 | length | FetchedBatch) ... | all other fields, written by protobuf
     FetchedBatch     0x22 | length | body | all other fields, written by protobuf
 
-Protobuf would copy each body into a message, and the message into an encoding that grows. Here bodies are views of the
-log until they are joined to the response, once. Protobuf allows the fields in any order. Protobuf writes the queues
-without batches.
+Protobuf would copy each body into a message, and the message into an encoding that grows. In this module, bodies are
+views of the log until they are copied once, into the response. Protobuf allows the fields of a message in any order.
+Queues without batches are written by protobuf.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
     def __init__(
         self, node: int, cluster: str, shards: Mapping[int, SuspectShard], replicas: Replicas, deletion: TopicDeletion
     ) -> None:
-        """`shards`: the shards of this node by number; shards may be added later."""
+        """`shards` maps numbers to the shards of this node. Shards may be added later."""
         self._node = node
         self._cluster = cluster
         self._shards = shards
@@ -180,7 +180,8 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
 
 
 async def changed(change: ChangeProposal | None, *, wait: bool) -> operations_pb2.ChangeResponse:
-    """Return the response to a change of members; None: nothing had to change. `wait` awaits the commit."""
+    """Return the response to a change of members. If `change` is None, nothing had to change. With `wait`, return
+    after the commit."""
     if change is None:
         return operations_pb2.ChangeResponse()
     if wait:  # a client that disconnects does not cancel it
@@ -189,7 +190,8 @@ async def changed(change: ChangeProposal | None, *, wait: bool) -> operations_pb
 
 
 def kept_by(trim: LogTrim, request: operations_pb2.TrimLogRequest) -> TrimPoint | None:
-    """Return the latest log start that keeps what the request wants to keep, or None. Raises LedgerError."""
+    """Return the latest log start that keeps all entries which the request wants to keep, or None. Raises
+    LedgerError."""
     match request.WhichOneof("keep"):
         case "since_ms":
             return trim.keeping_since(request.since_ms)

@@ -1,8 +1,8 @@
-"""The produce stream: one response for each request, in order, while later requests are already being appended.
+"""The produce stream: sends one response for each request, in order, and appends later requests meanwhile.
 
-Two tasks share a bounded queue: one reads requests and appends them, the other sends responses. So a producer with many
-requests in flight fills the group write of every turn of the event loop. If a producer sends more than the queue holds,
-gRPC's flow control slows it down.
+Two tasks share a bounded queue: one task reads requests and appends them, the other task sends responses. So a
+producer with many requests in flight fills the group write of every turn of the event loop. If a producer sends more
+than the queue holds, gRPC's flow control slows it down.
 """
 
 from __future__ import annotations
@@ -29,14 +29,16 @@ REQUESTS_IN_FLIGHT = 64
 
 
 class Batches(Protocol):
-    """The broker, as a produce stream uses it."""
+    """The methods of the broker that a produce stream uses."""
 
     @property
     def configuration_index(self) -> int:
-        """The index of the applied configuration of shard 0, so that clients notice a newer one; 0: none yet."""
+        """The index of the applied configuration of shard 0, or 0 before there is one. By this index clients notice
+        a newer configuration."""
 
     def produce(self, batch: bytes) -> asyncio.Future[Committed]:
-        """Append a batch. Raises LedgerError if the batch is refused at once; the future may end in LedgerError too."""
+        """Append a batch. Raises LedgerError if the batch is refused at once. The returned future may also end in
+        LedgerError."""
 
 
 Outcome = asyncio.Future[Committed] | LedgerError
@@ -62,7 +64,7 @@ async def serve_produce(batches: Batches, context: aio.ServicerContext[Any, Any]
 
 
 def submit(batches: Batches, batch: bytes) -> Outcome:
-    """Append a batch. Returns its future, or the error that refused it."""
+    """Append a batch, and return its future or the error that refused it."""
     try:
         return batches.produce(batch)
     except LedgerError as error:

@@ -27,7 +27,7 @@ class RefusingService:
     """Base of the services whose methods are decorated with `answers`."""
 
     def refused(self, error: LedgerError) -> None:
-        """Called for every refused request, before the response is sent."""
+        """`answers` calls this method for every refused request, before the response is sent."""
 
 
 Service = TypeVar("Service", bound=RefusingService)
@@ -43,8 +43,8 @@ def answers(
 ]:
     """Make a gRPC method from a method that fills in a response.
 
-    A LedgerError is put into the error field of the response; fields that the method has filled in stay. Every other
-    exception is raised to gRPC.
+    A LedgerError is put into the error field of the response; fields that the method has filled in stay. Exceptions
+    other than LedgerError are raised to gRPC.
     """
 
     def decorate(

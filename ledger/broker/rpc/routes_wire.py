@@ -10,7 +10,7 @@ from ledger.v1 import broker_pb2
 
 
 def route_response(view: NodeView, names: Collection[str] = ()) -> broker_pb2.GetRouteResponse:
-    """Return the routes that a node knows: of these topics, or by default of all topics."""
+    """Return the routes that a node knows, for these topics or by default for all topics."""
     response = broker_pb2.GetRouteResponse()
     put_nodes(view.nodes(), response)
     put_topics(view.topics(names), response)

@@ -1,4 +1,4 @@
-"""Creating, changing and deleting topics.
+"""Creates, changes and deletes topics.
 
 topics.py           what clients ask for: create, alter and delete a topic
 retry_topics.py     the retry and dead-letter topics of consumer groups

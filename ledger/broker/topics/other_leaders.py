@@ -8,7 +8,7 @@ from ledger.state import Topic
 
 
 class OtherLeaders(Protocol):
-    """The leaders of all shards, on whichever node they are. Every method raises LedgerError."""
+    """Calls to the leaders of shards, whose nodes may change. Every method raises LedgerError."""
 
     async def open_topic(self, shard: int, topic: Topic) -> None:
         """Return when the topic's queues of the shard are open."""

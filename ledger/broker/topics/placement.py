@@ -14,8 +14,9 @@ REPLICAS = 3
 
 
 def place_queues(count: int, shards: Sequence[int], placed: Iterable[int]) -> tuple[int, ...]:
-    """Return the shards of `count` new queues. Each goes to the shard with the fewest queues; of several such shards,
-    to the one with the lowest number. `placed`: the shard of each existing queue."""
+    """Return the shards of `count` new queues. Each queue goes to the shard with the fewest queues. If several
+    shards have equally few, the queue goes to the shard with the lowest number. `placed` has the shard of each
+    existing queue."""
     queues = Counter(dict.fromkeys(shards, 0))
     queues.update(shard for shard in placed if shard in queues)
     chosen = []
@@ -30,7 +31,7 @@ def place_shard(shard: int, nodes: Iterable[int], others: Iterable[Sequence[int]
     """Return the nodes of a new shard, the preferred leader first: the nodes with the fewest replicas.
 
     Nodes with equally many replicas are taken in the order of their numbers, from a different start for each shard.
-    `others`: the nodes of each existing shard except shard 0."""
+    `others` has the nodes of each existing shard except shard 0."""
     ordered = sorted(nodes)
     replicas = Counter(node for each in others for node in each)
     turned = [ordered[(shard + place) % len(ordered)] for place in range(len(ordered))]

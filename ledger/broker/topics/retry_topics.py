@@ -11,22 +11,25 @@ from ledger.state.consumption import check_has_no_members
 
 
 class RetryTopics:
-    """Creates and deletes these topics, on the leader of shard 0. Every method raises LedgerError."""
+    """Creates and deletes retry topics and dead-letter topics, on the leader of shard 0. Every method raises
+    LedgerError."""
 
     def __init__(self, replicas: Replicas, topics: Topics, delays: int) -> None:
-        """`delays`: the number of different retry delays; a retry topic has one queue for each delay in each shard."""
+        """`delays` is the number of different retry delays. A retry topic has one queue for each delay in each
+        shard."""
         self._replicas = replicas
         self._topics = topics
         self._delays = delays
 
     async def prepare(self, consumer_group: str) -> tuple[Topic, Topic]:
-        """Return the retry topic and the dead-letter topic of a consumer group. Creates them if needed."""
+        """Return the retry topic and the dead-letter topic of a consumer group. Create these topics if needed."""
         validate_group_name(consumer_group)
         retry = await self._topics.keep(retry_topic(consumer_group), self._delays)
         return retry, await self._topics.keep(dead_letter_topic(consumer_group), 1)
 
     async def forget(self, consumer_group: str) -> None:
-        """Delete both topics of a consumer group. Raises GroupNotEmptyError if it has members in shard 0."""
+        """Delete both topics of a consumer group. Raises GroupNotEmptyError if the consumer group has members in
+        shard 0."""
         validate_consumed_name(consumer_group)
         replica = self._replicas.topics
         await replica.confirm_still_leading()

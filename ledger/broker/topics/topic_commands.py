@@ -1,9 +1,9 @@
 """Proposes the commands that change topics and add shards.
 
 `open_topic` and `delete_topic` are proposed in any shard; all other commands are proposed in shard 0. The leader
-chooses the shards of new queues, because it knows which topics are being created, and the command states the choice.
-Every function raises LedgerError if the replica does not lead. A future ends in LedgerError if the replica stops
-leading first."""
+chooses the shards of new queues, because the leader knows which topics are being created. The command states the
+chosen shards. Every function raises LedgerError if the replica does not lead. A future ends in LedgerError if the
+replica stops leading first."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def delete_topic(replica: BrokerReplica, topic_id: int) -> asyncio.Future[Delete
 
 
 def topic_opened(replica: BrokerReplica, topic: Topic) -> asyncio.Future[Topic]:
-    """Note in shard 0 that all queues of `topic` are open in their shards."""
+    """Record in shard 0 that all queues of `topic` are open in their shards."""
     return replica.propose_checked(TopicOpened(topic.topic_id, topic.queues))
 
 
@@ -93,8 +93,9 @@ def open_topic(replica: BrokerReplica, topic: Topic) -> asyncio.Future[Topic]:
 
 
 async def ensure_shard(replica: BrokerReplica, nodes: Sequence[int], *, known_shards: int) -> int:
-    """Add a shard like `add_shard`, for a client that knows of `known_shards` shards; 0: the client knows no number. If
-    one more shard exists, an earlier request of the client added it. Returns the number of the shard."""
+    """Add a shard like `add_shard`, for a client that knows `known_shards` shards. If one more shard exists, an
+    earlier request of the client has added it, and no shard is added. 0 means that the client knows no number.
+    Returns the number of the shard."""
     shards = replica.state.shards
     if known_shards and len(shards.numbers) == known_shards + 1:
         return shards.numbers[-1]

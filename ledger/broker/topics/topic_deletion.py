@@ -2,9 +2,9 @@
 
     DeleteTopic in shard 0 ──every node applies it──> the leader of each other shard proposes the same command there
 
-Every node has a replica of shard 0. So the leader of any shard sees which topics were deleted, and deletes what its
-shard still has of them. That covers topics that were opened late, too. No deletion must be remembered, and a change of
-leaders needs no special care."""
+Every node has a replica of shard 0. So the leader of each shard sees which topics were deleted, and deletes them in
+its own shard. A topic that is opened late is deleted in the same way. No list of deletions is needed, and a new
+leader needs no special step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE_S = 4.0
 
 
 class TopicDeletion:
-    """Deletes topics. `run` it as long as the node runs."""
+    """Deletes topics. Run the method `run` as a task as long as the node runs."""
 
     def __init__(self, replicas: Replicas, leaders: OtherLeaders) -> None:
         self._replicas = replicas
@@ -38,8 +38,9 @@ class TopicDeletion:
         self._seen: dict[int, tuple[int, int, int]] = {}
 
     async def delete(self, topic_id: int) -> None:
-        """Delete a topic. Returns when no shard has anything of it. The call is idempotent. Raises LedgerError, for
-        example UnknownTopicError if the topic never existed, BusyError if other shards are not finished in time."""
+        """Delete a topic. Returns when every shard has removed the topic. The call is idempotent. Raises
+        LedgerError, for example UnknownTopicError if the topic never existed, and BusyError if other shards have
+        not removed the topic in time."""
         replica = self._replicas.topics
         replica.check_leads(0)
         topics = replica.state.topics
@@ -87,7 +88,7 @@ class TopicDeletion:
             await self._leaders.drop_topic(shard, topic_id)
 
     async def _look(self, replica: BrokerReplica) -> None:
-        """If this node leads the shard, remove every deleted topic that the shard still has."""
+        """If this node leads the shard, remove all deleted topics from the shard."""
         if self._replicas.first is None or not replica.leading_term:
             return
         first = self._replicas.first.state.topics

@@ -1,9 +1,9 @@
-"""Opens the queues of new topics in their shards. Clients can use a queue only after that.
+"""Opens the queues of new topics in their shards. Clients can use a queue only after it is open.
 
     CreateTopic, AlterTopic  ──committed in 0──>  OpenTopic in each other shard  ──all committed──>  TopicOpened in 0
 
-The leader of shard 0 does this. The state of shard 0 says which topics are not open yet, so the next leader continues.
-Every step is idempotent.
+The leader of shard 0 opens topics. The state of shard 0 says which topics are not open yet, so the next leader
+continues the work. Every step is idempotent.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class TopicOpening:
         self._troubles: dict[int, LedgerError] = {}
 
     def look(self) -> None:
-        """Start opening the topics that are not open. Call it when this node becomes leader of shard 0, and when topics
-        change."""
+        """Start opening the topics that are not open. Call `look` when this node becomes leader of shard 0, and
+        when topics change."""
         replica = self._replicas.first
         if replica is None or not replica.knows_the_end:
             return
@@ -57,8 +57,8 @@ class TopicOpening:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def wait(self, topic: Topic) -> Topic:
-        """Return the topic when it is open. Raises UnknownTopicError if it was deleted meanwhile, or a retriable
-        LedgerError if it is not open in time or this node stops leading."""
+        """Return the topic when it is open. Raises UnknownTopicError if the topic was deleted meanwhile. Raises a
+        retriable LedgerError if the topic is not open in time, or this node stops leading."""
         self.look()
         if (task := self._tasks.get(topic.topic_id)) is not None:
             await asyncio.wait((task,), timeout=PATIENCE_S)
@@ -77,7 +77,7 @@ class TopicOpening:
         )
 
     async def _open(self, topic_id: int) -> None:
-        """Open a topic. Returns when it is open, or when this node does not lead shard 0 any more."""
+        """Open a topic. Returns when the topic is open, or when this node does not lead shard 0 any more."""
         try:
             while (topic := self._to_open(topic_id)) is not None:
                 try:

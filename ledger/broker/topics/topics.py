@@ -1,4 +1,4 @@
-"""Creates, changes and deletes topics for clients, and waits until every shard has followed."""
+"""Creates, changes and deletes topics for clients, and waits until every shard has done the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Topics:
     """The topics of the cluster, on the leader of shard 0. Every method raises LedgerError."""
 
     def __init__(self, replicas: Replicas, opening: TopicOpening, deletion: TopicDeletion, shards: int = 1) -> None:
-        """`shards`: how many shards the cluster is configured to have. No topic is created before they exist, because
+        """`shards` is the number of shards in the settings. No topic is created before these shards exist, because
         its queues would not be spread over all of them."""
         self._replicas = replicas
         self._opening = opening
@@ -25,7 +25,7 @@ class Topics:
         self._shards = shards
 
     async def create(self, name: str, queues: int) -> Topic:
-        """Create a topic of a user. Returns when its queues are open."""
+        """Create a topic of a user. Returns when the topic's queues are open."""
         replica = self._replicas.topics
         if replica.knows_the_end and len(replica.state.shards.numbers) < self._shards:
             raise BusyError(f"the {self._shards} shards of the cluster are still being created: try again shortly")
@@ -35,18 +35,19 @@ class Topics:
         return await self._opening.wait(await asyncio.shield(create_topic(replica, name, queues)))
 
     async def alter(self, name: str, queues: int) -> Topic:
-        """Add queues to a topic of a user, so that it has `queues`. Returns when they are open."""
+        """Add queues to a topic of a user, so that the topic has `queues` queues. Returns when the new queues are
+        open."""
         return await self._opening.wait(await alter_topic(self._replicas.topics, name, queues))
 
     async def delete(self, topic_id: int) -> None:
-        """Delete a topic of a user. Returns when no shard has anything of it."""
+        """Delete a topic of a user. Returns when every shard has removed the topic."""
         topic = self._replicas.topics.state.topics.get(topic_id)
         if topic is not None:
             validate_topic_name(topic.name)
         await self._deletion.delete(topic_id)
 
     async def keep(self, name: str, queues: int) -> Topic:
-        """Return the internal topic of this name, with `queues` queues in each shard. Creates it if needed."""
+        """Return the internal topic of this name, with `queues` queues in each shard. Create the topic if needed."""
         try:
             topic = await keep_topic(self._replicas.topics, name, queues)
         except TopicExistsError:  # another request is creating it
