@@ -76,7 +76,8 @@ def is_broadcast(name: str) -> bool:
 
 
 def validate_consumed_name(name: str) -> None:
-    """Raise InvalidGroupNameError if `name` is neither a consumer group's name nor that of a broadcast's consumer."""
+    """Raise InvalidGroupNameError if `name` is neither the name of a consumer group nor the name of a broadcast's
+    consumer."""
     for part in name.split(_OF, 1):
         validate_group_name(part)
 

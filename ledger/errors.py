@@ -83,7 +83,7 @@ class UnknownQueueError(LedgerError):
 
 
 class TopicExistsError(LedgerError):
-    """A topic with this name exists already. Use it, or choose another name."""
+    """A topic with this name exists already. Use the existing topic, or choose another name."""
 
     code = "TOPIC_EXISTS"
 
@@ -115,7 +115,7 @@ class CorruptBatchError(LedgerError):
 
 
 class UnsupportedBatchError(LedgerError):
-    """The batch has a version, codec or column that this program does not know. Read it with a newer version of
+    """The batch has a version, codec or column that this program does not know. Read the batch with a newer version of
     ledgermq.
     """
 
@@ -153,8 +153,8 @@ class ProducerFencedError(LedgerError):
 
 
 class DuplicateForgottenError(LedgerError):
-    """The batch repeats an old committed batch whose offsets the broker no longer remembers. Do not send it again: the
-    messages are in the queue.
+    """The batch repeats an old committed batch whose offsets the broker no longer remembers. Do not send the batch
+    again: its messages are in the queue.
 
     The error carries `next_sequence`, the next sequence number of this producer in this queue.
     """
@@ -170,7 +170,7 @@ class InvalidGroupNameError(LedgerError, ValueError):
 
 class UnknownMemberError(LedgerError):
     """The consumer group has no member of this name, for example because the member was silent for longer than its
-    session timeout. A group consumer joins again by itself.
+    session timeout. A group consumer then joins again without help of the program.
     """
 
     code = "UNKNOWN_MEMBER"
@@ -234,7 +234,8 @@ class ThrottledError(LedgerError):
 
 
 class SequenceGapError(LedgerError):
-    """Earlier batches of this producer for this queue have not arrived. The producer sends them again, in order."""
+    """Earlier batches of this producer for this queue have not arrived. The producer sends the earlier batches
+    again, in order."""
 
     code = "SEQUENCE_GAP"
     retriable = True
@@ -248,7 +249,7 @@ class ReplicaBehindError(LedgerError):
 
 
 class RequestTimeoutError(LedgerError, TimeoutError):
-    """The request was not answered in time. It may still take effect."""
+    """The request was not answered in time. The request may still take effect."""
 
     code = "TIMED_OUT"
     retriable = True
@@ -355,13 +356,14 @@ class RecoveryRefusedError(OperationError):
 
 
 class LogHeldError(OperationError):
-    """A hold keeps the log, so nothing can be removed from it now. Wait until the hold expires, or release it."""
+    """A hold keeps the log, so nothing can be removed from it now. Wait until the hold expires, or release the
+    hold."""
 
     code = "LOG_HELD"
 
 
 class GroupNotEmptyError(OperationError):
-    """The consumer group still has members. Stop them before you delete the group."""
+    """The consumer group still has members. Stop the members before you delete the group."""
 
     code = "GROUP_NOT_EMPTY"
 
@@ -392,8 +394,8 @@ class TransferFailedError(OperationError):
 
 
 class OperationTimeoutError(OperationError, TimeoutError):
-    """The operation was not complete in time. The cluster may still complete it. The operations are idempotent, so the
-    same call may be repeated.
+    """The operation was not complete in time. The cluster may still complete the operation. Operations are idempotent,
+    so the same call may be repeated.
     """
 
 
@@ -470,8 +472,8 @@ def to_wire(error: LedgerError) -> error_pb2.Error:
 def from_wire(wire: error_pb2.Error) -> LedgerError:
     """Return the exception for an error that a broker sent.
 
-    If this program does not know the code, the result is a plain `LedgerError` with the sent message. Its `code` is the
-    number in decimal digits, and its `retriable` follows from the range of the number.
+    If this program does not know the code, the result is a plain `LedgerError` with the sent message. The `code` of
+    this plain error is the number in decimal digits. Its `retriable` follows from the range of the number.
     """
     kind = _TYPE_OF_CODE.get(wire.code, LedgerError)
     ranged = issubclass(kind, OffsetOutOfRangeError)
@@ -491,7 +493,8 @@ def from_wire(wire: error_pb2.Error) -> LedgerError:
 
 
 def told_of(error: LedgerError | OSError) -> str:
-    """Return the message to show to a user. For an error of the operating system it names the file and the reason."""
+    """Return the message to show to a user. For an error of the operating system the message names the file and the
+    reason."""
     if isinstance(error, LedgerError):
         return str(error)
     place = f"{error.filename}: " if error.filename else ""

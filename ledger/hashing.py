@@ -1,7 +1,7 @@
 """The hashes that are stored on disk. Hashes of keys select queues and index messages; hashes of tags filter messages.
 
-The hash function is xxh3-64 with seed 0. It gives equal results in every process, version and language. The hash 0
-means "no key" or "no tag", so an array of hashes needs no bitmap of missing values.
+The hash function is xxh3-64 with seed 0. xxh3-64 gives equal results in every process, version and language. The hash
+0 means "no key" or "no tag", so an array of hashes needs no bitmap of missing values.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class HistoryError(LedgerError):
 
 
 class OperationOutcome(StrEnum):
-    """How a send or a request of the administrator ended."""
+    """The outcome of a send or of an administrator's request."""
 
     OK = "ok"
     FAIL = "fail"
@@ -48,7 +48,7 @@ class OperationOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A producer begins. `producer` is its id, 16 hexadecimal digits."""
+    """The line for the start of a producer. `producer` is the producer's id, 16 hexadecimal digits."""
 
     op: ClassVar[str] = "open"
     process: int
@@ -207,7 +207,7 @@ def to_line(operation: Operation) -> str:
 
 
 def read_history(path: Path, begin: int = 0, end: int | None = None) -> Iterator[Operation]:
-    """Yield the operations of a file in the file's order: those whose lines begin in bytes [begin, end).
+    """Yield the operations of a file whose lines begin in bytes [begin, end), in the order of the file.
 
     A last line without a newline is left out, because its process was killed while it wrote the line. Raises
     HistoryError for any other fault; the message names the file and the line, counted from `begin`.

@@ -2,9 +2,9 @@
 
     (0x0A | length of a batch (varint) | batch) ...
 
-The protobuf library copies each batch into a message object, and then the message into a growing buffer. For a megabyte
-these copies cost more time than sending the request. This module makes one copy. If the bytes of a request have another
-valid form, `parse` lets the protobuf library decode them.
+The protobuf library copies each batch into a message object, and then the message into a growing buffer. For a
+megabyte these copies cost more time than sending the request. This module copies each batch only once. If the bytes of
+a request have another valid form, `parse` lets the protobuf library decode them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def parse(data: bytes) -> ProduceRequest:
 
 
 def _length_at(data: bytes, at: int) -> tuple[int, int]:
-    """Return the length of the batch whose field begins at `at`, and the place of the batch's first byte.
+    """Return the length of the batch whose field begins at `at`, and the index of the batch's first byte.
 
     The length is -1 if the field at `at` is not a batch.
     """

@@ -1,3 +1,4 @@
-"""The version of ledgermq. The package build reads the version from this file; no installation is needed to know it."""
+"""The version of ledgermq. The package build reads the version from this file, so the version is known without an
+installation."""
 
 VERSION = "0.1.0"

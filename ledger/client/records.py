@@ -1,4 +1,4 @@
-"""The values that clients return to users: messages, receipts and descriptions. All are immutable."""
+"""The values that clients return to users: messages, receipts and descriptions. All these values are immutable."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Message(NamedTuple):
     """A message as a consumer receives it.
 
     `timestamp_ms` is the producer's time and `append_time_ms` the time at which the leader appended the message; both
-    are milliseconds since 1970. `term` is the Raft term of the message's entry. (A tuple, because a consumer makes
-    millions of messages a second.)
+    are milliseconds since 1970. `term` is the Raft term of the message's entry. The class is a tuple, because a
+    consumer makes millions of messages a second.
     """
 
     topic: str
@@ -83,7 +83,7 @@ class RecordRange:
 class QueueOffsets:
     """The offsets of one queue: the first kept message has `first_offset`, and the next new message gets `end_offset`.
 
-    If the two are equal, the queue has no messages.
+    If both offsets are equal, the queue has no messages.
     """
 
     queue: int
@@ -152,7 +152,7 @@ class Member:
 class Members:
     """The members of a shard in its newest committed configuration.
 
-    `transferring_to` is the node to which the leader is handing over leadership; 0: no handover is under way.
+    `transferring_to` is the node to which the leader is handing over leadership, or 0 if there is no handover.
     """
 
     cluster: str
@@ -173,8 +173,8 @@ class Members:
 class Doubt:
     """The reason why a node is suspect in one shard.
 
-    The node may have lost the entries after `last_index`. It has been suspect since `since_ms` (ms since 1970), because
-    of `reason`. `accepted` is True if the loss was accepted; the node is then no longer suspect.
+    The node may have lost the entries after `last_index`. The node has been suspect since `since_ms` (ms since 1970),
+    because of `reason`. `accepted` is True if the loss was accepted; the node is then no longer suspect.
     """
 
     node: int
@@ -190,7 +190,7 @@ class LogCut:
     """The part of a log that a trim removed, or, in a dry run, would remove.
 
     `entries`, `bytes` and `messages` count the removed part; its newest entry was appended at `newest_ms` (ms since
-    1970). Afterwards the log starts at entry `first_index` and has `bytes_kept` bytes. If nothing is removed, the
+    1970). After the trim the log starts at entry `first_index` and has `bytes_kept` bytes. If nothing is removed, the
     counts and `newest_ms` are 0. `held_by` names the holds of the log; nothing is removed while the log has a hold.
 
     After a trim of several shards, `by_shard` has the result of each shard. The other fields are sums, `newest_ms` is

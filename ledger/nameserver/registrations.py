@@ -4,8 +4,8 @@
     node 2   routes,  3 s ago     ├──> nodes of the newest configuration, newest leader of each shard, newest topics
     node 3   (its stream ended)   ┘
 
-A name server drops reports that are older than two minutes. It needs no data on disk: after a restart the nodes report
-again. Name servers do not know each other.
+A name server drops reports that are older than two minutes. A name server needs no data on disk, because after a
+restart the nodes report again. Name servers do not know each other.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Registrations:
 
     @property
     def cluster(self) -> str:
-        """The name of the cluster; empty while no node is registered."""
+        """The name of the cluster, or "" while no node is registered."""
         return next((said.routes.cluster for said in self._living().values()), "")
 
     def __len__(self) -> int:
@@ -99,12 +99,13 @@ def _own_room(node: int, routes: broker_pb2.GetRouteResponse) -> str | None:
 
 
 def _outside(known: Collection[broker_pb2.GetRouteResponse]) -> dict[int, str]:
-    """Return the outside address of every node that has one in any of the reports."""
+    """Return the outside addresses of nodes, as far as a report has them."""
     return {each.node: each.outside_address for routes in known for each in routes.nodes if each.outside_address}
 
 
 def _leaders(known: Collection[broker_pb2.GetRouteResponse]) -> list[broker_pb2.ShardRoute]:
-    """Return the newest route of each shard. Of two routes of one term, the route that names a leader is taken."""
+    """Return the newest route of each shard. If two routes of a shard have the same term, return the route that
+    names a leader."""
     shards: dict[int, broker_pb2.ShardRoute] = {}
     for routes in known:
         for shard in routes.shards:

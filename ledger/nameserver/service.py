@@ -1,7 +1,7 @@
 """The gRPC services of a name server.
 
 A node registers over a stream, which stays open while the node runs. A client asks a name server for routes with the
-same call with which it asks a node.
+same RPC as it asks a node.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _NO_METADATA: Any = {"Date": None, "Creator": None, "Format": None, "Type": None
 
 @contextmanager
 def drawing(height_inches: float) -> Iterator[Figure]:
-    """An empty figure as wide as the page. Whatever is drawn inside the `with` block has the style of reports."""
+    """Yield an empty figure as wide as the page. All drawing inside the `with` block has the style of reports."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(_WIDTH_INCHES, height_inches), dpi=_DPI, layout="constrained")
         yield figure
@@ -40,8 +40,8 @@ def drawing(height_inches: float) -> Iterator[Figure]:
 
 
 def _fix_places(figure: Figure) -> None:
-    """Lays the axes out, once for all files. Their places are rounded, because the solver of the layout gives places
-    that differ in the last digits from call to call, and the names of clip paths are hashes of places."""
+    """Lay out the axes once, for all files, and round their positions. The layout solver returns positions that
+    differ in the last digits from call to call, and the names of clip paths are hashes of positions."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for axes in figure.axes:
@@ -50,13 +50,13 @@ def _fix_places(figure: Figure) -> None:
 
 
 def as_svg(figure: Figure, name: str) -> str:
-    """An SVG element for an HTML page. `name` must differ between the figures of one page."""
+    """Return the figure as an SVG element for an HTML page. `name` must differ between the figures of one page."""
     text = _svg_file(figure, name)
     return text[text.index("<svg") :]
 
 
 def save(figure: Figure, directory: Path, name: str) -> None:
-    """Writes the figure to `NAME.png` and `NAME.svg`. Raises OSError."""
+    """Write the figure to `NAME.png` and `NAME.svg`. Raises OSError."""
     with mpl.rc_context(_STYLE):
         figure.savefig(directory / f"{name}.png", dpi=140)
     (directory / f"{name}.svg").write_text(_svg_file(figure, name), encoding="utf-8")
@@ -70,12 +70,12 @@ def _svg_file(figure: Figure, name: str) -> str:
 
 
 def lines_across(axes: Axes, axis: Literal["x", "y"]) -> None:
-    """Pale lines at the ticks of that axis, behind the data."""
+    """Draw pale lines at the ticks of this axis, behind the data."""
     axes.grid(axis=axis, color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
 
 
 def without_frame(*axes: Axes) -> None:
-    """Leaves only the axis lines at the left and at the bottom."""
+    """Remove the frame, except the axis lines at the left and at the bottom."""
     for each in axes:
         each.spines[["top", "right"]].set_visible(False)

@@ -12,7 +12,8 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, se
 
 
 def write_page(path: Path, package: str, **values: Any) -> Path:
-    """Writes `page.html` of that package, filled with the values, to the path. Returns the path; raises OSError."""
+    """Fill the template `page.html` of the package with the values, write it to the path, and return the path.
+    Raises OSError."""
     loader = ChoiceLoader([PackageLoader(package, "."), PackageLoader("ledger.report", ".")])
     environment = Environment(loader=loader, autoescape=select_autoescape(), undefined=StrictUndefined)
     path.write_text(environment.get_template("page.html").render(values), encoding="utf-8")

@@ -129,8 +129,8 @@ class AsyncAdmin(AsyncLifetime):
     async def _is_there(self, name: str) -> bool:
         """Return whether the topic exists.
 
-        `create_topic` asks this before its first attempt. Once an answer was lost it is too late: a topic does not say
-        which client created it, and its creation time is by another machine's clock.
+        `create_topic` asks this before its first attempt. After a lost answer the question is useless: a topic does
+        not say which client created it, and its creation time is by another machine's clock.
         """
         try:
             await self._client.topic(name)
@@ -188,7 +188,8 @@ class AsyncAdmin(AsyncLifetime):
         )
 
     async def get_message(self, topic: str, queue: int, offset: int) -> Message:
-        """Return the message at this place; `RecordMetadata` and `Message.id` name such places.
+        """Return the message at this offset of this queue. `RecordMetadata` and `Message.id` name topic, queue and
+        offset of a message.
 
         Raises UnknownTopicError, UnknownQueueError, OffsetTooLowError (the message is no longer kept) or
         OffsetBeyondEndError (the queue does not reach that far yet).
@@ -243,7 +244,8 @@ class AsyncAdmin(AsyncLifetime):
     # -- members and leadership
 
     async def members(self, *, shard: int = TOPICS_SHARD, timeout_ms: float | None = None) -> Members:
-        """Return the members of a shard, the lag of each and the leader. All nodes are members of shard 0."""
+        """Return the leader and the members of a shard, with the lag of each member. All nodes are members of shard
+        0."""
         self._client.check_open()
         (shard,) = await self._every_shard.numbers(shard)
         return await MembersAdmin(self._client, shard).members(timeout_ms)
@@ -261,10 +263,11 @@ class AsyncAdmin(AsyncLifetime):
     ) -> None:
         """Add a new node as a learner. The node must run at `address` with `join = true` and an empty directory.
 
-        With `wait`, the call returns when the learner has caught up, and with `promote` when it is a voter. Without
-        `wait` it returns when the leader has accepted the request. `timeout_ms` limits the wait (default 600,000). With
-        `shard` the node joins that shard only; None (default): all shards, one after the other. The call is idempotent.
-        Raises NodeRefusedError, NodeExistsError or OperationTimeoutError (the operation then continues in the cluster).
+        With `wait`, the call returns when the learner has caught up, and with `promote` when the node is a voter.
+        Without `wait`, the call returns when the leader has accepted the request. `timeout_ms` limits the wait
+        (default 600,000). With `shard` the node joins that shard only; None (default): all shards, one after the
+        other. The call is idempotent. Raises NodeRefusedError, NodeExistsError or OperationTimeoutError (the operation
+        then continues in the cluster).
         """
         if promote and not wait:
             raise InvalidArgumentError(
@@ -287,8 +290,8 @@ class AsyncAdmin(AsyncLifetime):
     ) -> None:
         """Make a voter of a learner that has caught up. With `wait`, return when the node is a voter.
 
-        `shard`: only that shard; None (default): all shards. Raises NodeBehindError if the node lags or does not
-        answer, UnknownNodeError or OperationTimeoutError.
+        `shard` limits the call to one shard; None (default) means all shards. Raises NodeBehindError if the node lags
+        or does not answer, UnknownNodeError or OperationTimeoutError.
         """
         self._client.check_open()
         await self._every_shard.promote(node, shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
@@ -305,8 +308,8 @@ class AsyncAdmin(AsyncLifetime):
         """Remove a voter or a learner; a leader hands over leadership first. With `wait`, return when the removal is
         applied.
 
-        `shard`: only that shard; None (default): all shards. Raises UnknownNodeError, LastVoterError or
-        OperationTimeoutError.
+        `shard` limits the call to one shard; None (default) means all shards. Raises UnknownNodeError, LastVoterError
+        or OperationTimeoutError.
         """
         self._client.check_open()
         await self._every_shard.remove(node, shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
@@ -334,10 +337,9 @@ class AsyncAdmin(AsyncLifetime):
     async def recover_node(
         self, node: int, *, shard: int | None = None, accept_loss: bool = False, timeout_ms: float = 10_000
     ) -> list[Doubt]:
-        """Return what a suspect node may have lost, for each shard in which it is suspect. No leader is needed.
-
-        With `accept_loss` the node votes and counts again, although the missing entries may then be lost for good.
-        Raises NotSuspectError, or RecoveryRefusedError if a leader is restoring the missing entries.
+        """Return what a suspect node may have lost, for each shard in which it is suspect. The call needs no leader.
+        With `accept_loss` the node votes again and its acknowledgements count, although the missing entries may then
+        be lost for good. Raises NotSuspectError, or RecoveryRefusedError if a leader is restoring the missing entries.
         """
         self._client.check_open()
         return await self._every_shard.recover(node, shard, accept_loss=accept_loss, timeout_ms=timeout_ms)
@@ -353,8 +355,8 @@ class AsyncAdmin(AsyncLifetime):
         """Add a shard for topics and queues that are created later; return its number.
 
         `nodes` are members of shard 0 and get the first replicas; if empty, the three nodes with the fewest replicas
-        are chosen. These nodes start the shard by themselves. Raises UnknownNodeError, or InvalidArgumentError if the
-        cluster has the most shards allowed.
+        are chosen. The chosen nodes start the shard without further calls. Raises UnknownNodeError, or
+        InvalidArgumentError if the cluster has the most shards allowed.
         """
         self._client.check_open()
         request = operations_pb2.AddShardRequest(nodes=nodes, shards=len(await self._client.shards()))
@@ -393,7 +395,7 @@ class AsyncAdmin(AsyncLifetime):
         dry_run         return the new offsets without changing anything (default False)
 
         Raises UnknownGroupError, UnknownTopicError, UnknownQueueError, OffsetTooLowError, OffsetBeyondEndError or
-        InvalidArgumentError; nothing has changed then.
+        InvalidArgumentError. After an error no offset has changed.
         """
         self._client.check_open()
         return await self._group_operator.reset(group, to, topic=topic, queues=queues, dry_run=dry_run)
@@ -422,8 +424,8 @@ class AsyncAdmin(AsyncLifetime):
         """Remove the oldest messages on all nodes, for good. Return when the leader has removed them; the other nodes
         follow.
 
-        Exactly one argument says what is kept. Only whole segments before that place are removed, never the open
-        segment.
+        Exactly one of the arguments `before_time_ms`, `keep_bytes` and `before` says which messages are kept. Only
+        whole segments are removed, and never the open segment.
 
         before_time_ms   keep messages appended at this time (ms since 1970) or later
         keep_bytes       keep the last `keep_bytes` bytes of the log
@@ -451,18 +453,18 @@ class AsyncAdmin(AsyncLifetime):
         shard: int | None = None,
         timeout_ms: float | None = None,
     ) -> LogHold:
-        """Keep everything that the log has now, whatever the retention settings are. Return the hold that expires
+        """Keep all entries that the log has now, whatever the retention settings are. Return the hold that expires
         first.
 
-        The hold ends with `release_log` or after `ttl_ms` milliseconds (one second to 366 days). If a hold of this name
-        exists already, it is extended by `ttl_ms` from now. `shard`: only that shard; None (default): all shards.
-        Raises InvalidArgumentError, also if the limit of 1,000 holds is reached.
+        The hold ends with `release_log` or after `ttl_ms` milliseconds (one second to 366 days). If a hold of this
+        name exists already, it is extended by `ttl_ms` from now. `shard` limits the call to one shard; None (default)
+        means all shards. Raises InvalidArgumentError, also if the limit of 1,000 holds is reached.
         """
         self._client.check_open()
         return await self._every_shard.hold(name, shard, ttl_ms=ttl_ms, timeout_ms=timeout_ms)
 
     async def release_log(self, name: str, *, shard: int | None = None, timeout_ms: float | None = None) -> bool:
-        """End a hold. Return whether it existed; a repeated call after a lost answer returns False."""
+        """End a hold. Return whether the hold existed. A call that is repeated after a lost answer returns False."""
         self._client.check_open()
         return await self._every_shard.release(name, shard, timeout_ms=timeout_ms)
 
@@ -473,7 +475,7 @@ class AsyncAdmin(AsyncLifetime):
 
 
 class _Creation:
-    """All attempts to create one topic. `doubtful`: an attempt that failed may have created the topic."""
+    """All attempts to create one topic. `doubtful` is True if a failed attempt may have created the topic."""
 
     def __init__(self, request: broker_pb2.CreateTopicRequest) -> None:
         self.doubtful = False

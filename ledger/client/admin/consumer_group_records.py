@@ -1,4 +1,4 @@
-"""The values that the admin client returns about consumer groups. All are immutable."""
+"""The values that the admin client returns about consumer groups. All these values are immutable."""
 
 from __future__ import annotations
 

@@ -161,7 +161,8 @@ class ConsumerGroupsAdmin:
                 await self._reset_some(shard, name, queues[at : at + QUEUES_AT_ONCE])
 
     async def _renew(self, name: str, places: Sequence[TopicQueue]) -> None:
-        """Have the owners claim these queues again. An owner with nothing to acknowledge would not notice the reset."""
+        """Ask the owners of these queues to claim the queues again. An owner with nothing to acknowledge would not
+        notice the reset."""
         request = pb2.RenewQueuesRequest(shard=self._coordinator(name), consumer_group=name)
         for place in places:
             topic_id = (await self._client.topic(place.topic)).topic_id

@@ -44,7 +44,7 @@ class EveryShard:
         return [shard]
 
     async def _all(self, shard: int | None, timeout_ms: float | None) -> list[int]:
-        """Like `numbers`, but read the list of all shards from the leader of shard 0."""
+        """Return the numbers of all shards, read from the leader of shard 0."""
         return await self._client.shards(timeout_ms) if shard is None else await self.numbers(shard)
 
     def _known(self) -> list[int]:
@@ -90,7 +90,7 @@ class EveryShard:
     async def _shards_of(self, node: int, shard: int | None, deadline: Deadline) -> list[int]:
         """Return the shards of which the node is a member.
 
-        If it is a member of none, return shard 0, whose leader then rejects the request.
+        If the node is a member of no shard, return shard 0, whose leader then rejects the request.
         """
         shards = await self._all(shard, deadline.left_ms)
         if len(shards) == 1:
@@ -99,7 +99,8 @@ class EveryShard:
         return [number for number in shards if members[number].get(node) is not None] or [TOPICS_SHARD]
 
     async def recover(self, node: int, shard: int | None, *, accept_loss: bool, timeout_ms: float) -> list[Doubt]:
-        """Return one Doubt for each shard in which the node is suspect. Raises NotSuspectError if there is none."""
+        """Return one Doubt for each shard in which the node is suspect. Raises NotSuspectError if the node is
+        suspect in no shard."""
         deadline, shards = Deadline(timeout_ms), await self.numbers(shard)
         doubts, trusted = [], None
         for number in shards:
@@ -139,8 +140,8 @@ class EveryShard:
         return cuts[0] if len(cuts) == 1 else summed(cuts)
 
     async def _shard_of(self, name: str, queue: int) -> int:
-        """Return the shard of the queue. If there is no such topic or queue, return shard 0, whose leader rejects the
-        request.
+        """Return the shard of the queue. If the topic or the queue does not exist, return shard 0, whose leader
+        rejects the request.
         """
         try:
             shards = (await self._client.topic(name)).shards
@@ -157,7 +158,7 @@ class EveryShard:
         return min(taken, key=lambda hold: hold.expires_ms)
 
     async def release(self, name: str, shard: int | None, *, timeout_ms: float | None) -> bool:
-        """Release the hold in each shard. Return whether any shard had it."""
+        """Release the hold in each shard. Return whether a shard had the hold."""
         released = [
             await LogAdmin(self._client, number).release(name, timeout_ms=timeout_ms)
             for number in await self._all(shard, timeout_ms)

@@ -1,6 +1,6 @@
 """Trims and holds of the log of one shard, for the admin client.
 
-Each operation is one idempotent request. The client repeats it until a leader accepts it.
+Each operation is one idempotent request. The client repeats the request until a leader accepts it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     add ──> learner ──(catches up)──> promote ──> voter ──> remove          transfer          recover
 
-A request is repeated until a leader accepts it. If the caller waits, `GetMembers` is then repeated until it reports the
-new state. If the answer to a request is lost, the request is sent again; all of these requests are idempotent.
+A request is repeated until a leader accepts it. If the caller waits, the client then repeats `GetMembers` until it
+reports the new state. If the answer to a request is lost, the request is sent again; all of these requests are
+idempotent.
 """
 
 from __future__ import annotations
@@ -134,8 +135,8 @@ class MembersAdmin:
     ) -> None:
         """Repeat the request until a leader accepts it.
 
-        `done_already`: the error that a leader returns if an earlier attempt has made the change. After a doubtful
-        attempt this error counts as success.
+        `done_already` is the error that a leader returns if an earlier attempt has made the change. After a doubtful
+        attempt the error `done_already` counts as success.
         """
         attempts = _Attempts(send)
         try:
@@ -160,8 +161,8 @@ class MembersAdmin:
     ) -> None:
         """Read the members until `done` returns True for them.
 
-        `otherwise` is the state to report if that does not happen in time: a text, or a function that makes the text
-        from the members.
+        `otherwise` describes the state for the error if `done` does not return True in time: a text, or a function
+        that makes the text from the members.
         """
         while True:
             members = await self.members(deadline.left_ms)
@@ -178,7 +179,7 @@ class MembersAdmin:
 
 
 class _Attempts:
-    """All attempts of one request for a change. `doubtful`: an attempt that failed may have made the change."""
+    """All attempts of one request for a change. `doubtful` is True if a failed attempt may have made the change."""
 
     def __init__(self, send: Callable[[NodeStub, float], Awaitable[operations_pb2.ChangeResponse]]) -> None:
         self.doubtful = False

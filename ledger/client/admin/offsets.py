@@ -26,7 +26,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 async def list_offsets(
     client: ClusterClient, topic: RoutedTopic, queues: Sequence[int], *, node: int | None = None
 ) -> dict[int, QueueOffsets]:
-    """Return the offsets of these queues, by queue number. `node`: ask this node instead of the shards' leaders."""
+    """Return the offsets of these queues, by queue number. If `node` is given, ask this node instead of the shards'
+    leaders."""
     found: dict[int, QueueOffsets] = {}
     for shard in sorted({topic.shards[queue] for queue in queues}):
         of_shard = [queue for queue in queues if topic.shards[queue] == shard]
@@ -68,14 +69,16 @@ async def offsets_for_times(
 
 
 def checked_time(time_ms: int) -> int:
-    """Return `time_ms` if it is a valid time in ms since 1970. Raises InvalidArgumentError if it is not."""
+    """Return `time_ms` if it is a valid time in ms since 1970. Raises InvalidArgumentError if `time_ms` is not a
+    valid time."""
     if not isinstance(time_ms, int) or not 0 <= time_ms < 1 << 62:
         raise InvalidArgumentError(f"A time must be milliseconds since 1970; it is {time_ms!r}.")
     return time_ms
 
 
 def in_ms(moment: datetime) -> int:
-    """Return `moment` in milliseconds since 1970, rounded up. Raises InvalidArgumentError if it has no time zone."""
+    """Return `moment` in milliseconds since 1970, rounded up. Raises InvalidArgumentError if `moment` has no time
+    zone."""
     if moment.tzinfo is None:
         raise InvalidArgumentError(f"The time {moment} has no time zone: add one, as in datetime.now(UTC).")
     return -((_EPOCH - moment) // timedelta(milliseconds=1))

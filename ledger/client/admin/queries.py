@@ -39,8 +39,8 @@ async def query_messages(
 ) -> list[Message]:
     """Return the newest `max_messages` messages with this key, newest first.
 
-    Only messages appended at `begin_ms` or later and before `end_ms` are returned. `node`: ask this node instead of the
-    shards' leaders.
+    Only messages appended at `begin_ms` or later and before `end_ms` are returned. If `node` is given, ask this node
+    instead of the shards' leaders.
     """
     found: list[Message] = []
     for shard in sorted(set(topic.shards)):
@@ -62,7 +62,7 @@ async def query_messages(
 async def _of_shard(
     client: ClusterClient, topic: RoutedTopic, request: broker_pb2.QueryMessagesRequest, node: int | None
 ) -> list[Message]:
-    """Repeat the request until there are `max_messages` messages or the shard has no more."""
+    """Repeat the request until `max_messages` messages are found or the shard has no more."""
     found: list[Message] = []
     while True:
         response = await client.call(

@@ -1,6 +1,6 @@
 """Calculates how long to wait before the next attempt. No I/O.
 
-The wait doubles with each failure in a row, up to a ceiling. It is then shortened at random by up to half, so that
+The wait doubles with each failure in a row, up to a ceiling. Each wait is shortened at random by up to half, so that
 clients that failed together do not retry together.
 """
 

@@ -66,7 +66,7 @@ class Channel(Protocol):
 
 
 class GrpcChannel:
-    """A gRPC channel to the node at "host:port". It connects with the first call.
+    """A gRPC channel to the node at "host:port". The channel connects at the first call.
 
     The node receives `client_id` as the first part of the user agent.
     """
@@ -84,7 +84,7 @@ class GrpcChannel:
 
 
 class Connections:
-    """The open channels of one client. `channel` opens a channel to an address."""
+    """The open channels of one client. The function `channel` opens a channel to an address."""
 
     def __init__(self, channel: Callable[[str], Channel]) -> None:
         self._channel = channel
@@ -103,7 +103,8 @@ class Connections:
 
 
 def parse_addresses(bootstrap_servers: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
-    """Return the addresses of "host:port,host:port" or of a list. Raises InvalidArgumentError for a wrong form."""
+    """Return the addresses of "host:port,host:port" or of a list. Raises InvalidArgumentError if an address does
+    not have the form host:port."""
     parts = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
     addresses = tuple(part.strip() for part in parts if part.strip())
     if not addresses:
@@ -118,8 +119,8 @@ def parse_addresses(bootstrap_servers: str | list[str] | tuple[str, ...]) -> tup
 def failure(address: str, error: grpc.aio.AioRpcError) -> LedgerError:
     """Return our error for a call that failed in gRPC. It is unknown whether the node carried out the call.
 
-    Raises CancelledError if the running task has been cancelled: if a call fails at the same moment, gRPC reports the
-    failure and drops the cancellation.
+    Raises CancelledError if the running task has been cancelled, because gRPC drops a cancellation if the call fails
+    at the same moment.
     """
     task = asyncio.current_task()
     if task is not None and task.cancelling():

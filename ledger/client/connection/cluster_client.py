@@ -47,7 +47,7 @@ R = TypeVar("R", bound=_Response)
 
 
 class ClusterClient:
-    """The connections, routes and calls of one client. It is started once and closed once."""
+    """The connections, routes and calls of one client. A client is started once and closed once."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class ClusterClient:
             )
 
     def node_address(self, node: int) -> str:
-        """Return the address of this node. Raises InvalidArgumentError if there is no such node."""
+        """Return the address of this node. Raises InvalidArgumentError if the cluster has no node with this number."""
         nodes = self.routes.table.nodes
         if node not in nodes:
             raise InvalidArgumentError(f"There is no node {node}: the nodes are {', '.join(map(str, sorted(nodes)))}.")
@@ -165,8 +165,8 @@ class ClusterClient:
     async def topic(self, name: str, *, newest: bool = False) -> RoutedTopic:
         """Return the topic of this name. Raises UnknownTopicError.
 
-        The leader of shard 0 is asked if the route table does not have the topic, and always with `newest`, because the
-        topic may have more queues by now.
+        If the route table does not have the topic, ask the leader of shard 0. With `newest`, always ask the leader,
+        because the topic may have more queues by now.
         """
         self.check_open()
         known = self.routes.table.topics.get(name)

@@ -1,7 +1,7 @@
 """The environment of a client: connections to nodes, clocks and random ids.
 
-The simulator gives clients an environment of its own instead of gRPC, clocks and randomness. Users do not need this
-object.
+The simulator gives clients another environment, without gRPC, real clocks and real randomness. Users do not need the
+environment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def new_producer_id() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The environment of a client. The defaults are those of an ordinary process."""
+    """The environment of a client. The default values are for an ordinary process."""
 
     # Opens the connection to a node: (address, client id) -> channel.
     channel: Callable[[str, str | None], Channel] = GrpcChannel

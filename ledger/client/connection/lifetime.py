@@ -27,7 +27,8 @@ class AsyncLifetime(ABC):
 
 
 class Lifetime(ABC):
-    """A synchronous client. The constructor starts it, and `close` or the end of a `with` block stops it."""
+    """A synchronous client. The constructor starts the client, and `close` or the end of a `with` block stops the
+    client."""
 
     @abstractmethod
     def close(self) -> None: ...

@@ -1,9 +1,9 @@
 """The route table of a client: the leaders, nodes and topics that nodes reported last. No I/O.
 
-A report of a leader replaces reports with lower terms. If a leader did not answer, the table marks it as *doubted*; the
-mark is removed when a node reports this leader again. A report of a newer term without a leader makes the table forget
-the known leader. The table still accepts a leader of the older term afterwards: the reporting node may be cut off from
-the cluster, and the newer term may never get a leader.
+A report of a leader replaces reports with lower terms. If a leader did not answer, the table marks this leader as
+*doubted*. The mark is removed when a node reports the same leader again. A report of a newer term without a leader
+makes the table forget the known leader. After that the table still accepts a leader of the older term, because the
+reporting node may be cut off from the cluster, and the newer term may never get a leader.
 
 The table's nodes are those of the newest committed configuration that was reported, so removed nodes disappear. The
 newest report describes each topic, so deleted topics disappear.
@@ -122,7 +122,7 @@ class RouteTable:
         return None if leader is None or leader.doubted else self.nodes.get(leader.node)
 
     def room(self, shard: int, unknown: str | None = None) -> str | None:
-        """Return the machine room of the shard's leader; empty if the leader is in no machine room.
+        """Return the machine room of the shard's leader, or "" if the leader is in no machine room.
 
         Returns `unknown` if no leader is known or the leader has not reported its machine room.
         """
@@ -141,7 +141,7 @@ class RouteTable:
         return News(led, topics)
 
     def _learn_topics(self, said: Said) -> list[str]:
-        """Update the topics; return the names of those that changed. A report that is older than the newest report
+        """Update the topics, and return the names of changed topics. A report that is older than the newest report
         about a topic does not change that topic.
         """
         found = {topic.name: topic for topic in said.topics}
@@ -181,7 +181,8 @@ class RouteTable:
         return False
 
     def hint(self, shard: int, node: int, address: str) -> bool:
-        """Take the leader that a node named when it refused a request. Return whether the leader has changed."""
+        """Update the table by the leader that a node named when it refused a request. Return whether the leader has
+        changed."""
         known = self.leaders.get(shard, KnownLeader(0, 0))
         self._inside[node] = address
         self.nodes[node] = self.reached(node, address)
@@ -196,6 +197,6 @@ class RouteTable:
 
 
 def _same(address: str) -> str:
-    """Return the address in a form that is equal for all names of the loopback interface."""
+    """Return the address with one common name for all names of the loopback interface."""
     host, _, port = address.lower().rpartition(":")
     return f"{'localhost' if host in _LOOPBACK else host}:{port}"

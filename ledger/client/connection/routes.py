@@ -1,7 +1,7 @@
 """Keeps the route table up to date.
 
-The client asks all known nodes at once, so one node that knows the new leader is enough. It asks every 30 s, and
-whenever the answer of a node shows that a route may be wrong.
+The client asks all known nodes at once, so one node that knows the new leader is enough. The client asks every 30 s,
+and whenever the answer of a node shows that a route may be wrong.
 """
 
 from __future__ import annotations
@@ -83,12 +83,13 @@ class Routes:
         await asyncio.gather(*(self._spawn(self._ask(address)) for address in self.table.addresses()))
 
     def heard_of(self, configuration: int) -> None:
-        """Ask for the nodes if the index `configuration`, which a node reported, is newer than that of the table."""
+        """Ask for the nodes if a node reported the index of a newer configuration than the table's configuration."""
         if configuration > self.table.configuration:
             self.refresh_soon()
 
     def note(self, shard: int, address: str, error: LedgerError) -> None:
-        """Update the routes after the node at `address`, asked as the leader of `shard`, returned `error`."""
+        """Update the routes after a request to the leader of `shard` failed: the node at `address` returned
+        `error`."""
         leader, elsewhere = error.leader, error.leader_address
         elsewhere = self.table.reached(leader, elsewhere) if leader and elsewhere else None
         if isinstance(error, NotLeaderError) and leader and elsewhere and elsewhere != address:
@@ -103,7 +104,7 @@ class Routes:
     def learn(self, response: broker_pb2.GetRouteResponse, asked: Collection[str] = ()) -> None:
         """Update the table from a node's answer, and call the callbacks for its changes.
 
-        `asked`: the answer is about these topics only; empty: about all topics.
+        `asked` has the topics of the answer; if it is empty, the answer is about all topics.
         """
         news = self.table.learn(_said(response, asked))
         self._changed(news.led)

@@ -1,7 +1,7 @@
 """The asyncio consumer without a consumer group: it reads queues in order, from a start that the caller chooses.
 
-Fetchers keep a bounded number of bytes ready in memory. The position of a queue is the next message to hand out, not
-the next message to fetch.
+Fetchers keep a bounded number of bytes ready in memory. The position of a queue is the offset of the next message to
+hand out, and not of the next message to fetch.
 """
 
 from __future__ import annotations
@@ -164,8 +164,8 @@ class AsyncConsumer(AsyncLifetime):
     async def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
         """Return up to `max_messages` messages that are ready.
 
-        If no message is ready, wait up to `timeout_ms` milliseconds (None: without limit) for the next ones. The list
-        is empty if that time passes. Messages of one queue are in order.
+        If no message is ready, wait up to `timeout_ms` milliseconds (None: without limit) for messages. If no message
+        arrives in this time, the list is empty. Messages of one queue are in order.
         """
 
         if max_messages < 1:
@@ -204,7 +204,7 @@ class AsyncConsumer(AsyncLifetime):
     def pause(self, *places: tuple[str, int]) -> None:
         """Stop reading these queues, given as (topic, queue), until resume(); without arguments, all queues.
 
-        Positions are kept. Raises UnknownTopicError or UnknownQueueError.
+        The positions of paused queues are kept. Raises UnknownTopicError or UnknownQueueError.
         """
         for place in self._chosen(places):
             self._readers.pause(place)
@@ -215,13 +215,13 @@ class AsyncConsumer(AsyncLifetime):
             self._readers.resume(place)
 
     def is_paused(self, topic: str, queue: int) -> bool:
-        """Return whether the queue is paused; False for a queue that this consumer does not read."""
+        """Return whether the queue is paused. For a queue that this consumer does not read, return False."""
         cursor = self._readers.get(TopicQueue(topic, queue))
         return cursor is not None and cursor.paused
 
     @property
     def paused(self) -> list[TopicQueue]:
-        """The paused queues."""
+        """The queues that are paused, as (topic, queue)."""
         return sorted(TopicQueue(one.topic, one.queue) for one in self._readers.in_turn() if one.paused)
 
     def position(self, topic: str, queue: int) -> int:
@@ -247,7 +247,7 @@ class AsyncConsumer(AsyncLifetime):
     async def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
         """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.
 
-        The result can be passed to seek(). If a queue has no such message, the result is its end offset. The consumer
+        Each offset can be passed to seek(). If a queue has no such message, the result is its end offset. The consumer
         need not read these queues. Raises UnknownTopicError, UnknownQueueError or InvalidArgumentError.
         """
         self._client.check_open()
@@ -358,8 +358,8 @@ class AsyncConsumer(AsyncLifetime):
         return []
 
     async def _wait_ready(self, deadline: float | None) -> bool:
-        """Wait until a cursor has messages. Return False if `deadline` passes first; raise an error of a cursor or of a
-        fetcher.
+        """Wait until a cursor has messages. Return False if `deadline` passes first. If a cursor or a fetcher has an
+        error, raise the error.
         """
         loop = asyncio.get_running_loop()
         while True:

@@ -3,7 +3,7 @@
     handed out | fetched, in `blocks` | not fetched yet
                ^ position             ^ fetch_offset
 
-`position` is not stored. It is the offset of the first message that was fetched and not handed out.
+The position of a cursor is not stored: it is the offset of the first message that was fetched and not handed out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class QueueBatch(NamedTuple):
 
 
 class FetchedBlock:
-    """One fetched batch. It is decoded when its first message is taken."""
+    """One fetched batch. The batch is decoded when its first message is taken."""
 
     __slots__ = ("_messages", "_taken", "append_time_ms", "base_offset", "body", "first_offset", "term")
 
@@ -72,7 +72,7 @@ class FetchedBlock:
         return self._messages is not None
 
     def open(self, topic: str, queue: int, batch: Batch, tags: Collection[str] | None) -> None:
-        """Make the block's messages: those from `first_offset` on that have a wanted tag."""
+        """Make the messages of the block from `first_offset` on that have a wanted tag."""
         messages = messages_of(
             batch,
             topic=topic,
@@ -86,10 +86,9 @@ class FetchedBlock:
 
 
 class Cursor:
-    """One queue of one consumer.
-
-    While `error` is set, the fetcher skips this cursor; the next read raises the error, and the program must seek.
-    After a seek or a pause the caller must restart the fetcher, because a fetch from the old offset may be under way.
+    """One queue of one consumer. While `error` is set, the fetcher skips this cursor. The next read raises the error,
+    and the program must call seek(). After a seek or a pause the caller must restart the fetcher, because a fetch from
+    the old offset may be under way.
     """
 
     def __init__(
@@ -111,7 +110,8 @@ class Cursor:
 
     @property
     def position(self) -> int:
-        """The offset of the next message to hand out. It is also moved past messages that the tag filter removed."""
+        """The offset of the next message to hand out. The position also moves past messages that the tag filter
+        removed."""
         return self._blocks[0].next_offset if self._blocks else self.fetch_offset
 
     @property
@@ -130,7 +130,8 @@ class Cursor:
         self.seek(self.position)
 
     def fetched(self, base_offset: int, term: int, body: bytes, append_time_ms: int = 0) -> None:
-        """Add a batch that was fetched at `fetch_offset`. The caller then calls `passed` with the next fetch offset."""
+        """Add a batch that was fetched at `fetch_offset`. After `fetched` the caller calls `passed` with the next
+        fetch offset."""
         self._blocks.append(FetchedBlock(base_offset, max(base_offset, self.fetch_offset), term, append_time_ms, body))
         self.buffered_bytes += len(body)
 
@@ -169,7 +170,8 @@ class Cursor:
         return batches
 
     def _front(self) -> FetchedBlock | None:
-        """Return the first block that has messages, opened; None if there is none or the next batch is damaged."""
+        """Return the first block that has messages, opened. If no block has messages, or the next batch is damaged,
+        return None."""
         self._drop_exhausted()
         while self._blocks and not self._blocks[0].opened:
             batch = self._decoded(self._blocks[0])
@@ -184,9 +186,8 @@ class Cursor:
             self.buffered_bytes -= len(self._blocks.popleft().body)
 
     def _decoded(self, block: FetchedBlock) -> Batch | None:
-        """Return the block's batch. If the batch is damaged, set `error` and return None.
-
-        All blocks are then dropped: handing out later messages would hide that messages are missing.
+        """Return the block's batch. If the batch is damaged, set `error`, drop all blocks and return None. Later
+        messages are dropped too, because handing them out would hide that messages are missing.
         """
         try:
             return decoded(block.body, self.topic, self.queue, block.base_offset, check_crc=self._check_crcs)

@@ -55,7 +55,7 @@ class FetchSettings:
 
 
 class Fetcher:
-    """Fetches for the cursors of one shard in a task of its own.
+    """A task that fetches messages for the cursors of one shard.
 
     The fetcher calls `on_news` after every change for which a waiting reader should wake up.
     """
@@ -84,7 +84,7 @@ class Fetcher:
         self.restart()
 
     def remove(self, cursor: Cursor) -> None:
-        """Stop fetching for this cursor. Does nothing if the fetcher does not have it."""
+        """Stop fetching for this cursor. Do nothing if the fetcher does not have the cursor."""
         if self._cursors.get((cursor.topic_id, cursor.queue)) is cursor:
             del self._cursors[cursor.topic_id, cursor.queue]
             self.restart()
@@ -95,7 +95,7 @@ class Fetcher:
         self._task = self._started()
 
     def made_room(self) -> None:
-        """Continue fetching if the cursors have room. To be called when messages were taken."""
+        """Continue fetching if the cursors have room. The caller calls `made_room` after it has taken messages."""
         self._room.set()
 
     async def close(self) -> None:
@@ -138,7 +138,7 @@ class Fetcher:
             await asyncio.sleep(self._client.backoff.wait_ms(failures) / 1000)
 
     def _in_turn(self) -> list[Cursor]:
-        """Return the cursors to fetch for. Each call starts with the next cursor, because the first cursors of a
+        """Return the cursors of the next fetch. Each call starts with the next cursor, because the first cursors of a
         request may get all of its bytes.
         """
         for first in list(self._cursors)[:1]:
@@ -215,7 +215,8 @@ class Fetcher:
         return None
 
     def _skipped(self, cursor: Cursor, error: LedgerError) -> bool:
-        """Skip the messages that are no longer kept. Return False if `error` is another one, or skipping is off."""
+        """Skip the messages that are no longer kept. Return False if `error` is not about removed messages, or if
+        skipping is off."""
         if not self._settings.skips_dropped or not isinstance(error, OffsetTooLowError) or error.first_offset is None:
             return False
         log.warning("%d messages were skipped: %s", error.first_offset - cursor.fetch_offset, error)

@@ -26,19 +26,19 @@ class Fetchers:
         self._by_shard: dict[int, Fetcher] = {}
 
     def start(self, shard: int, cursors: Sequence[Cursor] = ()) -> None:
-        """Start the fetcher of this shard. Does nothing if the shard has a fetcher."""
+        """Start the fetcher of this shard. Do nothing if the shard has a fetcher."""
         if shard not in self._by_shard:
             self._by_shard[shard] = Fetcher(self._client, shard, cursors, self._settings, self._on_news)
 
     def add(self, shard: int, cursors: Sequence[Cursor]) -> None:
-        """Fetch for these cursors too. Their queues are in `shard`."""
+        """Fetch for these cursors too. The cursors' queues are in `shard`."""
         if shard in self._by_shard:
             self._by_shard[shard].add(cursors)
         else:
             self.start(shard, cursors)
 
     def remove(self, shard: int, cursor: Cursor) -> None:
-        """Stop fetching for this cursor. Does nothing if the cursor was not added."""
+        """Stop fetching for this cursor. Do nothing if the cursor was not added."""
         self.start(shard)
         self._by_shard[shard].remove(cursor)
 

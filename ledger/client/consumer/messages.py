@@ -13,7 +13,8 @@ from ledger.errors import CorruptBatchError, LedgerError
 
 
 def decoded(body: bytes, topic: str, queue: int, base_offset: int, *, check_crc: bool = True) -> Batch:
-    """Return the decoded batch. Raises CorruptBatchError, with topic, queue and offset, if the batch is damaged."""
+    """Return the decoded batch. Raises CorruptBatchError if the batch is damaged. The error names topic, queue and
+    offset."""
     try:
         return Batch(body, check_crc=check_crc)
     except LedgerError as error:

@@ -24,7 +24,7 @@ class AllQueues:
 
     @property
     def trouble(self) -> LedgerError | None:
-        """An error if none of the topics exists, otherwise None."""
+        """The error for readers if none of the topics exists, otherwise None."""
         return None if self._view() else no_topic(self._names[0])
 
     async def join(self) -> None:

@@ -1,4 +1,4 @@
-"""One assigned queue: which of its messages were handed out, and which of them are finished. No I/O.
+"""One assigned queue: records which messages were handed out, and which messages are finished. No I/O.
 
     finished            in hand              fetched
     | . . . . . . . . |  x . x x . x       | . . . . .
@@ -57,7 +57,8 @@ class AssignedQueue:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether the queue is to move to another member. No more of its messages are handed out then."""
+        """Whether the queue is to move to another member. While a queue is leaving, none of its messages are handed
+        out."""
         return self.leaves_by is not None
 
     @property
@@ -85,7 +86,7 @@ class AssignedQueue:
         return taken
 
     def seek(self, offset: int) -> None:
-        """Continue at `offset`. Earlier messages count as finished, and no message is in hand afterwards."""
+        """Continue at `offset`. Earlier messages count as finished. After a seek no message is in hand."""
         self.cursor.seek(offset)
         self._in_hand.clear()
 
@@ -94,7 +95,8 @@ class AssignedQueue:
         deque(map(self._in_hand.pop, offsets, repeat(None)), maxlen=0)  # a loop that runs in C
 
     def finish_held(self, messages: Iterable[Message]) -> None:
-        """Like `finish`, but ignore messages that were handed out before a reset: they must be consumed again."""
+        """Mark messages as finished, but ignore messages that were handed out before a reset, because they must be
+        consumed again."""
         self.finish(map(_OFFSET, filter(self.has_in_hand, messages) if self.was_reset else messages))
 
     def _room(self) -> int:

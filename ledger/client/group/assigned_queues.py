@@ -3,9 +3,9 @@
     assignment ──> claim ──> AssignedQueue + cursor in a fetcher ──> acknowledge ──> release
                                                                              └──> drop, if the epoch has changed
 
-The coordinator decides which queues this member owns. The leader of a queue's shard knows the offset at which the queue
-continues, and accepts or rejects this member's acknowledgements. If either rejects the member, the member drops the
-queue with its messages in hand; the next owner receives those messages again.
+The coordinator decides which queues this member owns. The leader of a queue's shard knows the offset at which the
+queue continues, and accepts or rejects this member's acknowledgements. If the coordinator or the leader rejects the
+member, the member drops the queue with its messages in hand. The next owner receives the dropped messages again.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class AssignedQueues:
         return sorted(self._by_place)
 
     def seen(self, view: View) -> None:
-        """Take a new assignment. Queues that are not in it are dropped at once; `run` claims and releases queues later,
-        because it may be waiting for an answer at the moment.
+        """Handle a new assignment. Queues that are not in the assignment are dropped at once. The task `run` claims
+        and releases queues later, because it may be waiting for an answer now.
         """
         self._view = view
         self._drop_lost()
@@ -161,7 +161,7 @@ class AssignedQueues:
             self._fetchers.remove(assigned.shard, assigned.cursor)
 
     async def _release(self) -> None:
-        """Release the leaving queues that have no message in hand, or whose release timeout has passed."""
+        """Release each leaving queue that has no message in hand, or whose release timeout has passed."""
         view = self._view
         done = [assigned for place, assigned in self._by_place.items() if self._lets_go(assigned, view[place])]
         unclaimed = [
@@ -269,7 +269,7 @@ class AssignedQueues:
     async def move(self, message: Message, *, give_up: bool) -> None:
         """Move a message to the retry topic, or with `give_up` to the dead letters.
 
-        Does nothing if this member lost the queue or the topic was deleted. Raises LedgerError.
+        If this member lost the queue or the topic was deleted, do nothing. Raises LedgerError.
         """
         place = TopicQueue(message.topic, message.queue)
         assigned = self._by_place.get(place)
@@ -324,12 +324,14 @@ class AssignedQueues:
 
 
 def _is_same(owned: Assignment, assigned: AssignedQueue) -> bool:
-    """Return whether the assignment is that of the claimed queue: the same topic id, and the same epoch or epoch 0."""
+    """Return whether an assignment equals the assignment of the claimed queue: it has the same topic id, and the
+    same epoch or epoch 0."""
     return owned.topic_id == assigned.cursor.topic_id and owned.epoch in (0, assigned.epoch)
 
 
 async def prepare_retries(client: ClusterClient, consumer_group: str) -> str:
-    """Create the retry topic of this consumer group if it is missing, and its queues in new shards. Return its name."""
+    """Create the retry topic of this consumer group if it is missing, and its queues in new shards. Return the name
+    of the retry topic."""
     request = consumer_group_pb2.PrepareRetriesRequest(consumer_group=consumer_group)
     await client.call(TOPICS_SHARD, lambda stub, seconds: stub.PrepareRetries(request, timeout=seconds))
     return retry_topic(consumer_group)

@@ -1,8 +1,8 @@
 """Watches the running calls of a listener, and finds those that take too long.
 
-Only a periodic check reads the clock, so a call costs no more than an assignment and a count. The time of a call starts
-when the check first sees the call, so the call really took at least that long. A call that takes too long is marked;
-the worker sees the mark when the call ends. Calls may begin and end in any thread.
+Only a periodic check reads the clock, so a call costs no more than an assignment and a count. The measured time of a
+call starts when the check first sees the call, so the call took at least the measured time. A call that takes too long
+is marked; the worker sees the mark when the call ends. Calls may begin and end in any thread.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Call:
         return in_time
 
     def look(self, now: float, timeout_s: float) -> Message | None:
-        """Check the call; return its message if the call takes too long and was not marked before, otherwise None."""
+        """Check the call. If the call takes too long and was not marked before, mark it and return its message;
+        otherwise return None."""
         message, count = self.message, self._count
         if message is None or self._found == count:
             return None

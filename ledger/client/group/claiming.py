@@ -2,9 +2,10 @@
 
     coordinator's epoch, or none (broadcast) ──> claim ──> offset, settled, resets ──> AssignedQueue
 
-In a consumer group the coordinator chooses the epoch of a claim. In a broadcast the leader of the queue's shard chooses
-it: the first claim of a consumer gets an epoch above all earlier ones, and later claims of this consumer reuse it. If a
-second consumer uses the same instance name, its claim has a higher epoch, so the next claim of the first is rejected.
+In a consumer group the coordinator chooses the epoch of a claim. In a broadcast the leader of the queue's shard
+chooses the epoch. The first claim of a consumer gets an epoch above all earlier epochs, and later claims of this
+consumer use the same epoch. If a second consumer uses the same instance name, the claim of the second consumer has a
+higher epoch. The next claim of the first consumer is then rejected.
 """
 
 from __future__ import annotations
@@ -95,8 +96,8 @@ class MemberClaims:
         return AssignedQueue(cursor, shard, epoch, progress.resets, progress.settled, most=MAX_IN_HAND, span=MAX_SPAN)
 
     def _note_refusal(self, place: TopicQueue, owned: Assignment, error: LedgerError) -> None:
-        """Log a rejected claim. In a consumer group the coordinator reports the new owner soon. A broadcast has no
-        coordinator, so the error is kept and the next read raises it.
+        """Log a rejected claim. In a consumer group the coordinator soon reports the new owner of the queue. A
+        broadcast has no coordinator, so the error is kept and the next read raises it.
         """
         log.info("the claim of queue %d of %s was rejected: %s", place.queue, place.topic, error)
         if not owned.epoch and isinstance(error, ConsumerFencedError):

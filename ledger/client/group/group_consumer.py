@@ -3,8 +3,8 @@
     assignment ──> claim ──> fetch ──> hand out ──> finish ──> acknowledge (every second, and before a release)
                                                         └──> release, if the queue goes to another member
 
-Every message is handed out at least once, and normally once. A queue starts at its acknowledged offset. It goes to
-another member when the present owner has finished its messages, or does not answer for too long.
+Every message is handed out at least once, and normally once. A queue starts at its acknowledged offset. A queue moves
+to another member when the present owner has finished its messages, or was silent for too long.
 """
 
 from __future__ import annotations
@@ -258,8 +258,8 @@ class AsyncGroupConsumer(AsyncLifetime):
     async def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
         """Return up to `max_messages` messages that are ready.
 
-        If no message is ready, wait up to `timeout_ms` milliseconds (None: without limit) for the next ones. The list
-        is empty if that time passes. Messages of one queue are in order.
+        If no message is ready, wait up to `timeout_ms` milliseconds (None: without limit) for messages. If no message
+        arrives in this time, the list is empty. Messages of one queue are in order.
         """
         if max_messages < 1:
             raise InvalidArgumentError(f"max_messages is {max_messages}: it must be at least 1.")
@@ -294,9 +294,8 @@ class AsyncGroupConsumer(AsyncLifetime):
         self._news.set()  # there may be room for more
 
     def finish_held(self, messages: Iterable[Message]) -> None:
-        """Like `finish`, for the very message objects that were handed out.
-
-        Objects from before a reset of their queue are ignored, because those messages are to be consumed again.
+        """Mark these messages as consumed, given as the message objects that were handed out. Objects from before a
+        reset of their queue are ignored, because their messages must be consumed again.
         """
         self._assigned_queues.finish(messages, only_held=True)
         self._news.set()
@@ -304,21 +303,21 @@ class AsyncGroupConsumer(AsyncLifetime):
     def holds(self, message: Message) -> bool:
         """Whether this member still has this message object in hand.
 
-        The result is False if the message is finished, was handed out again, or its queue was lost. A copy does not
-        count.
+        The result is False if the message is finished, was handed out again, or its queue was lost. For a copy of a
+        message object the result is False.
         """
         assigned = self._assigned_queues.get(TopicQueue(message.topic, message.queue))
         return assigned is not None and assigned.has_in_hand(message)
 
     @property
     def losses(self) -> int:
-        """How many times this member lost a queue. While the number stays equal, the member keeps the messages handed
-        out to it.
+        """How many times this member lost a queue. While this number does not change, the member has lost none of the
+        messages that were handed out to it.
         """
         return self._assigned_queues.losses
 
     async def reconsume_later(self, message: Message) -> None:
-        """Have the message delivered again later, to any member; the delay grows with each attempt.
+        """Ask for another delivery of the message later, to any member. The delay grows with each attempt.
 
         After the last attempt the message goes to the dead letters. Returns when the move is committed or the queue was
         lost. Raises InvalidArgumentError in a broadcast, and with max_attempts = 1.
@@ -360,10 +359,10 @@ class AsyncGroupConsumer(AsyncLifetime):
     async def seek(self, topic: str, queue: int, offset: int) -> None:
         """Continue this queue at `offset`.
 
-        Messages before `offset` count as finished; messages from `offset` on are handed out, again if necessary. The
-        acknowledged offset never falls by a seek: if another member receives the queue before this member has consumed
-        that far again, the new owner starts at the acknowledged offset. `group reset` moves the offset of the group
-        itself.
+        Messages before `offset` count as finished. Messages from `offset` on are handed out, even if they were handed
+        out before. A seek never lowers the acknowledged offset. If another member receives the queue after a seek
+        back, the new owner starts at the acknowledged offset. The command `group reset` moves the acknowledged offset
+        of the group.
         """
         assigned = self._held(topic, queue)
         if offset < 0:
@@ -374,8 +373,8 @@ class AsyncGroupConsumer(AsyncLifetime):
     def pause(self, *places: tuple[str, int]) -> None:
         """Stop handing out messages of these queues, given as (topic, queue), until resume().
 
-        Without arguments all queues that this member owns now are paused. A queue that moves to another member and back
-        is no longer paused. Raises InvalidArgumentError if this member does not own a queue.
+        Without arguments all queues that this member owns now are paused. If a paused queue moves to another member
+        and back, it is no longer paused. Raises InvalidArgumentError if this member does not own a queue.
         """
         for assigned in self._chosen(places):
             self._assigned_queues.pause(assigned)
@@ -386,19 +385,19 @@ class AsyncGroupConsumer(AsyncLifetime):
             self._assigned_queues.resume(assigned)
 
     def is_paused(self, topic: str, queue: int) -> bool:
-        """Return whether the queue is paused; False if this member does not own it."""
+        """Return whether the queue is paused. If this member does not own the queue, return False."""
         assigned = self._assigned_queues.get(TopicQueue(topic, queue))
         return assigned is not None and assigned.cursor.paused
 
     @property
     def paused(self) -> list[TopicQueue]:
-        """The paused queues."""
+        """The queues that are paused, as (topic, queue)."""
         return sorted(assigned.place for assigned in self._assigned_queues if assigned.cursor.paused)
 
     async def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
         """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.
 
-        The result can be passed to seek(). If a queue has no such message, the result is its end offset. The member
+        Each offset can be passed to seek(). If a queue has no such message, the result is its end offset. The member
         need not own these queues. Raises UnknownTopicError, UnknownQueueError or InvalidArgumentError.
         """
         self._client.check_open()

@@ -46,13 +46,14 @@ class MemberSettings:
 
     @property
     def wait_ms(self) -> int:
-        """How long the coordinator may hold a heartbeat, in ms. Several heartbeats fit in a session timeout."""
+        """The time in ms for which the coordinator may hold a heartbeat. A session timeout is long enough for
+        several heartbeats."""
         return min(3_000, self.session_timeout_ms // 3)
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """How one queue is assigned to this member."""
+    """The assignment of one queue to this member."""
 
     topic_id: int
     # 0 in a broadcast: the leader of the queue's shard then chooses the epoch.
@@ -93,7 +94,8 @@ class GroupMember:
 
     @property
     def trouble(self) -> LedgerError | None:
-        """An error if all subscribed topics were deleted; the group's retry topic does not count. Otherwise None."""
+        """The error for readers if all subscribed topics were deleted, otherwise None. The group's retry topic does
+        not count. Otherwise None."""
         wanted = [name for name in self._names if not is_system_topic(name)] or self._names
         return None if any(topic.name in wanted for topic in self._joined) else no_topic(wanted[0])
 
@@ -126,7 +128,7 @@ class GroupMember:
         self._joined, self._rooms, self._version = topics, rooms, 0
 
     def _configured(self, topics: list[RoutedTopic]) -> list[consumer_group_pb2.QueueEpoch]:
-        """Return the configured queues, without those of topics that do not exist.
+        """Return the configured queues. Queues of topics that do not exist are left out.
 
         Raises UnknownTopicError if a queue's topic is not subscribed, and UnknownQueueError if a topic has no such
         queue.
@@ -185,7 +187,8 @@ class GroupMember:
                 await asyncio.sleep(self._client.backoff.wait_ms(failures) / 1000)
 
     async def release(self, queues: Iterable[tuple[TopicQueue, Assignment]]) -> None:
-        """Release these queues, each with the assignment under which this member owned it. Raises LedgerError."""
+        """Release these queues. Each queue is given with the assignment by which this member owned it. Raises
+        LedgerError."""
         request = consumer_group_pb2.ReleaseRequest(
             shard=self._coordinator,
             consumer_group=self._group,
@@ -200,7 +203,7 @@ class GroupMember:
     async def leave(self) -> None:
         """Leave the consumer group, so that other members get the queues at once.
 
-        If the coordinator cannot be reached, they get the queues after the session timeout.
+        If the coordinator cannot be reached, other members get the queues after the session timeout.
         """
         request = consumer_group_pb2.LeaveRequest(
             shard=self._coordinator, consumer_group=self._group, member=self._settings.member
@@ -268,9 +271,8 @@ class GroupMember:
         return [known[name] for name in self._names if name in known]
 
     def _known_rooms(self) -> Mapping[int, str]:
-        """Return the machine rooms of the leaders of the topics' shards; empty if the strategy does not use rooms.
-
-        For a shard without a known leader, the result has the room that was told at the last join.
+        """Return the machine rooms of the leaders of the topics' shards, or nothing if the strategy does not use
+        rooms. For a shard without a known leader, return the room that the last join stated.
         """
         if self._settings.strategy not in BY_ROOM:
             return {}

@@ -58,7 +58,7 @@ _AHEAD_S, _MOST_AHEAD = 0.05, 1_000
 
 @dataclass(slots=True)
 class _OrderlyQueue:
-    """Messages of one queue for an orderly listener. The first message may have failed attempts."""
+    """Messages of one queue for an orderly listener. The first message may already have failed attempts."""
 
     messages: deque[Message] = field(default_factory=deque)
     # Failed attempts of the first message by this consumer.
@@ -260,7 +260,7 @@ class AsyncPushConsumer(AsyncLifetime):
                 await asyncio.sleep(0)  # gives other tasks a turn, because a listener may never await anything
 
     def _messages_of_a_turn(self) -> Iterator[Message]:
-        """Yield ready messages for one turn of a worker, without those whose queue was lost meanwhile."""
+        """Yield ready messages for one turn of a worker. Messages of a queue that was lost meanwhile are left out."""
         turn_ends = self._monotonic_s() + _TURN_S
         while not self._is_stopping:
             try:
@@ -274,7 +274,7 @@ class AsyncPushConsumer(AsyncLifetime):
                 return
 
     async def _consume(self, call: Call, messages: Iterator[Message], settle: Callable[[Message, bool], bool]) -> None:
-        """Call the listener with one message after the other, as long as `settle` returns True."""
+        """Call the listener with one message after another, as long as `settle` returns True."""
         if self._threads is not None:
             await self._loop.run_in_executor(self._threads, self._consume_now, messages, settle)
             return
@@ -297,7 +297,8 @@ class AsyncPushConsumer(AsyncLifetime):
                 return
 
     def _consume_now(self, messages: Iterator[Message], settle: Callable[[Message, bool], bool]) -> None:
-        """Like `_consume`, in a thread. A call that took too long was settled already, unless `orderly` is set."""
+        """Do the same as `_consume`, in a thread. A call that took too long is already settled, unless `orderly` is
+        set."""
         call = self._calls.of(threading.get_ident())
         for message in messages:
             call.message = message
@@ -311,7 +312,8 @@ class AsyncPushConsumer(AsyncLifetime):
                 return
 
     async def _watch(self) -> None:
-        """Check regularly for calls that take too long: cancel coroutines, and let attempts in threads fail."""
+        """Check regularly for calls that take too long. Cancel such calls of coroutines, and treat such calls in
+        threads as failed."""
         while True:
             await asyncio.sleep(min(1.0, self._timeout_s / 4))
             for call, message in self._calls.overdue():
@@ -330,7 +332,8 @@ class AsyncPushConsumer(AsyncLifetime):
     # -- orderly
 
     def _messages_of(self, orderly_queue: _OrderlyQueue) -> Iterator[Message]:
-        """Yield the first message until it is consumed, then the next. Messages of a lost queue are left out."""
+        """Yield the first message of the queue until it is consumed, then the next message. Messages of a lost
+        queue are left out."""
         while orderly_queue.messages and not self._is_stopping:
             message = orderly_queue.messages[0]
             if orderly_queue.losses == self._consumer.losses or self._consumer.holds(message):
@@ -340,7 +343,7 @@ class AsyncPushConsumer(AsyncLifetime):
                 orderly_queue.failures = 0
 
     def _went(self, orderly_queue: _OrderlyQueue, message: Message, consumed: bool) -> bool:
-        """Note the result of an attempt; return whether the next message may follow."""
+        """Record the result of an attempt, and return whether the next message may follow."""
         if consumed:
             orderly_queue.messages.popleft()
             orderly_queue.failures = 0
@@ -350,7 +353,7 @@ class AsyncPushConsumer(AsyncLifetime):
         return consumed
 
     def _put_back(self, orderly_queue: _OrderlyQueue) -> None:
-        """Take back a queue that a worker has finished with: offer it again, delay it, or give up its first message."""
+        """Handle a queue after a worker's turn: offer the queue again, delay it, or give up its first message."""
         if self._is_stopping:
             return
         if orderly_queue.has_failed:
@@ -375,7 +378,8 @@ class AsyncPushConsumer(AsyncLifetime):
     # -- results of the listener
 
     def _settle(self, message: Message, consumed: bool) -> bool:
-        """Note the result for a message. May be called from a thread. Returns True: the next message may follow."""
+        """Record the result of a message, and return True, because the next message may follow. Any thread may call
+        this method."""
         (self._finished if consumed else self._failed).append(message)
         if not self._is_settling:
             self._is_settling = True
@@ -410,7 +414,8 @@ class AsyncPushConsumer(AsyncLifetime):
 
 
 def _emptied(messages: deque[Message]) -> list[Message]:
-    """Return the messages that the deque has now, and remove them. Threads may append more meanwhile."""
+    """Remove the messages that the deque has now, and return them. Other threads may append messages at the same
+    time."""
     return [messages.popleft() for _ in range(len(messages))]
 
 

@@ -1,13 +1,12 @@
-"""All unfinished batches of a producer: one queue sequencer for each queue, polled together. No clock and no I/O.
-
-The sender passes events in: a piece is added, an answer arrives, time passes. The accumulator returns the batches to
-send and the results for receipts. The sender does the I/O.
+"""All unfinished batches of a producer: one queue sequencer for each queue, polled together. The accumulator has no
+clock and does no I/O. The sender passes events to it: a piece is added, an answer arrives, time passes. The
+accumulator returns the batches to send and the results for receipts. The sender does the I/O.
 
 A large batch costs the leader hardly more than a small one. Therefore an open batch lingers while any batch for its
-shard is unanswered; if none is under way, the open batch is sent at once.
+shard is unanswered. If no batch for its shard is in flight, the open batch is sent at once.
 
-The accumulator also moves batches from the sequencers of failing shards to those of other shards. `queue_sequencer.py`
-has the rules.
+The accumulator also moves batches from sequencers of failing shards to sequencers of other shards.
+`queue_sequencer.py` has the rules for such moves.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Accumulator:
         self._busy: dict[QueueSequencer, None] = {}
 
     def sequencer(self, topic_id: int, queue: int, shard: int) -> QueueSequencer:
-        """Make the sequencer of a queue. The caller keeps it and makes only one for each queue."""
+        """Make the sequencer of a queue. The caller keeps the sequencer, and makes only one for each queue."""
         return QueueSequencer(topic_id, queue, shard, self._delivery, self._backoff)
 
     @property
@@ -73,7 +72,7 @@ class Accumulator:
         return sequencer.answered(batch, answer, now, sent=sent)
 
     def poll(self, now: float) -> Owed:
-        """Close, number and take the batches that can be sent now, and end those whose time is over."""
+        """Close, number and return the batches that can be sent now, and end batches that have timed out."""
         owed = Owed([], [])
         for sequencer in list(self._busy):
             owed.results.extend(sequencer.expire(now))
@@ -89,7 +88,7 @@ class Accumulator:
         return owed
 
     def _move(self, sequencer: QueueSequencer, now: float) -> None:
-        """Move the batches that order allows to queues of other shards that do not fail, in turn."""
+        """Move batches to queues of other shards that do not fail, in turn, if the promised order allows the move."""
         others = [
             other
             for other in (*sequencer.siblings[sequencer.queue + 1 :], *sequencer.siblings[: sequencer.queue])
@@ -101,7 +100,7 @@ class Accumulator:
                 self._busy[other] = None
 
     def next_wake(self) -> float | None:
-        """Return the time of the next poll if no event comes before it; None: no poll is needed."""
+        """Return the time of the next poll if no event comes first, or None if no poll is needed."""
         return min((wake for sequencer in self._busy if (wake := sequencer.next_wake()) is not None), default=None)
 
     def hasten(self, now: float) -> None:
@@ -116,7 +115,7 @@ class Accumulator:
                 sequencer.hurry(now)
 
     def abandon(self) -> list[BatchResult]:
-        """End all batches with the result that is known now. No other method may be called afterwards."""
+        """End all batches with the result that is known now. After `abandon`, call no other method."""
         results = [one for sequencer in self._busy for one in sequencer.abandon()]
         self._busy.clear()
         return results

@@ -1,4 +1,4 @@
-"""Limits the bytes of messages that a producer has accepted and whose result is not known yet.
+"""Limits the bytes of messages that a producer has accepted and that have no result yet.
 
 Calls that wait for room wait in a queue, so small messages do not starve a large one. A message is admitted and given
 to its sequencer in one step, so messages are sent in the order of the calls.
@@ -16,8 +16,8 @@ from ledger.errors import BufferFullError, ClosedError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiting:
-    """A call that waits for room. `answer`: True if it was admitted, False if the buffer was closed, cancelled if the
-    call stopped waiting.
+    """A call that waits for room. The result of `answer` is True if the call was admitted, and False if the buffer was
+    closed. `answer` is cancelled if the call stopped waiting.
     """
 
     size: int
@@ -26,7 +26,7 @@ class _Waiting:
 
 
 class Buffer:
-    """A buffer of which `used` bytes of `limit_bytes` are taken.
+    """A buffer that counts the used bytes, `used`, of `limit_bytes`.
 
     A message larger than the whole limit is admitted when the buffer is empty.
     """
@@ -49,8 +49,8 @@ class Buffer:
     async def enter(self, size: int, place: Callable[[], None], timeout_seconds: float | None = None) -> None:
         """Wait for room, take `size` bytes and call `place` in the same step.
 
-        Raises TimeoutError or ClosedError; `place` was not called then and will not be called. If the call is
-        cancelled, `place` may have been called before.
+        Raises TimeoutError or ClosedError. After such an error `place` was not called and will not be called. If the
+        call is cancelled, `place` may have been called before.
         """
         if self._try_enter(size, place):
             return
@@ -72,7 +72,7 @@ class Buffer:
         self._admit_soon()
 
     async def line_gone(self) -> None:
-        """Return when every call that waits at this moment has been admitted, was rejected or stopped waiting."""
+        """Return when every call that waits now has been admitted, was rejected or stopped waiting."""
         if self._line:
             await asyncio.wait([waiting.answer for waiting in self._line])
 
@@ -85,7 +85,7 @@ class Buffer:
     def take(self, size: int) -> bool:
         """Take `size` bytes if there is room and no other call waits; return whether they were taken.
 
-        The caller must place its message at once. Raises ClosedError.
+        If the bytes were taken, the caller must place its message at once. Raises ClosedError.
         """
         if self._closed:
             raise _closed()
@@ -109,7 +109,8 @@ class Buffer:
         self._admit_soon()  # the calls behind this one may have room now
 
     def _admit_soon(self) -> None:
-        """Admit waiting calls in a step of its own. The caller that released bytes may be placing earlier messages."""
+        """Admit waiting calls in a later step of the event loop, because the caller that released bytes may be
+        placing earlier messages now."""
         if self._line and not self._admission_due:
             self._admission_due = True
             asyncio.get_running_loop().call_soon(self._admit)

@@ -13,8 +13,8 @@ MAX_BATCH_MESSAGES = 65_535
 class Delivery:
     """The settings of one producer.
 
-    `retries`: how many times a batch is sent again after a failure; None: until its delivery timeout. `codec`: the
-    compression of batches. The other fields are described at AsyncProducer.
+    `retries` is the number of times that a batch is sent again after a failure; None means until its delivery timeout.
+    `codec` is the compression of batches. The other fields are described at AsyncProducer.
     """
 
     producer_id: int

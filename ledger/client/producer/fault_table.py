@@ -1,8 +1,7 @@
-"""The shards that a producer avoids for a while because they answered late or failed. No I/O and no clock.
-
-A table of steps says how long a shard is avoided after an answer of a given latency. A failure counts as a latency of
-10 s. The newest answer of a shard replaces earlier ones. Callers pass the time in ms. Source: RocketMQ's latency-fault
-back-off (MQFaultStrategy).
+"""The shards that a producer avoids for a while because they answered late or failed. The module does no I/O and reads
+no clock. A table of steps says how long a shard is avoided after an answer of a given latency. A failure counts as a
+latency of 10 s. The newest answer of a shard replaces earlier ones. Callers pass the time in ms. Source: RocketMQ's
+latency-fault back-off (MQFaultStrategy).
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ _LONGEST_MS = 86_400_000
 
 
 def checked_steps(setting: bool | Steps) -> Steps:
-    """Return the steps for the producer's setting: False: no steps, so no shard is avoided; True: RocketMQ's table; or
-    the given table. Raises InvalidArgumentError.
+    """Return the steps for the producer's setting. False means no steps, so no shard is avoided; True means RocketMQ's
+    table; any other value is the table. Raises InvalidArgumentError.
     """
     if isinstance(setting, bool):
         return ROCKETMQ if setting else ()
@@ -54,7 +53,7 @@ def checked_steps(setting: bool | Steps) -> Steps:
 
 
 class FaultTable:
-    """Until when each shard is avoided. The table has at most one entry for each shard."""
+    """The times until which shards are avoided. The table has at most one entry for each shard."""
 
     def __init__(self, steps: Steps) -> None:
         self._latencies = [latency for latency, _ in steps]
@@ -62,14 +61,14 @@ class FaultTable:
         self._until: dict[int, float] = {}
 
     def answered(self, shard: int, latency_ms: float, now: float) -> None:
-        """Note that the shard answered after `latency_ms`."""
+        """Record that the shard answered after `latency_ms`."""
         if duration := self._duration(latency_ms):
             self._until[shard] = now + duration
         else:
             self._until.pop(shard, None)
 
     def waits(self, shard: int, latency_ms: float, now: float) -> None:
-        """Note that a request to the shard has been waiting for `latency_ms` without an answer."""
+        """Record that a request to the shard has been waiting for `latency_ms` without an answer."""
         if self._duration(latency_ms):
             self.answered(shard, latency_ms, now)
 
@@ -77,7 +76,8 @@ class FaultTable:
         self.answered(shard, FAILURE_MS, now)
 
     def forget(self, shard: int) -> None:
-        """Forget the shard's latency. To be called for a new leader, because the old leader was measured."""
+        """Forget the shard's latency. Call this method when the shard has a new leader, because the latency was
+        measured at the old leader."""
         self._until.pop(shard, None)
 
     def is_available(self, shard: int, now: float) -> bool:

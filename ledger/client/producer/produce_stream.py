@@ -1,7 +1,8 @@
 """One stream of batches to one node; answers return in order.
 
 Batches that are ready are sent together, up to 1 MiB a request, with several requests in flight. The stream returns
-every batch exactly once: with its answer, or, if the stream breaks, with the error and whether the batch was sent.
+every batch exactly once, with the broker's answer. If the stream breaks, it returns a batch with the error and with
+the fact whether the batch was sent.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class ProduceStream:
         await asyncio.gather(self._writer, self._reader, return_exceptions=True)
 
     async def _guard(self, work: Coroutine[None, None, None]) -> None:
-        """Run the reading or the writing half of the stream. If it ends, the whole stream breaks."""
+        """Run the reading or the writing half of the stream. If one half ends, the whole stream breaks."""
         try:
             await work
         except grpc.aio.AioRpcError as error:

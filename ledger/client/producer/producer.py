@@ -53,9 +53,9 @@ _SLICES_A_TURN = 8
 class AsyncProducer(AsyncLifetime):
     """Sends messages. Retries never store a message twice: brokers recognise repeated batches by their numbers.
 
-    Messages of one key, or sent with the same `queue`, keep their order. Other messages are spread over the queues, one
-    batch to each queue in turn. If a shard is unavailable, batches that are not in its log go to another shard. A batch
-    that may be in the first queue already stays there, because a copy in a second queue would be a duplicate.
+    Messages of one key, or sent with the same `queue`, keep their order. Other messages are spread over the queues,
+    one batch to each queue in turn. If a shard is unavailable, batches that are not in its log go to another shard. A
+    batch that may already be in the first queue stays there, because a copy in a second queue would be a duplicate.
 
     Settings::
 
@@ -157,8 +157,8 @@ class AsyncProducer(AsyncLifetime):
         )
 
     async def stop(self) -> None:
-        """Flush for at most delivery_timeout_ms, then close. Sends without a result by then fail, and so do waiting
-        calls.
+        """Flush for at most delivery_timeout_ms, then close. Sends that have no result when the time is over fail, and
+        so do waiting calls.
         """
         if not self._client.started:
             return
@@ -186,7 +186,7 @@ class AsyncProducer(AsyncLifetime):
         timestamp_ms: int | None = None,
         queue: int | None = None,
     ) -> RecordMetadata:
-        """Send one message; return when a majority of the shard's voters has it.
+        """Send one message. Return when a majority of the shard's voters has the message.
 
         Raises DeliveryTimeoutError (see its `maybe_committed`), or an error that says why the message is invalid.
         Cancelling the call does not recall a message that the producer has already accepted.
@@ -213,7 +213,8 @@ class AsyncProducer(AsyncLifetime):
         timestamp_ms: int | None = None,
         queue: int | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """Like send(), but return a future at once. Raises BufferFullError where send() would wait."""
+        """Send one message, and return a future at once. The future has the result of send(). Raises
+        BufferFullError where send() would wait."""
         piece, future = self._single(topic, value, key, tag, headers, timestamp_ms)
         self._buffer.enter_nowait(piece.size, partial(self._queue_selection.place, topic, piece, queue))
         return future
@@ -227,13 +228,14 @@ class AsyncProducer(AsyncLifetime):
         tag: str | None = None,
         queue: int | None = None,
     ) -> list[RecordRange]:
-        """Send many messages fast; return their places, in the order of `values`, when a majority has all of them.
+        """Send many messages fast. When a majority of the voters has all of them, return their places, in the order of
+        `values`.
 
-        `key` and `tag` apply to every message. A list or tuple is checked as a whole before any message is sent;
-        another iterable is checked in blocks as they are drawn. After the first failure no more values are drawn. The
-        error is raised when all sends under way have a result. If the result of some messages is unknown by then, a
-        DeliveryTimeoutError says so. The attribute `acknowledged` of the error, a list[RecordRange], gives the places
-        of the messages that were acknowledged, in the order of `values`.
+        `key` and `tag` apply to every message. A list or tuple is checked as a whole before any message is sent. Any
+        other iterable is read and checked block by block. After the first failure no more values are read. The error
+        is raised when all sends under way have a result. If the result of some messages is unknown, the error is a
+        DeliveryTimeoutError. The attribute `acknowledged` of the error, a list[RecordRange], gives the places of the
+        messages that were acknowledged, in the order of `values`.
         """
         receipt = ManyReceipt(topic)
         try:
@@ -271,7 +273,7 @@ class AsyncProducer(AsyncLifetime):
         headers: Headers | Mapping[str, bytes] | None,
         timestamp_ms: int | None,
     ) -> tuple[Piece, asyncio.Future[RecordMetadata]]:
-        """One message, checked, and the future of its metadata."""
+        """Check one message. Return the message as a piece, and the future of its metadata."""
         self._client.check_open()
         if not self._queue_selection.knows(topic):
             validate_topic_name(topic)
@@ -303,7 +305,7 @@ class AsyncProducer(AsyncLifetime):
         """Send a list of values in slices.
 
         Every slice but the last fills its batch; the batch of the last slice stays open for further messages. If the
-        user's selector chooses the queues, each message is a slice of its own.
+        user's selector chooses the queues, each message is a separate slice.
         """
         each = extras_bytes(shared.key, shared.tag, None)
         one_by_one = self._selector is not None and shared.queue is None
@@ -341,7 +343,7 @@ class AsyncProducer(AsyncLifetime):
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """The arguments that apply to all messages of one send_many."""
+    """The arguments of one `send_many` that apply to all its messages."""
 
     topic: str
     key: bytes | None

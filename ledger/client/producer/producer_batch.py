@@ -1,7 +1,7 @@
 """One batch of a producer: the messages that it collects while it is open, and the state of its delivery.
 
-Messages arrive in *pieces*: a piece is one message, or a whole slice of a list. A piece has one receipt, so no code
-here runs once per message of a slice. A column that no message of the batch uses is not made.
+Messages arrive in *pieces*: a piece is one message, or a whole slice of a list. A piece has one receipt, so no code of
+this module runs once per message of a slice. A column that no message of the batch uses is not made.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def leaves_doubt(error: LedgerError) -> bool:
 
 
 def because(error: LedgerError | None) -> str:
-    """Return the last part of an error message, which names the last error; empty if there was no error."""
+    """Return the last part of an error message, which names the last error, or "" if there was no error."""
     return "" if error is None else f"; the last error was: {(error.message or type(error).__name__).rstrip('.')}"
 
 
@@ -114,7 +114,7 @@ class BatchResult:
         return self._told == len(self.receipts)
 
     def deliver(self, most: int | None = None) -> int:
-        """Give the result to the next receipts, at most `most` (None: all); return how many got it.
+        """Give the result to the next receipts, at most `most` (None: all). Return the number of receipts that got it.
 
         A receipt that raises an exception does not get the result again.
         """
@@ -264,14 +264,15 @@ class ProducerBatch:
         self.keys = self.tags = self.headers = self.timestamps_ms = None
 
     def renumber(self, queue: int, epoch: int, first_sequence: int) -> None:
-        """Give the batch another number. It must not be in a log, where a second number would make copies."""
+        """Give the batch another number. The batch must not be in a log, because a batch with a second number would
+        be stored twice."""
         assert not self.in_flight
         self.data = batch_format.readdress(self.encoded, queue=queue, epoch=epoch, first_sequence=first_sequence)
         self.epoch, self.first_sequence = epoch, first_sequence
         self.doubtful = self.behind_hole = False
 
     def move(self) -> None:
-        """Take the number from the batch, which moves to another queue. The batch must not be in a log."""
+        """Remove the number of a batch that moves to another queue. The batch must not be in a log."""
         assert not self.in_flight
         assert not self.doubtful
         assert not self.bound
@@ -279,7 +280,8 @@ class ProducerBatch:
         self.first_sequence = NONE
 
     def results(self, queue: int, outcome: Answer, released: int) -> BatchResult:
-        """Return the batch's result. The receipts are handed over, so that each gets a result only once."""
+        """Return the batch's result, and remove the receipts from the batch, so that each receipt gets a result
+        only once."""
         receipts, self.receipts = self.receipts, []
         return BatchResult(queue, receipts, outcome, released, self)
 

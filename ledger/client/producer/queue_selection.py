@@ -1,8 +1,8 @@
 """The queue selection gives each piece of messages to the sequencer of the piece's queue.
 
-An unknown topic is looked up once. Meanwhile its pieces wait in a queue, so that they keep their order; pieces for a
-queue that the client does not know yet wait too. A topic that was deleted and created again gets new sequencers. The
-user's queue selector is called when a piece is given to a sequencer, because the number of queues is known only then.
+An unknown topic is looked up once. During the look-up the topic's pieces wait in order. Pieces for a queue that the
+client does not know yet wait too. A topic that was deleted and created again gets new sequencers. The user's queue
+selector is called when a piece is given to a sequencer, because the number of queues is known only then.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ class QueueSelection:
             self._parked[topic].append((piece, queue, close))
 
     async def flush(self) -> None:
-        """Return when no piece waits any more for a topic that is being looked up at this moment."""
+        """Wait for the topic look-ups that run now, and return when no piece waits for them any more."""
         if self._resolving:
             await asyncio.wait(list(self._resolving.values()))
 
     async def close(self) -> None:
-        """Fail all pieces that wait for a topic. `place` must not be called afterwards."""
+        """Fail all pieces that wait for a topic. After `close`, do not call `place`."""
         await asyncio.sleep(0)  # lets new tasks begin: a task cancelled before its first step could not fail its pieces
         tasks = list(self._resolving.values())
         for task in tasks:
@@ -168,6 +168,7 @@ class QueueSelection:
 
 
 def _seen(task: asyncio.Task[None]) -> None:
-    """Read the task's exception, so that asyncio does not log it. The receipts of the waiting pieces have the error."""
+    """Read the task's exception, so that asyncio does not log it. The receipts of the waiting pieces already have
+    the error."""
     if not task.cancelled():
         task.exception()

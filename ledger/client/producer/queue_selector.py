@@ -1,7 +1,7 @@
 """Calls the user's own function that chooses a message's queue.
 
-The function is foreign code, so its result is checked. A wrong result or an exception fails only the send of that
-message, with an error that names the function.
+The function is user code, so the producer checks its result. A wrong result or an exception fails only the send of
+that message, with an error that names the function.
 """
 
 from __future__ import annotations

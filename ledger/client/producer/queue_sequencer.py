@@ -7,42 +7,45 @@ with the same number and the same bytes until the result of the batch is known.
              sent, no answer yet, all on one stream    closed, no number yet        still collects messages
 
 A batch gets its sequence number when it is sent for the first time, so a batch that is never sent leaves no gap. When
-an attempt fails, the sequencer *halts*: it sends nothing until every attempt in flight is answered. After a back-off it
-starts again at the head of the line. So a batch has at most one attempt outstanding, and never overtakes another batch.
+an attempt fails, the sequencer *halts*: it sends nothing until every attempt in flight is answered. After a back-off
+the sequencer starts again at the head of the line. So a batch has at most one unanswered attempt, and never overtakes
+another batch.
 
 **When a batch gets another number.** A batch is *clean* if every attempt so far was refused before any append.
 Otherwise the batch is *doubtful*. A clean batch is not in the log, and so no later batch of the line is in the log
 either, because the broker accepts no gap in the numbers. Two events leave a gap:
 
-- A clean batch leaves the line, because it was refused for good or timed out. Its number is never used.
-- The broker answers the clean batch at the head of the line with "sequence gap". All earlier batches have their
-  result. So the broker has forgotten this producer, or a doubtful batch that was given up never arrived.
+- A clean batch leaves the line, because it was refused for good or timed out. The number of this batch is never used.
+- The broker answers the clean batch at the head of the line with "sequence gap". The broker then has forgotten this
+  producer, or a doubtful batch that was given up never arrived, because all earlier batches have their result.
 
-Batches behind a gap wait until all batches before the gap have their result. Then they are numbered from 0 under the
-next epoch. They cannot keep the epoch: a late copy with the old number would fit some day. They cannot change the epoch
-earlier: the new epoch fences the old one, and batches before the gap may still need the old epoch.
+Batches behind a gap wait until all batches before the gap have their result. Then the batches behind the gap are
+numbered from 0 under the next epoch. They cannot keep the old epoch, because a late copy with an old number could be
+accepted later. They cannot change the epoch earlier, because the new epoch fences the old epoch, and batches before
+the gap may still need the old epoch.
 
-A doubtful batch that times out fails its receipts as *unknown*. The batch keeps its place and is retried alone until an
-answer settles it. If the answer is "sequence gap", the batch is dropped. The next batch that is appended either follows
-it in its epoch or begins the next epoch, which fences the dropped batch. A batch that has used all its retries is
-treated in the same way.
+A doubtful batch that times out fails its receipts as *unknown*. The timed-out batch keeps its place and is retried
+alone until an answer decides its result. If the answer is "sequence gap", the batch is dropped. The next appended
+batch either follows the dropped batch in its epoch, or begins the next epoch, which fences the dropped batch. A batch
+that has used all its retries is treated like a batch that has timed out.
 
 **When a batch moves to another queue.** While the sequencer waits after a failure, other queues may take over
 some of its batches, if that changes no promised order:
 
-- A doubtful batch stays, and so does a batch in flight. This queue's log may contain it. Sequence numbers count within
+- A doubtful batch and a batch in flight stay, because this queue's log may contain them. Sequence numbers count within
   one queue, so a copy in another queue would be a second message.
-- A *bound* batch stays. Its messages have a key, or the user chose the queue, so their order in this queue is promised.
-- All other batches may move, also past batches that stay. Their messages have no promised order. In the new queue they
-  are placed before younger batches that have no number yet.
+- A *bound* batch stays. The messages of a bound batch have a key, or the user chose the queue, so their order in this
+  queue is promised.
+- All other batches may move, also past batches that stay, because their messages have no promised order. In the new
+  queue a moved batch is placed before younger batches that have no number yet.
 
 A batch that had a number and moves leaves a gap.
 
 **When a batch is delayed.** A leader that throttles this client says how long to wait. Throttling is no failure: no
-batch moves and no attempt is counted. After the wait one batch is sent alone, and one more after each success, because
-sending a batch that will be refused costs both sides.
+batch moves and no attempt is counted. After the wait the sequencer sends one batch alone, and one batch more after
+each success, because a refused batch costs client and broker time.
 
-This module has no clock, no futures and no network. Callers pass the time in ms.
+This module uses no clock, no futures and no network. Callers pass the time in ms.
 """
 
 from __future__ import annotations
@@ -123,7 +126,8 @@ class QueueSequencer:
     # --- gathering ---------------------------------------------------------------------------------------------------
 
     def add(self, piece: Piece, now: float, wall_ms: int, *, close: bool = False) -> None:
-        """Add a piece after all earlier pieces. `close`: close its batch, so that no later piece joins it."""
+        """Add a piece after all earlier pieces. With `close`, close the piece's batch, so that no later piece joins
+        the batch."""
         assert 1 <= len(piece.values) <= MAX_BATCH_MESSAGES
         limit = self._delivery.batch_bytes
         if self._open is not None and not self._takes(self._open, piece, now):
@@ -138,8 +142,8 @@ class QueueSequencer:
             self._close()
 
     def _takes(self, batch: ProducerBatch, piece: Piece, now: float) -> bool:
-        """Return whether the piece may join the batch. A batch times out as a whole, so much younger messages need a
-        new batch.
+        """Return whether the piece may join the batch. A batch times out as a whole, so messages that are much younger
+        need a new batch.
         """
         return (
             batch.size + piece.size <= self._delivery.batch_bytes
@@ -159,7 +163,8 @@ class QueueSequencer:
         self.closed += 1
 
     def _close_if_due(self, now: float, *, gathers: bool) -> None:
-        """Close the open batch if it can be sent now. While it cannot, it stays open and collects more messages."""
+        """Close the open batch if it can be sent now. A batch that cannot be sent now stays open and collects more
+        messages."""
         batch = self._open
         if batch is None or len(self._line) >= self._flight_limit():
             return
@@ -171,7 +176,7 @@ class QueueSequencer:
     def take(self, now: float, *, gathers: bool = False) -> list[ProducerBatch]:
         """Return the batches to send now, in order. The caller must call `answered` once for each of them.
 
-        `gathers`: the open batch lingers even if no other batch of this queue is unanswered.
+        With `gathers`, the open batch lingers even if no other batch of this queue is unanswered.
         """
         if self._halted and not self._restart(now):
             return []
@@ -213,9 +218,8 @@ class QueueSequencer:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def answered(self, batch: ProducerBatch, answer: Answer, now: float, *, sent: bool = True) -> list[BatchResult]:
-        """Take the answer to an attempt; return the batches that have a result now.
-
-        `sent=False`: the attempt never left this process, so it leaves no doubt.
+        """Handle the answer to an attempt, and return the batches that have a result now. `sent=False` means that the
+        attempt never left this process, so the batch is not in a log because of it.
         """
         assert batch.in_flight
         batch.in_flight = False
@@ -315,7 +319,7 @@ class QueueSequencer:
             self._next_sequence += batch.count
 
     def hurry(self, now: float) -> None:
-        """End the back-off. To be called when the cause of the failures is gone, for example after an election."""
+        """End the back-off. Call this method when the cause of the failures is gone, for example after an election."""
         self._retry_at = min(self._retry_at, now)
         self._failures = 0
 
@@ -333,14 +337,14 @@ class QueueSequencer:
 
     def offers(self, now: float) -> bool:
         """Return whether batches may move to another queue now: during a back-off, once after the failure and once
-        after each new piece. Batches that have not moved when the back-off ends are sent by this queue's next attempt.
+        after each new piece. When the back-off ends, this queue's next attempt sends the batches that have not moved.
         """
         offers, self._has_offer = self._has_offer, False
         return offers and self.fails and self._halted and (self._in_flight > 0 or now < self._retry_at)
 
     def give_away(self) -> list[ProducerBatch]:
-        """Remove and return, in order, all batches that may move: those that are not bound to this queue, are not in a
-        log, and have not timed out.
+        """Remove and return, in order, all batches that may move: batches that are not bound to this queue, cannot be
+        in a log, and have not timed out.
         """
         if self._open is not None and not self._open.bound:
             self._close()
@@ -362,7 +366,8 @@ class QueueSequencer:
     # --- time --------------------------------------------------------------------------------------------------------
 
     def next_wake(self) -> float | None:
-        """Return when `expire` or `take` has something to do next if no event comes before; None: never."""
+        """Return the next time at which `expire` or `take` has work if no event comes first, or None if they have
+        none."""
         wakes = [batch.deadline for batch in self._next_to_expire()]
         if self._halted:
             if not self._in_flight:
@@ -372,8 +377,8 @@ class QueueSequencer:
         return min(wakes, default=None)
 
     def expire(self, now: float) -> list[BatchResult]:
-        """Return timeouts for all batches past their deadline. Keep those that may be in a log until their result is
-        known.
+        """Return timeouts for all batches past their deadline. A timed-out batch that may be in a log is kept until
+        its result is known.
         """
         results = []
         while due := [batch for batch in self._next_to_expire() if batch.deadline <= now]:
@@ -381,10 +386,9 @@ class QueueSequencer:
         return results
 
     def _next_to_expire(self) -> Iterator[ProducerBatch]:
-        """Yield the batches whose deadlines must be checked: all numbered ones, and the first one without a number.
-
-        After the first batch without a number the deadlines rise. A batch from another queue may be older than numbered
-        batches before it.
+        """Yield the batches whose deadlines must be checked: all numbered batches, and the first batch without a
+        number. Batches without a number are in the order of their deadlines. A batch from another queue may be older
+        than numbered batches before it.
         """
         for batch in self._line:
             if not batch.expired:

@@ -13,7 +13,7 @@ from ledger.errors import DeliveryTimeoutError, LedgerError
 
 
 class SingleReceipt:
-    """The receipt of one message. A cancelled future gets no result; the message is sent all the same."""
+    """The receipt of one message. A cancelled future gets no result, but the message is sent nevertheless."""
 
     __slots__ = ("_future", "_topic")
 
@@ -45,17 +45,16 @@ class ManyReceipt:
         self._done = asyncio.Event()
 
     def slice(self, count: int) -> SliceReceipt:
-        """The receipt of the next slice."""
+        """Return the receipt of the next slice."""
         self._ranges.append(None)
         self._messages += count
         self._unsettled += 1
         return SliceReceipt(self, len(self._ranges) - 1)
 
     def give_up(self, error: LedgerError) -> None:
-        """Note an error; no more slices follow.
-
-        The first error is kept. An error that leaves the result of messages unknown has precedence over other errors,
-        because the caller must know of it before it sends the messages again.
+        """Record an error after which no more slices follow. The first error is kept. An error that leaves the result
+        of messages unknown has precedence over other errors, because the caller must know of it before it sends the
+        messages again.
         """
         if self.error is None or (_leaves_unknown(error) and not _leaves_unknown(self.error)):
             self.error = error
@@ -63,7 +62,8 @@ class ManyReceipt:
     async def result(self) -> list[RecordRange]:
         """Wait until every slice has a result, and return their ranges in order.
 
-        If there was an error, raise it. Its attribute `acknowledged` has the ranges that were acknowledged.
+        If there was an error, raise it. The attribute `acknowledged` of the error has the ranges that were
+        acknowledged.
         """
         while self._unsettled:
             self._done.clear()
@@ -109,7 +109,8 @@ class SliceReceipt:
 
 
 def _own(error: LedgerError) -> LedgerError:
-    """Return a copy of the error with facts of its own. All senders with messages in a batch get the same error."""
+    """Return a copy of the error. All senders with messages in a batch get the same error, and each needs its own
+    attributes."""
     own = type(error).__new__(type(error))
     own.args = error.args
     vars(own).update(vars(error), __notes__=list(getattr(error, "__notes__", ())))

@@ -1,7 +1,8 @@
 """Writes each send of a producer and its result into a history file (`AsyncProducer(history=...)`).
 
-The recorder wraps the receipt of each piece. It notes sizes, checksums and time when the producer accepts the piece. It
-learns the piece's sequence numbers when the batch has a result, and writes the line before the program gets the result.
+The recorder wraps the receipt of each piece. The recorder records sizes, checksums and time when the producer accepts
+the piece. When the batch has a result, the recorder learns the piece's sequence numbers, and writes the line before
+the program gets the result.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Recorder:
         piece.receipt = _Recorded(self, piece.receipt, topic, piece)
 
     def settling(self, results: BatchResult) -> None:
-        """Note the queue and sequence numbers of a batch, just before its receipts get the result."""
+        """Record the queue and sequence numbers of a batch, just before its receipts get the result."""
         sequence = results.batch.first_sequence
         for receipt, count in results.receipts:
             assert isinstance(receipt, _Recorded)
@@ -56,7 +57,7 @@ class Recorder:
         )
 
     def close(self) -> None:
-        """Write the `close` line. All sends must have a result."""
+        """Write the `close` line. Before `close`, all sends must have a result."""
         self._writer.write(Close(self._process, self._producer, now_ns()))
         self._writer.close()
 

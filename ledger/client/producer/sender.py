@@ -62,7 +62,7 @@ class Sender:
         return faults.is_empty or faults.is_available(sequencer.shard, self._now())
 
     def add(self, sequencer: QueueSequencer, piece: Piece, close: bool) -> None:
-        """Add a piece to its sequencer. The caller must have taken its bytes in the buffer."""
+        """Add a piece to its sequencer. Before the call, the caller must take the piece's bytes in the buffer."""
         if self._closing:
             self._buffer.release(piece.size)
             piece.receipt.failed(ClosedError("The producer was closed before this message was sent."))
@@ -121,7 +121,8 @@ class Sender:
         self._tell()
 
     def _set_timer(self) -> None:
-        """Set the timer for the accumulator's next poll. An earlier timer stays: an extra poll does no harm."""
+        """Set the timer for the accumulator's next poll. An earlier timer is not cancelled, because an extra poll
+        does no harm."""
         wake = self._accumulator.next_wake()
         if wake is None:
             return
@@ -146,7 +147,8 @@ class Sender:
             self._untold.append(one)
 
     def _tell(self) -> None:
-        """Give some receipts their results, in the order of the results; the others get theirs after the next poll."""
+        """Give some receipts their results, in the order of the results. The other receipts get their results after
+        the next poll."""
         left = _RECEIPTS_AT_ONCE
         try:
             while self._untold and left > 0:
@@ -193,7 +195,7 @@ class Sender:
         self._take_back(batches)
 
     def _note_latency(self, batches: Sequence[AttemptResult]) -> None:
-        """Note the newest latency of each shard, without errors that say nothing about the leader's speed."""
+        """Record the newest latency of each shard. Errors that do not depend on the leader's speed are left out."""
         faults, now = self._accumulator.faults, self._now()
         follows = (SequenceGapError, ThrottledError)
         newest = {one.sequencer.shard: one for one in batches if not isinstance(one.answer, follows)}
@@ -219,8 +221,8 @@ class Sender:
         self._poll_soon()
 
     async def _watch(self) -> None:
-        """Check regularly for streams whose node does not answer. Ask for the present leader; break the stream if
-        another node leads or the request timeout has passed.
+        """Check regularly for streams whose node does not answer. For such a stream, ask for the present leader. Break
+        the stream if another node leads or the request timeout has passed.
         """
         while True:
             await asyncio.sleep(_WATCH_SECONDS)

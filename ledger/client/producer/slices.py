@@ -1,6 +1,6 @@
 """Cuts lists of values into the slices that become batches. No I/O.
 
-The lengths are read and summed in C loops and numpy, so a value costs some tens of nanoseconds.
+C loops and numpy read and sum the lengths, so a value costs some tens of nanoseconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BLOCK_MESSAGES = 16_384
 def blocks(values: Iterable[bytes]) -> Iterator[list[bytes]]:
     """Yield the values as lists: a list or tuple as one list, any other iterable in lists of at most 16,384 values.
 
-    Therefore a generator may be endless. Raises InvalidArgumentError for a single bytes or str.
+    So an endless generator is allowed. Raises InvalidArgumentError for a single bytes or str.
     """
     if issubclass(type(values), (bytes, bytearray, str)):
         raise InvalidArgumentError("send_many() takes an iterable of bytes; for one message use send().")
@@ -35,7 +35,7 @@ def blocks(values: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def checked_lengths(values: list[bytes], max_message_bytes: int) -> NDArray[np.int64]:
-    """Return the length of each value. `max_message_bytes` 0: no limit is known.
+    """Return the length of each value. If `max_message_bytes` is 0, no limit is known.
 
     Raises InvalidArgumentError if a value is not bytes, and MessageTooLargeError if a value is too large.
     """

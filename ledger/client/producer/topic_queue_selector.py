@@ -1,8 +1,8 @@
 """Chooses the queue of a message. No I/O.
 
-All messages with the same key go to the same queue. Messages without a key go to one queue until its batch closes, then
-to the next queue. So batches fill, and the load still spreads over the queues. While other queues are available, queues
-of shards that are avoided get no messages without a key.
+All messages with the same key go to the same queue. Messages without a key go to one queue until its batch closes,
+then to the next queue. So batches become full, and the load is spread over the queues. While other queues are
+available, queues of shards that are avoided get no messages without a key.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class TopicQueueSelector:
             sequencer.siblings = self._sequencers
 
     def pick(self, key: bytes | None, queue: int | None) -> QueueSequencer:
-        """Return the sequencer of `queue`, else that of the key's queue, else the sequencer whose turn it is.
+        """Return the sequencer of `queue`. Without `queue`, return the sequencer of the key's queue; without a key,
+        the sequencer whose turn it is.
 
         Raises UnknownQueueError if the topic has no such queue.
         """
@@ -72,7 +73,7 @@ class TopicQueueSelector:
         return sequencer
 
     def _next_available(self) -> int:
-        """Return the place of the next available sequencer; the present place if none is available."""
+        """Return the index of the next available sequencer, or the present index if none is available."""
         places = range(self._current, self._current + len(self._sequencers))
         available = (place for place in places if self._is_available(self._sequencers[place % len(self._sequencers)]))
         return next(available, self._current)

@@ -1,4 +1,4 @@
-"""The synchronous clients. Each of them runs its asyncio client on an event loop in a thread of its own.
+"""The synchronous clients. Each synchronous client runs its asyncio client on an event loop, in a separate thread.
 
 In reading order:
 

@@ -1,7 +1,7 @@
 """The synchronous clients Producer, Consumer and Admin.
 
-Each of them runs its asyncio client on an event loop in a thread of its own, and waits for each call. Methods without a
-docstring do the same as the methods of the asyncio client.
+Each synchronous client runs its asyncio client on an event loop in a separate thread, and waits for each call. Methods
+without a docstring do the same as the methods of the asyncio client.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Producer(Lifetime):
         timestamp_ms: int | None = None,
         queue: int | None = None,
     ) -> RecordMetadata:
-        """Send one message; return when a majority of the shard's voters has it. Raises the errors of
+        """Send one message. Return when a majority of the shard's voters has the message. Raises the errors of
         AsyncProducer.send.
         """
         return self._thread.run(
@@ -77,8 +77,8 @@ class Producer(Lifetime):
         timestamp_ms: int | None = None,
         queue: int | None = None,
     ) -> concurrent.futures.Future[RecordMetadata]:
-        """Give one message to the producer and return a future at once. The future has the metadata or the error, which
-        may be BufferFullError.
+        """Pass one message to the producer, and return a future at once. The future has the metadata or the error,
+        which may be BufferFullError.
         """
 
         async def hand_over() -> RecordMetadata:
@@ -97,8 +97,8 @@ class Producer(Lifetime):
         tag: str | None = None,
         queue: int | None = None,
     ) -> list[RecordRange]:
-        """Send many messages fast; return their places, as AsyncProducer.send_many does. An iterator is read on the
-        client's thread.
+        """Send many messages fast, and return their places, as AsyncProducer.send_many does. An iterator is read on
+        the client's thread.
         """
         return self._thread.run(self._client.send_many(topic, values, key=key, tag=tag, queue=queue))
 
@@ -140,8 +140,8 @@ class Consumer(Lifetime):
     def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
         """Return up to `max_messages` messages that are ready.
 
-        If no message is ready, wait up to `timeout_ms` milliseconds (None: without limit) for the next ones. The list
-        is empty if that time passes.
+        If no message is ready, wait up to `timeout_ms` milliseconds (None: without limit) for messages. If no message
+        arrives in this time, the list is empty.
         """
         messages: list[Message] = []
         while len(messages) < max_messages and (message := self._next_ahead()) is not None:
@@ -149,8 +149,8 @@ class Consumer(Lifetime):
         return messages or self._thread.run(self._client.getmany(max_messages, timeout_ms))
 
     def getbatches(self, timeout_ms: float | None = None) -> list[QueueBatch]:
-        """Return all batches that are ready, as AsyncConsumer.getbatches does. Do not mix this with iteration, which
-        reads ahead.
+        """Return all batches that are ready, as AsyncConsumer.getbatches does. Do not use getbatches() together with
+        iteration, because iteration reads ahead.
         """
         return self._thread.run(self._client.getbatches(timeout_ms))
 
@@ -169,7 +169,7 @@ class Consumer(Lifetime):
 
     @property
     def paused(self) -> list[TopicQueue]:
-        """The paused queues."""
+        """The queues that are paused, as (topic, queue)."""
         return self._thread.run(made(lambda: self._client.paused))
 
     def position(self, topic: str, queue: int) -> int:

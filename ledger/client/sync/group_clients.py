@@ -70,8 +70,8 @@ class GroupConsumer(Lifetime):
     def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
         """Return up to `max_messages` messages that are ready.
 
-        If no message is ready, wait up to `timeout_ms` milliseconds (None: without limit) for the next ones. The list
-        is empty if that time passes.
+        If no message is ready, wait up to `timeout_ms` milliseconds (None: without limit) for messages. If no message
+        arrives in this time, the list is empty.
         """
         self._finish_handed_out()
         self._tell()
@@ -82,12 +82,13 @@ class GroupConsumer(Lifetime):
         return list(self._handed_out)
 
     def finish(self, *messages: Message) -> None:
-        """Mark these messages as consumed. Needed with `auto_acknowledge = False`."""
+        """Mark these messages as consumed. With `auto_acknowledge = False` the program must call finish()."""
         self._done += messages
         self._tell()
 
     def reconsume_later(self, message: Message) -> None:
-        """Have the message delivered again later, to any member; after the last attempt it goes to the dead letters."""
+        """Ask for another delivery of the message later, to any member. After the last attempt the message goes to
+        the dead letters."""
         self._thread.run(self._client.reconsume_later(message))
 
     def give_up(self, message: Message) -> None:
@@ -117,8 +118,8 @@ class GroupConsumer(Lifetime):
         return self._thread.run(made(lambda: self._client.position(topic, queue)))
 
     def seek(self, topic: str, queue: int, offset: int) -> None:
-        """Continue this queue at `offset`. Earlier messages count as finished; later ones are handed out, again if
-        necessary.
+        """Continue this queue at `offset`. Earlier messages count as finished. Messages from `offset` on are handed
+        out, even if they were handed out before.
         """
         self._tell()
         self._handed_out = [one for one in self._handed_out if (one.topic, one.queue) != (topic, queue)]
@@ -137,12 +138,12 @@ class GroupConsumer(Lifetime):
 
     @property
     def paused(self) -> list[TopicQueue]:
-        """The paused queues."""
+        """The queues that are paused, as (topic, queue)."""
         return self._thread.run(made(lambda: self._client.paused))
 
     def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
-        """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later;
-        its end offset if there is no such message. The result can be passed to seek().
+        """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.
+        If a queue has no such message, the result is its end offset. Each offset can be passed to seek().
         """
         return self._thread.run(self._client.offsets_for_times(times))
 

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, on which a synchronous client runs its asyncio client.
+"""An event loop in a separate thread, on which a synchronous client runs its asyncio client.
 
 A waiting caller always gets the result or the error of its call. If the loop ends first, the caller gets ClosedError.
 """
@@ -26,8 +26,8 @@ class AsyncClient(Protocol):
 
 
 class LoopThread:
-    """An event loop in a daemon thread. After a fork it works only in the parent process, because the child process
-    has no copy of the thread.
+    """An event loop in a daemon thread. After a fork the event loop works only in the parent process, because the
+    child process has no copy of the thread.
     """
 
     def __init__(self, name: str) -> None:
@@ -70,7 +70,8 @@ class LoopThread:
         self._loop.close()
 
     async def _wind_up(self) -> None:
-        """Cancel all tasks and stop the loop. All submitted work has begun by now, and no more can be submitted."""
+        """Cancel all tasks and stop the loop. When `_wind_up` runs, all submitted work has begun, and no more work
+        can be submitted."""
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:
             task.cancel()

@@ -286,7 +286,7 @@ async def test_a_place_whose_base_is_damaged_is_not_proposed(hand: Hand, caplog:
     await hand.watch(retention_bytes=1).look()
     assert (hand.first, hand.replica.log.last_index) == (1, last)
     assert "the snapshot for that place is damaged" in caplog.text
-    async with AsyncAdmin(hand.fleet.bootstrap) as admin:
+    async with AsyncAdmin(hand.fleet.bootstrap, request_timeout_ms=500) as admin:
         with pytest.raises(StorageFailedError, match="is damaged"):
             await admin.trim_log(keep_bytes=0)
     path.unlink()  # then the place before it is the newest
