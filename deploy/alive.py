@@ -12,7 +12,7 @@ _TIMEOUT_S = 4.0
 
 
 def alive(address: str) -> bool:
-    """Whether the node with the HTTP port `address` (host:port) answers 200 to /healthz within 4 s."""
+    """Return whether the node with the HTTP port `address` (host:port) answers 200 to /healthz within 4 s."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), _TIMEOUT_S) as connection:

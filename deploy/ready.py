@@ -17,7 +17,7 @@ _AGAIN_S = 0.2
 
 
 def why_not(address: str) -> str:
-    """Why the node with the HTTP port `address` is not ready; empty if it is ready."""
+    """Return the reason why the node with the HTTP port `address` is not ready, or "" if it is ready."""
     try:
         with urlopen(f"http://{address}/readyz", timeout=_ANSWER_S):
             return ""
@@ -31,7 +31,8 @@ def why_not(address: str) -> str:
 
 
 def wait(addresses: list[str], within_s: float) -> dict[str, str]:
-    """Wait until all nodes are ready, at most `within_s`. Return the nodes that are not ready, each with the reason."""
+    """Wait until all nodes are ready, at most `within_s` seconds. Return the nodes that are not ready then, each
+    with the reason."""
     deadline = time.monotonic() + within_s
     while reasons := {address: reason for address in addresses if (reason := why_not(address))}:
         if time.monotonic() >= deadline:

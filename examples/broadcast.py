@@ -17,7 +17,7 @@ GROUP = f"caches-{RUN}"
 
 
 class Cache:
-    """One instance of the service. Its name must be unique, and the same after a restart."""
+    """One instance of the service. The name of an instance must be unique, and the same after a restart."""
 
     def __init__(self, instance: str) -> None:
         self.prices: dict[bytes, bytes] = {}

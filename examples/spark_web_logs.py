@@ -4,8 +4,9 @@
                                                                                  └──> Parquet
 
 Lines arrive late and out of order. The counts of a minute are written when a line arrives that is two minutes younger
-(the watermark). Each output has a query of its own. A query can be killed at any moment and continues from its
-checkpoint; here each query reads the present messages and ends. Needs `pip install 'ledgermq[spark]'` and Java 17.
+(the watermark). Each output has its own query. A query can be killed at any moment and continues from its checkpoint.
+In this example each query reads the present messages and ends. The script needs `pip install 'ledgermq[spark]'` and
+Java 17.
 """
 
 import os
@@ -70,7 +71,7 @@ def counted(spark: SparkSession) -> DataFrame:
 
 
 def write(counts: DataFrame, path: Path) -> None:
-    """Write both outputs, one after the other."""
+    """Write both outputs, one after another."""
     columns: list[Column | str] = [f.date_format("minute.start", "HH:mm").alias("minute"), "status", "count"]
     messages = counts.select(
         f.to_json(f.struct(columns)).alias("value"),

@@ -1,4 +1,4 @@
-"""The public names of ledgermq: producers, consumers, the administrator, and what they return.
+"""The public names of ledgermq: producers, consumers, the admin client, and the values that they return.
 
     from ledgermq import AsyncConsumer, AsyncProducer
 

@@ -1,8 +1,8 @@
 """Checks that Python finds our other packages beside `ledgermq`, and not packages of the same names elsewhere.
 
 `store`, `raft` and `cluster` are common names. A package `store` in a user's working directory often comes before the
-installed packages on Python's path, and another distribution may install a package of the same name. Without this check
-the import would fail later, with a message that does not name the cause.
+installed packages on Python's path, and another distribution may install a package of the same name. Without the check
+of this module, the import would fail later, with a message that does not name the cause.
 
 A program that imports `ledgermq` gets an ImportError. The command line prints the same sentence without a traceback.
 """

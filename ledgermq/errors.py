@@ -1,6 +1,7 @@
 """The errors that the clients raise.
 
-All of them are subclasses of `LedgerError`. Its attribute `retriable` says whether the same request may succeed later.
+All these errors are subclasses of `LedgerError`. The attribute `retriable` of an error says whether the same request
+may succeed later.
 """
 
 from ledger.errors import (

@@ -1,4 +1,4 @@
-"""The Spark format "ledgermq-log". It has a module of its own, because Spark takes one format from each module."""
+"""The Spark format "ledgermq-log". The format has its own module, because Spark takes one format from each module."""
 
 from ledger.spark.source.log_source import DefaultSource
 

@@ -16,7 +16,7 @@ SOURCES = ROOT / "proto"
 
 
 def generate(output: Path) -> None:
-    """Writes all generated modules below `output`; raises SystemExit with protoc's status where it fails."""
+    """Write all generated modules below `output`. If protoc fails, raise SystemExit with the status of protoc."""
     included = Path(grpc_tools.__file__).parent / "_proto"
     names = sorted(str(path.relative_to(SOURCES)) for path in SOURCES.rglob("*.proto"))
     outputs = [f"--{kind}_out={output}" for kind in ("python", "pyi", "grpc_python")]

@@ -2,7 +2,8 @@
 
 A fault event is a value: when, which kind, and which target in words ("leader", "follower", a number). The world looks
 up the target when the event happens. So a schedule of events can be drawn before a run, printed, shortened and
-replayed. The module `network_faults` of this package and the faults modules of the two worlds carry the events out.
+replayed. The events are carried out by `network_faults.py` in this package, `chaos/sim/protocol/node_faults.py`,
+`chaos/sim/stack/faults.py` and, for faults of consumers, `chaos/sim/consumers/consumption.py`.
 
 `RATES` are faults without a moment. They are properties of the network for a whole run (`links.Conditions`).
 """
