@@ -1,4 +1,4 @@
-"""Test tools that try to break ledgermq. A running cluster does not need this package.
+"""Test tools that try to break ledgermq: the simulator and chaos runs. A running cluster does not need this package.
 
 sim/    the simulator runs whole clusters in one process, from one seed (`ledgermq sim`). Its fault kinds are defined
         in sim/engine/faults.py.

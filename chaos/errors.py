@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class ChaosError(Exception):
-    """The environment lacks something that the run needs. The message says what is missing and what to do."""
+    """The environment lacks something that the run needs. The message names the missing thing and says what to do."""

@@ -28,8 +28,8 @@ from chaos.live.run import ChaosOptions, ChaosResult, as_arguments, judged
 @dataclass(frozen=True, slots=True)
 class CampaignEntry:
     """The result of one run. `verdict` is None if the run could not be judged. `gaps_s` has, for each fault, the
-    longest time in seconds without an acknowledged write. `void` says what was missing, or why the run could not be
-    made.
+    longest time in seconds without an acknowledged write. `void` says why there is no verdict: which evidence was
+    missing, or why the run could not be made.
     """
 
     fault: str
@@ -76,8 +76,8 @@ class CampaignLedger:
 def runs(
     faults: Sequence[str], count: int, wish: ChaosOptions, done: Iterable[CampaignEntry]
 ) -> Iterator[ChaosOptions]:
-    """Return the runs that are still missing: seeds 1 to `count` of each fault, with the faults in turn. A run that
-    could not be judged is made again.
+    """Return the runs that the ledger does not contain yet, of the seeds 1 to `count` of each fault, with the faults
+    in turn. A run that could not be judged is made again.
     """
     there = {
         (one.fault, one.seed, one.nodes, one.flush, one.env, one.seconds, one.rate)
@@ -114,7 +114,7 @@ def carry_out(
 
 
 def _made(options: ChaosOptions, out: Path) -> ChaosResult:
-    """Make one run in a process of its own, because a run cannot return to the network of this machine."""
+    """Make one run in a separate process, because a run leaves the network of this machine for good."""
     command = [sys.executable, "-m", "chaos", *as_arguments(options), "--out", str(out), "--json"]
     ended = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     if ended.returncode not in (0, 1) and not (out / "run.json").exists():

@@ -1,4 +1,4 @@
-"""`ledgermq chaos`: disturb a cluster that is under load, and judge what its clients saw.
+"""`ledgermq chaos`: disturbs a cluster under load, and judges the messages and answers that its clients received.
 
 The exit status is 0 only if the run was valid. The exit status is 1 if the checker found an anomaly. The exit status is
 2 if no verdict is possible: the run could not be made, the run proved too little, or a fault left no evidence.

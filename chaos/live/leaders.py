@@ -1,4 +1,4 @@
-"""Records which node led which shard and when, as the nodes report it. A thread asks all nodes every 0.1 s.
+"""Records the leaders of all shards over time, as the nodes report them. A thread asks all nodes every 0.1 s.
 
 leaders.jsonl   {"at":NS,"leaders":{"0":[[3,7]]}}     a line at each change: shard -> [node, term] of every node that
                                                       says that it leads, the newest term last
@@ -44,7 +44,8 @@ def read_reigns(log: Path) -> list[Reign]:
 
 
 def read_claims(log: Path) -> list[LeaderClaim]:
-    """Return every report of a node that it leads. Some of these nodes had lost leadership and did not know it yet."""
+    """Return every report of a node that it leads. Some reports come from nodes that had lost leadership and did
+    not know it yet."""
     return [
         LeaderClaim(int(shard), term, node)
         for line in _lines(log)

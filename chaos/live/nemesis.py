@@ -30,8 +30,8 @@ _PEACE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Struck:
-    """A fault that was carried out. `start` and `end` say when it struck and when it was healed, in ns of the
-    histories' clock.
+    """A fault that was carried out. `start` is the time when the fault struck, and `end` the time when it was healed,
+    in ns of the histories' clock.
     """
 
     kind: str
@@ -68,7 +68,8 @@ class Nemesis:
     def run(self, plan: Sequence[Planned]) -> list[Struck]:
         """Carry out the whole plan. Returns when the last fault is healed.
 
-        A fault may take a node's data. If the other nodes cannot give the data back in time, no further fault strikes.
+        A fault may destroy a node's data. If the other nodes do not restore the data in time, no further fault
+        strikes.
         """
         begun = time.monotonic()
         struck: list[Struck] = []

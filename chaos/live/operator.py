@@ -1,7 +1,7 @@
 """Observes the cluster and sends an operator's requests to it, through the clients' own `Admin`.
 
-A cluster under faults may answer late or not at all. Such answers do not make the run fail. Each question therefore has
-an answer for "unknown", and each request is repeated until it succeeds or its time is over.
+A cluster under faults may answer late or not at all. Late or missing answers do not make the run fail. Each query
+therefore has a value for "unknown", and each request is repeated until it succeeds or its time is over.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ T = TypeVar("T")
 
 
 class ClusterOperator:
-    """Implements `chaos.live.faults.fault.ClusterControl`. The connection is made at the first request."""
+    """Implements `chaos.live.faults.fault.ClusterControl`. The operator connects to the cluster at the first
+    request."""
 
     def __init__(self, environment: NodeEnvironment) -> None:
         self._environment = environment
@@ -96,7 +97,7 @@ class ClusterOperator:
 
     def _all_have(self, commits: dict[int, int]) -> bool:
         """Return whether every running node has applied, in each shard, all entries that were committed at the first
-        call. `commits` keeps the commit indexes of that call.
+        call. `commits` keeps the commit indexes of the first call.
         """
         running = [node for node in self._environment.nodes if self._environment.pid(node) is not None]
         statuses = {status.node: status for status in self.statuses() if status.reachable}

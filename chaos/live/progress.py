@@ -42,7 +42,7 @@ class RunProgress:
 
 
 def counted(operations: Iterable[T]) -> Iterator[T]:
-    """Yield the same operations. On a terminal, show how many were read so far."""
+    """Yield the given operations unchanged. On a terminal, show how many operations were read so far."""
     console = note_console()
     count = TextColumn("{task.completed:,.0f} operations read")
     with Progress(count, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -11,8 +11,8 @@
       node-N/log      the output of node N
       verdict.json    the verdict
 
-A run removes its nodes, networks and disks however it ends. The files in OUT stay; `chaos check` and `chaos report`
-read them again.
+A run removes its nodes, networks and disks, even if it fails. The files in the directory OUT stay, so that `chaos
+check` and `chaos report` can read them again.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ _LEAST_SHARE = 0.2
 @dataclass(frozen=True, slots=True)
 class ChaosOptions:
     """The options of a run. `rate` is in messages a second, of all clients together. `node_env` has environment
-    variables for the node processes, as NAME=VALUE. `recovery_s` is how long the nodes may take to reach the same log
-    after the last fault.
+    variables for the node processes, as NAME=VALUE. `recovery_s` is the time in seconds that the nodes may take to
+    reach the same log after the last fault.
     """
 
     env: str
@@ -79,7 +79,7 @@ class ChaosOptions:
 
     @property
     def needs(self) -> FaultNeeds:
-        """The capabilities that the environment must have for these faults."""
+        """The capabilities that the faults of this run need from the environment."""
         needs = FaultNeeds.NOTHING
         for name in self.faults:
             needs |= KINDS[name].needs
@@ -124,15 +124,15 @@ class RunAudience(Protocol):
     """Receives the progress of a run."""
 
     def say(self, sentence: str) -> None:
-        """Report what happens now."""
+        """Show a sentence about the present step of the run."""
 
     def passed(self, seconds: float) -> None:
         """Report that `seconds` of the load are over."""
 
 
 def run(options: ChaosOptions, out: Path, make: MakeEnvironment, audience: RunAudience) -> ChaosResult:
-    """Make one run and return its result. Raises ChaosError if the run cannot be made; no process is left running in
-    any case.
+    """Make one run and return its result. Raises ChaosError if the run cannot be made. Even after an error no process
+    of the run is left.
     """
     planned = _planned(options)
     out.mkdir(parents=True, exist_ok=True)
@@ -231,7 +231,7 @@ class _Run:
         """Read every queue from every node. Return why the cluster did not recover after the last fault was healed, or
         "".
 
-        If the cluster did not recover, this still reads what it can within a short time: the records may show more
+        If the cluster did not recover, read queues for a short time nevertheless, because the histories may show more
         anomalies.
         """
         unrecovered = ""

@@ -7,11 +7,11 @@
     State Machine Safety committed entries never change or vanish; replicas at the same applied index have equal states
     on each node         applied <= commit <= last_index; term, vote and commit never decrease
 
-The checker compares only what has changed since it last looked at a node, so it can run after every event. It
-identifies an entry by its chain value, which covers all entries before it.
+After each event, the checker compares only the changes since it last looked at the node, so it is fast enough to run
+after every event. It identifies an entry by its chain value, which covers all entries before the entry.
 
-The checker for the meaning of messages is stack/deliveries.py. This module works with any nodes that implement
-`SimNode`: besides the simulator's worlds, the tests in `tests/raft` use it for their network of Raft cores.
+stack/deliveries.py checks sent, committed and delivered messages. This module works with all nodes that implement
+`SimNode`. The simulator's worlds use it, and so do the tests in `tests/raft` for their network of Raft cores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ DIGEST_EVERY = 64
 
 
 class _View:
-    """What the checker last saw of a node. `chains` outlives the process, because it describes the log on disk."""
+    """The state of a node when the checker last looked at it. `chains` outlives the process, because `chains`
+    describes the log on disk."""
 
     __slots__ = ("applied", "chains", "commit", "forgiven", "longest", "raft", "role", "term", "vote")
 
@@ -52,7 +53,8 @@ class Invariants:
     def __init__(
         self, now_ms: Callable[[], int], violations: list[InvariantViolation] | None = None, shard: int | None = None
     ) -> None:
-        """`violations`: a list shared with other checkers, if there are any. `shard`: named in texts if not None."""
+        """`violations` is a list that other checkers may share. If `shard` is not None, the texts of violations
+        name it."""
         self.violations = [] if violations is None else violations
         # Term -> node that leads it.
         self.leaders: dict[int, int] = {}
@@ -79,7 +81,8 @@ class Invariants:
     # -- after every event
 
     def check(self, node: SimNode) -> bool:
-        """Check a node after an event that may have changed it. Returns whether log, commit, term or role changed."""
+        """Check a node after an event that may have changed it. Return whether the node's log, commit index, term
+        or role changed."""
         raft, log = node.raft, node.log
         if raft is None or log is None:
             return False
@@ -100,7 +103,7 @@ class Invariants:
         return changed
 
     def vote_saved(self, node: int, term: int, voted_for: int) -> None:
-        """Record that the node's disk now holds this vote."""
+        """Record that this vote is now on the node's disk."""
         view = self._view(node)
         saved_term, saved_vote = view.vote
         if term < saved_term:
@@ -110,15 +113,16 @@ class Invariants:
         view.vote = (term, voted_for)
 
     def vote_found(self, node: int, term: int, voted_for: int) -> None:
-        """A node starts with this vote: the last saved vote, or a newer vote that was being saved when it stopped."""
+        """Check the vote with which a node starts: it must be the last saved vote, or a newer vote that was being
+        saved when the node stopped."""
         if (term, voted_for) < self._view(node).vote and term <= self._view(node).vote[0]:
             self.fail("durable vote", f"node {node} starts with {term, voted_for}, had saved {self._view(node).vote}")
         else:
             self.vote_saved(node, term, voted_for)
 
     def applied(self, node: int, index: int, commit: int, digest: Callable[[], int]) -> None:
-        """A node applies the entry at `index` while its commit index is `commit`. `digest` returns the digest of the
-        state after that entry."""
+        """Check that a node may apply the entry at `index` while its commit index is `commit`. `digest` returns the
+        digest of the state after that entry."""
         view = self._view(node)
         if index > commit:
             self.fail("applied <= commit", f"node {node} applies entry {index}, but its commit index is {commit}")
@@ -135,7 +139,8 @@ class Invariants:
             self.fail("State Machine Safety", f"node {node} has a different state at applied index {applied}")
 
     def restarted(self, node: int, applied: int = 0) -> None:
-        """A new process of the node starts. `applied` is 0, or the index of the snapshot that it has loaded."""
+        """Record that a new process of the node starts. `applied` is 0, or the index of the snapshot that the
+        process has loaded."""
         self._view(node).applied = applied
 
     def wiped(self, node: int) -> None:
@@ -143,7 +148,7 @@ class Invariants:
         self._views.pop(node, None)
 
     def kept_by(self, log: SimNodeLog) -> int:
-        """The last index up to which this log contains the committed entries."""
+        """Return the last index up to which this log contains the committed entries."""
         kept = min(len(self.committed), log.last_index)
         while kept and log.header(kept).chain != self.committed[kept - 1]:
             kept -= 1

@@ -20,7 +20,7 @@ from raft.core import Raft
 
 @dataclass(frozen=True, slots=True)
 class InvariantViolation:
-    """A promise that was broken: when, which invariant, and what was seen."""
+    """A broken invariant: its name, the time, and a description of the observation."""
 
     at_ms: int
     invariant: str
@@ -75,7 +75,7 @@ class World(Protocol):
         """All nodes, ordered by id."""
 
     def fire(self, event: FaultEvent) -> None:
-        """Carry out a fault. Count it in `happened` only if it had an effect."""
+        """Carry out a fault. Count the fault in `happened` only if it had an effect."""
 
     def start_workload(self) -> None: ...
 
@@ -88,14 +88,14 @@ class World(Protocol):
     def settle(self, within_ms: int) -> list[str]:
         """Stop the workload and wait at most `within_ms` of simulated time until the cluster has settled.
 
-        Settled means: there is a leader, every replica has caught up, every send has an outcome, and all replicas have
-        equal bytes. Returns one phrase for each condition that was not met in time.
+        A cluster has settled when it has a leader, every replica has caught up, every send has an outcome, and all
+        replicas have equal bytes. Return one phrase for each condition that was not met in time.
         """
 
     def figures(self) -> Mapping[str, int]:
         """Totals of the run: acknowledged messages, leader changes, terms, reads, consumed messages."""
 
     def history(self) -> int:
-        """A hash of all events in order. The same seed always gives the same hash."""
+        """Return a hash of all events in order. The same seed always gives the same hash."""
 
     def close(self) -> None: ...

@@ -1,7 +1,7 @@
 """The kinds of anomalies, and how findings are reported.
 
-Each kind of anomaly has a one-sentence definition here and one function that finds it. The report counts all anomalies
-of a kind and shows the first few, with the lines of the history that prove them.
+Each kind of anomaly has a definition of one sentence in this module, and one function that finds it. The report counts
+all anomalies of a kind and shows the first few, with the lines of the history that prove them.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Finding:
 
 
 def finding(kind: str, rows: Numbers, tell: Callable[[int], tuple[str, Iterable[int]]]) -> Finding:
-    """Make a finding. `rows` are the wrong rows; `tell(row)` returns the sentence for a row and the operations that
-    prove it.
+    """Make a finding. `rows` are the wrong rows. `tell(row)` returns the sentence about a row and the operations that
+    prove the anomaly.
     """
     assert kind in KINDS
     shown = []
@@ -73,7 +73,7 @@ def finding(kind: str, rows: Numbers, tell: Callable[[int], tuple[str, Iterable[
 
 
 def where(flags: Flags) -> Numbers:
-    """Return the rows whose flag is set."""
+    """Return the numbers of the rows whose flag is set."""
     return np.flatnonzero(flags).astype(np.int64)
 
 

@@ -1,7 +1,8 @@
-"""Checks what the nodes reported of themselves.
+"""Checks the nodes' own reports about leadership and recovery.
 
 A cluster may break a guarantee before any client sees a wrong answer, and a cluster that never recovers loses no
-message but is useless. Both are anomalies. This module is pure.
+message but is useless. Two leaders in one term and a cluster that never recovers are anomalies. The module is pure: it
+does no I/O.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from chaos.live.checker.anomaly import SHOWN, Anomaly, Finding
 
 @dataclass(frozen=True, slots=True)
 class LeaderClaim:
-    """A node reported that it led the shard in the term."""
+    """A report of a node that it led the shard in the term."""
 
     shard: int
     term: int
@@ -36,7 +37,7 @@ def two_leaders(claims: Iterable[LeaderClaim]) -> Finding:
 
 
 def no_recovery(why: str) -> Finding:
-    """Make the finding from the reason; `why` is empty if the cluster recovered."""
+    """Return a finding if the cluster did not recover. `why` is the reason, and is empty if the cluster recovered."""
     return _finding("no recovery", [why] if why else [])
 
 

@@ -1,7 +1,7 @@
 """Turns a history into columns. Each message that was sent has one row, and each message that was read has one row.
 
-numpy can judge ten million operations; a Python loop cannot. So this module replaces names by numbers, and each check
-is a few sorts and comparisons of columns. The *identity* of a message is a number that stands for its queue, producer,
+A Python loop is too slow for ten million operations. So this module replaces names by numbers, and each check is a few
+sorts and comparisons of numpy columns. The *identity* of a message is a number that stands for its queue, producer,
 epoch and sequence. The same message has the same identity everywhere.
 """
 
@@ -106,7 +106,7 @@ class HistoryColumns:
     operations: int
 
     def beginnings(self) -> dict[tuple[int, int], int]:
-        """Return, by queue and node, the offset where the final reading began. Retention has removed the messages
+        """Return, by queue and node, the offset at which the final reading began. Retention has removed the messages
         before this offset.
         """
         numbers = {queue: number for number, queue in enumerate(self.queues)}
@@ -140,8 +140,8 @@ class _Numbering:
 
 
 class _Growing:
-    """Collects the rows of columns while a history is read. All messages of an operation have the same values in the
-    `shared` columns, and each message has its own values in the `own` columns.
+    """Collects the rows of columns while a history is read. In the `shared` columns all messages of an operation have
+    the same values. In the `own` columns each message has its own values.
     """
 
     def __init__(self, shared: int, own: int) -> None:

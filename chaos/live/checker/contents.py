@@ -1,8 +1,9 @@
 """Compares the messages that were sent with the messages that were read.
 
-The outcome of a send decides what may be read. `ok`: the message must be there at the end. `fail`: no consumer may ever
-receive the message. `unknown`: the message may or may not be there, but once it was read it must stay. A producer that
-was killed may have sent messages that its history does not contain.
+The outcome of a send decides what may be read. If the outcome is `ok`, the message must be in the queue at the end. If
+it is `fail`, no consumer may ever receive the message. If it is `unknown`, the message may or may not be in the queue,
+but a message that was read must stay. A producer that was killed may have sent messages that its history does not
+contain.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ _CRCS = 1 << 32
 
 
 def lost(columns: HistoryColumns, seen: Sightings) -> Finding:
-    """Find lost messages in the queues that were read to their end. Messages before the offset where that reading began
-    were removed by retention and are not lost.
+    """Find lost messages in the queues that were read to their end. Messages before the offset at which the final
+    reading began were removed by retention, and are not lost.
     """
     reads = columns.reads
     last = is_in(seen.identity, np.unique(reads.identity[reads.final]))
@@ -37,8 +38,8 @@ def lost(columns: HistoryColumns, seen: Sightings) -> Finding:
 
 
 def _beginnings(columns: HistoryColumns) -> Numbers:
-    """Return, for each queue, the largest offset at which the final reading began on any node. Some node may have
-    removed what lies before it.
+    """Return, for each queue, the largest offset at which the final reading began on any node. A node may have removed
+    the messages before this offset.
     """
     beginnings = np.zeros(len(columns.queues), np.int64)
     for (queue, _), offset in columns.beginnings().items():

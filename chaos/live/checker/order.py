@@ -1,5 +1,5 @@
-"""Checks the order of sends in real time: a message has a higher offset than every offset that was known before its
-send began.
+"""Checks the order of sends in real time: a message must have a higher offset than every offset that a client knew
+before the send began.
 
 For a log, this property is linearizability, and it can be checked in linear time. If any client knows offset M of a
 queue when a send begins, the send must get an offset larger than M. For a send with unknown outcome, later reads show
@@ -44,8 +44,8 @@ def send_findings(columns: HistoryColumns) -> list[Finding]:
 
 
 def _non_monotonic(columns: HistoryColumns, placed: _Placed) -> Finding:
-    """Check the sends of each producer to each queue, in the order in which the producer was given them. Messages
-    without a chosen queue have no promised order.
+    """Check the sends of each producer to each queue, in the order of the calls of `send`. Messages without a chosen
+    queue have no promised order.
     """
     sends = columns.sends
     bound = sends.bound[placed.row]

@@ -1,7 +1,7 @@
 """Checks the order in which consumers received messages.
 
-Offsets are dense. Within one queue, each offset that a consumer reads must follow the offset before, until the consumer
-seeks; a seek is an `assign` in the history.
+The offsets of a queue have no gaps. So a consumer must read each offset of a queue directly after the offset before,
+until the consumer seeks. A seek is an `assign` in the history.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compares the nodes with each other: what each node returned when it was read to its end.
+"""Compares the messages that each node returned in the final reading.
 
 The comparison is a table with a column for each offset of a queue and a row for each node. A column whose rows differ
 is a divergence.

@@ -35,7 +35,7 @@ class HistoryVerdict:
         return sum(finding.count for finding in self.findings)
 
     def joined(self, *findings: Finding) -> HistoryVerdict:
-        """Return this verdict with findings that do not come from the history."""
+        """Return this verdict with additional findings, which do not come from the history."""
         wrong = any(finding.count for finding in findings)
         return replace(self, findings=(*self.findings, *findings), valid=False if wrong else self.valid)
 

@@ -1,8 +1,8 @@
 """Faults that damage the files of a node: flipped bits, truncated files, old copies, deleted files.
 
-The node is killed first. When it starts again, its files are not what it wrote. The node must notice the damage, and
-then repair it from the other replicas or refuse to start. The node must never serve damaged data or count it for a
-majority.
+The node is killed first. When it starts again, its files differ from the files that it wrote. The node must notice the
+damage. Then it must repair the damage from the other replicas, or refuse to start. The node must never serve damaged
+data or count it for a majority.
 """
 
 from __future__ import annotations

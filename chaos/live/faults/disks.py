@@ -62,7 +62,7 @@ class Injected(Fault):
 
 
 def failing_sync() -> Injected:
-    """One sync fails. Afterwards the kernel reports success although pages may be lost."""
+    """Let one sync fail. After the failure the kernel reports success although pages may be lost."""
     return Injected(Injection(SYNCS, "error=EIO:when=1"), restart=True)
 
 
@@ -71,7 +71,7 @@ def failing_writes() -> Injected:
 
 
 def slow_sync() -> Injected:
-    """Each sync takes 200 ms longer."""
+    """Let each sync take 200 ms longer."""
     return Injected(Injection(SYNCS, "delay_enter=200000"), restart=False)
 
 

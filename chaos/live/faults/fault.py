@@ -1,4 +1,4 @@
-"""The interface of a fault: something that is done to nodes, proven by evidence, and undone.
+"""The interface of a fault. A fault disturbs nodes, returns evidence of its effect, and is undone later.
 
 A fault returns evidence in words: a pid that SIGKILL ended, packets that were dropped, calls that failed. A fault
 without evidence raises NoEvidenceError, and the run is then void.
@@ -30,8 +30,9 @@ class FaultTarget(StrEnum):
 
 
 class FaultNeeds(Flag):
-    """The capabilities that a fault needs from the environment of a run. With `async` flush, a cluster may lose data if
-    a majority loses power at once, so such a loss is no anomaly; faults of that kind need `SYNC_FLUSH`.
+    """The capabilities that a fault needs from the environment of a run. With `async` flush, a cluster may lose data
+    if a majority loses power at once. Such a loss is no anomaly, so faults that cut the power of a majority need
+    `SYNC_FLUSH`.
     """
 
     NOTHING = 0
@@ -65,13 +66,13 @@ class ClusterControl(Protocol):
         """Return the time of the node's own clock, in ms; None if the node does not answer."""
 
     def caught_up(self, within_s: float) -> None:
-        """Wait until all running nodes have applied what was committed. Raises ChaosError if that takes longer than
-        `within_s`.
+        """Wait until all running nodes have applied all entries that were committed before the call. Raises ChaosError
+        if that takes longer than `within_s`.
         """
 
 
 class LoadClients(Protocol):
-    """What a fault can do to the client processes that load the cluster."""
+    """The operations of a fault on the client processes that load the cluster."""
 
     def kill_one(self, random: Random) -> str:
         """Kill one client with SIGKILL and start a new one. Returns evidence."""
@@ -96,16 +97,16 @@ class Fault(Protocol):
     """The interface of one occurrence of a fault, which strikes once and then heals."""
 
     def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
-        """Do the fault and return evidence. A fault that is over in a moment is also undone here."""
+        """Make the fault happen, and return evidence. A fault without duration is also undone by this method."""
 
     def heal(self, site: FaultSite) -> str:
-        """Undo the fault as far as it was done, also if `strike` failed half-way. Returns further
-        evidence that the fault really happened, or ""."""
+        """Undo the fault, also if `strike` failed half-way. Returns further evidence that the fault really
+        happened, or ""."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveFaultKind:
-    """A kind of fault. `seconds` is how long an occurrence lasts, at least and at most."""
+    """A kind of fault. `seconds` has the shortest and the longest duration of an occurrence."""
 
     name: str
     summary: str

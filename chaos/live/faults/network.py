@@ -40,8 +40,8 @@ def alone(site: FaultSite, targets: Sequence[int]) -> list[list[int]]:
 
 
 def ring(site: FaultSite, _: Sequence[int]) -> list[list[int]]:
-    """Return sides so that every node reaches a majority, and no two nodes the same majority. With three nodes, this is
-    a chain.
+    """Return sides so that every node reaches a majority, and no two nodes reach the same majority. With three nodes,
+    this is a chain.
     """
     if len(site.environment.nodes) <= 3:
         return bridge(site, ())
@@ -51,8 +51,8 @@ def ring(site: FaultSite, _: Sequence[int]) -> list[list[int]]:
 
 
 def bridge(site: FaultSite, _: Sequence[int]) -> list[list[int]]:
-    """Return two halves that reach each other only through one node. That node is not the leader. Otherwise the
-    partition would have no effect, because followers send each other nothing.
+    """Return two halves that reach each other only through one node, which is not the leader. If it were the leader,
+    the partition would have no effect, because followers send each other nothing.
     """
     nodes = list(site.environment.nodes)
     site.random.shuffle(nodes)
@@ -64,7 +64,7 @@ def bridge(site: FaultSite, _: Sequence[int]) -> list[list[int]]:
 
 
 class OneWay(Fault):
-    """All packets from the targets are lost, or all packets to them."""
+    """All packets from the targets are lost, or all packets to the targets are lost."""
 
     def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         out = site.random.random() < 0.5

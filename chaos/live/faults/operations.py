@@ -113,7 +113,7 @@ class ClockStrobe(Fault):
 
 
 def _seen(site: FaultSite, node: int, offset_s: float) -> str:
-    """Wait until the node's own clock shows the offset, and return the evidence."""
+    """Wait until the node's own clock shows the clock offset, and return this as evidence."""
     until = time.monotonic() + _SEEN_WITHIN_S
     while True:
         now_ms = site.members.wall_clock_ms(node)

@@ -1,9 +1,8 @@
-"""The plan of a run: when each fault begins, which target it has, and how long it lasts. The plan depends only on the
-seed.
+"""The plan of a run: the start, the target and the duration of each fault. The plan depends only on the seed.
 
-The leader at the time of a fault is not known in advance. So a plan has a target such as `leader`, and a seed for
-random choices; the nemesis chooses the nodes when the fault strikes. The last fault ends some seconds before the end,
-so that a run can show that the cluster recovers.
+The leader at the time of a fault is not known in advance. So a planned fault has a target such as `leader` and a seed
+for random choices. The nemesis chooses the nodes when the fault strikes. The last fault ends some seconds before the
+end, so that a run can show that the cluster recovers.
 """
 
 from __future__ import annotations
@@ -55,7 +54,8 @@ def plan(
 
 
 def aimed(target: FaultTarget, nodes: Sequence[int], leader: int, random: Random) -> list[int]:
-    """Return the nodes that the target stands for at this moment. If there is no leader, a random node replaces it."""
+    """Return the nodes to which the target's word refers at this moment. If there is no leader, a random node
+    replaces it."""
     minority = (len(nodes) - 1) // 2
     match target:
         case FaultTarget.LEADER:

@@ -33,7 +33,7 @@ class Stop(Kill):
 
 
 class PowerCut(Kill):
-    """The power of the targets is cut: they lose what they had not synced."""
+    """The power of the targets is cut: they lose all data that they had not synced."""
 
     def _end(self, site: FaultSite, node: int) -> str:
         self._down.append(node)

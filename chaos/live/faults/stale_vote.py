@@ -1,4 +1,4 @@
-"""Nodes restart with an older vote file. No cluster survives this, and a chaos run must report it.
+"""Nodes restart with an older vote file. No cluster survives the loss of votes, and a chaos run must report it.
 
 A lost vote is harmful only if the log does not show the new term as well, because an entry of the new term also tells a
 node its term. So the fault delays the messages of the newly elected leader: leadership is transferred to node W, both
@@ -68,7 +68,7 @@ class StaleVote(Fault):
 
 
 def _hand_over(site: FaultSite, node: int) -> None:
-    """Transfer leadership to the node. Returns as soon as the node leads."""
+    """Transfer leadership to the node. Return as soon as the node leads."""
     if not site.members.begin_transfer(node):
         raise NoEvidenceError(f"leadership was not transferred to node {node}")
     deadline = time.monotonic() + _ELECTED_WITHIN_S
@@ -94,7 +94,8 @@ def _votes(data: Path) -> Votes:
 
 
 def _put_back(votes: Votes) -> str:
-    """Restore the votes. Returns which terms were forgotten. Raises NoEvidenceError if no vote had changed."""
+    """Restore the older votes. Return the terms that the nodes have forgotten. Raises NoEvidenceError if no vote
+    had changed."""
     terms = []
     for path, content in votes.items():
         newer = _term(path)

@@ -2,7 +2,7 @@
 clock by the offset in a file.
 
 libfaketime reads the file once a second, because reading it at each call would slow the process down. Only the wall
-clock is shifted. The monotonic clock and the times of files stay right, so that a run shows which parts depend on the
+clock is shifted. The monotonic clock and the times of files stay right, so that a run tests only the dependence on the
 wall clock.
 """
 
@@ -30,8 +30,8 @@ class Clock:
         os.replace(partial, self._file)
 
     def variables(self, as_seen: Path | None = None) -> dict[str, str]:
-        """Set the offset to 0 and return the environment variables for the node's process. `as_seen` is the path of the
-        file as that process sees it.
+        """Set the offset to 0 and return the environment variables for the node's process. `as_seen` is the path of
+        the file in the view of the node's process.
         """
         self.set(0)
         return {

@@ -23,9 +23,7 @@ _POLL_S = 0.01
 
 
 class Container:
-    """A container called `name`, with `labels`, at `address` in `network`. The container does not exist before
-    `make`.
-    """
+    """A container called `name`, with `labels`, at `address` in `network`. The method `make` creates it in the engine."""
 
     def __init__(self, client: DockerClient, name: str, labels: dict[str, str], network: str, address: str) -> None:
         self._client = client
@@ -35,7 +33,7 @@ class Container:
         self._address = address
 
     def make(self, image: str, **settings: Any) -> None:
-        """Create the container without starting it. `settings` go to the engine's SDK. Raises ChaosError."""
+        """Create the container without starting it. `settings` are passed to the engine's SDK. Raises ChaosError."""
         endpoint = self._client.api.create_endpoint_config(ipv4_address=self._address)
         try:
             self._client.containers.create(
@@ -51,7 +49,7 @@ class Container:
             raise ChaosError(f"cannot create container {self._name}: {error.explanation}") from error
 
     def remove(self) -> None:
-        """Remove the container in whatever state it is. Does nothing if it does not exist."""
+        """Remove the container in any state. Do nothing if the container does not exist."""
         try:
             self._client.containers.get(self._name).remove(force=True, v=True)
         except NotFound:
@@ -105,7 +103,8 @@ class Container:
         return self._signal(SIGCONT)
 
     def _signal(self, number: Signals) -> str:
-        """Signal the process itself. Freezing the container's control group can fail on a machine under load."""
+        """Send a signal to the node's process. (Pausing a container by its control group can fail on a machine
+        under load.)"""
         pid = self.pid
         if pid is None:
             raise ChaosError(f"{self._name} does not run")

@@ -2,7 +2,7 @@
 runs.
 
 A label says which process created a container or network, by pid and time of birth. If that process no longer exists,
-its run was killed, and the next run removes what the label marks.
+its run was killed, and the next run removes the containers and networks with the label.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ContainerEngine:
             raise ChaosError(f"{error}; or use --env local, which needs no engine") from error
 
     def need_image(self, image: str) -> None:
-        """Check that the engine has the image. Raises ChaosError otherwise."""
+        """Raise ChaosError if the engine does not have the image."""
         try:
             need_image(self._client, image)
         except EngineError as error:
@@ -67,11 +67,11 @@ class ContainerEngine:
         )
 
     def address(self, node: int) -> str:
-        """Return the node's address in the run's network. This machine can reach the address."""
+        """Return the node's address in the run's network. Programs on this machine can reach the address."""
         return f"{self._prefix}.{node}"
 
     def container(self, node: int) -> Container:
-        """Return the container of a node. The container is not created yet."""
+        """Return the container of a node. This method does not create the container."""
         return Container(self._client, f"{self._name}-{node}", self._labels(), self._name, self.address(node))
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class ContainerEngine:
 
 
 def _born(pid: int) -> str:
-    """Return a name of the process that no later process with the same pid has; "" if there is no such process."""
+    """Return a name of the process from its pid and time of birth, or "" if the process does not exist."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,5 +1,5 @@
-"""Runs the nodes as containers of the deployed image, in a network of their own. Each node has a disk of its own if the
-run needs disks.
+"""Runs the nodes as containers of the deployed image, in a separate network. If the run needs disks, each node has its
+own disk.
 
     DIRECTORY/
       node-1/         /node in the container
@@ -10,12 +10,13 @@ run needs disks.
         disk.img      the node's file system, mounted at disk/, if there are disks
         disk/data     the node's data
 
-Faults work on containers and on processes in the same way, because everything that a fault touches is on this machine:
-the node's files are in a directory here, its network namespace belongs to its process, and its pid is a pid of this
-machine. So the engine must run on this machine, and this program must run as root.
+Faults work on containers and on processes in the same way. The node's files are in a directory of this machine, its
+network namespace belongs to its process, and its pid is a pid of this machine. So the engine must run on this machine,
+and this program must run as root.
 
 A namespace ends with its container. After a restart, the link rules and the shaped links are applied again. Every
-container and network has the label of its run, so that the next run can remove what a killed run left.
+container and network has the label of its run, so that the next run can remove the containers and networks of a killed
+run.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The disk of one node is a file system of its own, stored in a file. This disk can lose power, and it can fill up.
+"""The disk of one node: a separate file system, stored in a file. This disk can lose power, and it can fill up.
 
 A killed process loses nothing that it wrote, because the kernel still has the pages. To lose unsynced data, the file
-system is shut down in the middle of its work (EXT4_IOC_SHUTDOWN, which file systems' own crash tests use). The shutdown
-drops all data and names that were not synced, and keeps the others. Then the file system is mounted again and recovers
-from its journal, as after a power cut.
+system is shut down in the middle of its work (EXT4_IOC_SHUTDOWN, which file systems' own crash tests use). The
+shutdown drops all data and names that were not synced, and keeps all synced data and names. Then the file system is
+mounted again and recovers from its journal, as after a power cut.
 
     disk.img (ext4) ── loop device ── disk/ ── the node's data
 """
@@ -48,7 +48,7 @@ class DiskImage:
         self._mount()
 
     def remove(self) -> None:
-        """Unmount the disk and delete its file. Does nothing if it does not exist."""
+        """Unmount the disk and delete its file. Do nothing if the disk does not exist."""
         with suppress(ChaosError):
             self._unmount()
         self.image.unlink(missing_ok=True)
@@ -56,8 +56,8 @@ class DiskImage:
     def cut_power(self) -> str:
         """Lose all data that was not synced. No process may have a file open on the disk.
 
-        Returns what was lost: an unsynced file that this method wrote as a probe, and files of the node (under `flush =
-        sync`, perhaps none). Returns "" if even the probe survived.
+        Return the names of the lost files: an unsynced file that this method wrote as a probe, and files of the node
+        (under `flush = sync`, perhaps none). If even the probe survived, return "".
         """
         probe = self.mountpoint / _PROBE
         probe.write_bytes(b"not synced")
@@ -80,7 +80,7 @@ class DiskImage:
         )
 
     def fill(self) -> str:
-        """Allocate every free byte. Returns how many bytes were allocated."""
+        """Allocate every free byte. Return the number of allocated bytes."""
         free = self.free_bytes
         with self._ballast.open("ab") as file, suppress(OSError):
             for step in (_PIECE, 4096):

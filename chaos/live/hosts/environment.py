@@ -39,7 +39,7 @@ class NodeEnvironment(Protocol):
     """The nodes of a run, numbered from 1. All methods are synchronous, and an action that needs time returns when it
     is done.
 
-    Methods raise ChaosError if the place cannot do the action.
+    Methods raise ChaosError if the environment cannot carry out the action.
     """
 
     setup: EnvironmentSetup
@@ -54,7 +54,8 @@ class NodeEnvironment(Protocol):
         """Create everything and start the nodes. `down` removes what was created, also if `up` fails half-way."""
 
     def down(self) -> None:
-        """End every process and remove everything except the logs. May be called at any time, and more than once."""
+        """End every process and remove everything except the logs. `down` may be called at any time, and more than
+        once."""
 
     def address(self, node: int) -> str:
         """Return host:port for the clients of the run."""
@@ -81,11 +82,11 @@ class NodeEnvironment(Protocol):
         """Return the node's data directory, as this program sees it."""
 
     def disk(self, node: int) -> DiskImage:
-        """Return the node's disk. The setup must have `disks`."""
+        """Return the node's disk. The EnvironmentSetup must have `disks`."""
 
     def cut_power(self, node: int) -> str:
-        """Kill the node, and lose everything that its disk had not synced. The setup must have `disks`. Returns what
-        was lost, or "" if nothing was lost.
+        """Kill the node, and lose all data that its disk had not synced. The setup must have `disks`. Return the lost
+        files in words, or "" if nothing was lost.
         """
 
     def wipe(self, node: int) -> None:
@@ -101,7 +102,7 @@ class NodeEnvironment(Protocol):
         """Start a node with an empty disk, which waits to be added to the cluster again."""
 
     def put_away(self, node: int) -> None:
-        """End a node that was removed from the cluster. Afterwards `nodes` does not contain this node."""
+        """End a node that was removed from the cluster. After the call `nodes` does not contain this node."""
 
     def set_clock(self, node: int, offset_s: float) -> None:
         """Set the node's wall clock wrong by `offset_s`. The setup must have `clocks`."""

@@ -31,7 +31,7 @@ class Injection:
 
 
 class Injector:
-    """Attaches to one process, once."""
+    """Injects an error or a delay into the system calls of one process, once."""
 
     def __init__(self, pid: int, output: Path) -> None:
         self._pid = pid
@@ -39,7 +39,8 @@ class Injector:
         self._strace: subprocess.Popen[bytes] | None = None
 
     def attach(self, injection: Injection) -> None:
-        """Attach strace. Returns when the injection is in force. Raises ChaosError if strace cannot attach."""
+        """Attach strace. Attach strace, and return when system calls are being changed. Raises ChaosError if strace
+        cannot attach."""
         calls = ",".join(injection.calls)
         command = ["strace", "-f", "-p", str(self._pid), "-o", str(self._output), "-e", f"trace={calls}"]
         command += ["-e", f"inject={calls}:{injection.what}"]
@@ -53,7 +54,7 @@ class Injector:
             time.sleep(0.01)
 
     def detach(self) -> int:
-        """Detach strace. Returns how many calls strace changed."""
+        """Detach strace. Detach strace, and return the number of calls that strace changed."""
         if self._strace is not None and self._strace.poll() is None:
             self._strace.send_signal(signal.SIGINT)
             try:

@@ -1,7 +1,7 @@
 """Cuts links between nodes and drops packets, by iptables rules in the network namespaces of the nodes.
 
-The receiving node's namespace drops the packets, so each direction has a rule of its own. The counters of the rules are
-the evidence that packets were dropped. Clients are never cut off.
+The receiving node's namespace drops the packets, so each direction of a link has its own rule. The counters of the
+rules are the evidence that packets were dropped. Clients are never cut off.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class LinkRules:
         self._dropped = 0
 
     def set(self, losses: Iterable[LinkLoss]) -> None:
-        """Replace all rules by these."""
+        """Replace all present rules by the given rules."""
         self._dropped += self._counted()
         self._losses = tuple(losses)
         for node in self._nodes:
             self.apply(node)
 
     def heal(self) -> int:
-        """Remove all rules. Returns how many packets the rules dropped."""
+        """Remove all rules. Return the number of packets that the rules dropped."""
         self.set(())
         dropped, self._dropped = self._dropped, 0
         return dropped

@@ -1,14 +1,15 @@
-"""Makes links between nodes late, reordered, duplicated or slow: their packets go through this process.
+"""Delays, reorders, duplicates or slows down the packets between nodes. The packets of a shaped link go through this
+process.
 
 The kernel here has no netem, so this module is a router. While a link is shaped, the sending node routes packets for
-the other node into a TUN device. This process reads the packets from the device, and writes each one into the TUN
-device of the receiving node when its time has come. TCP then behaves as on a bad line: packets arrive late, gaps are
+the other node into a TUN device. This process reads the packets from the device, and writes each packet into the TUN
+device of the receiving node when the packet is due. TCP then behaves as on a bad line: packets arrive late, gaps are
 filled later, packets repeat, and queues overflow.
 
     node 1 ── route to node 2 ──> shape0 ══ [ heap by due time ] ══ shape0 ──> node 2
       (its namespace)                        (this process)           (its namespace)
 
-Other links are not changed. The router counts what it did to packets, as evidence.
+Other links are not changed. The router counts the delayed, reordered, duplicated and dropped packets, as evidence.
 """
 
 from __future__ import annotations
@@ -101,7 +102,8 @@ class LinkShaper:
             self._route(link)
 
     def heal(self) -> str:
-        """Stop shaping. Returns what happened to packets, or "" if no link was shaped."""
+        """Stop shaping. Stop shaping links. Return a sentence about the changed packets, or "" if no link was
+        shaped."""
         self._links = ()
         for node in list(self._devices):  # the routes of a device are removed with it
             self._close(node)

@@ -1,5 +1,5 @@
-"""Runs the nodes as processes of this machine. Each node has a network namespace of its own, and a disk of its own if
-the run needs disks.
+"""Runs the nodes as processes of this machine. Each node has its own network namespace and, if the run needs disks,
+its own disk.
 
     DIRECTORY/
       node-1/

@@ -39,8 +39,8 @@ class Namespace:
         return ["nsenter", f"--net={self.file}"]
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call the function inside the namespace and return its result. The function runs in a thread of its own;
-        sockets and files that it opens stay in the namespace.
+        """Call the function inside the namespace and return its result. The function runs in a separate thread.
+        Sockets and files that the function opens stay in the namespace.
         """
         results: list[T] = []
         failures: list[BaseException] = []

@@ -5,7 +5,7 @@
                                         └─ ...
 
 This process first leaves the network of the machine. So the run cannot reach anything else, and the kernel removes the
-bridge when the process ends. The process must do so before another of its threads uses the network.
+bridge when the process ends. The process must leave the network before another of its threads uses the network.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Namespaces:
         self._prefix = prefix
 
     def enter(self) -> None:
-        """Move this process into a network of its own. Raises ChaosError if the process lacks the right."""
+        """Move this process into a separate, empty network. Raises ChaosError if the process lacks the right."""
         leave_the_network()
         run("ip", "link", "set", "lo", "up")
         run("ip", "link", "add", _BRIDGE, "type", "bridge")
@@ -47,7 +47,7 @@ class Namespaces:
             run("ip", "-n", name, *command.split())
 
     def remove(self, node: int) -> None:
-        """Remove the host of a node. Does nothing if it does not exist."""
+        """Remove the host of a node. Do nothing if the host does not exist."""
         with suppress(ChaosError):
             run("ip", "netns", "delete", self._name(node))
 

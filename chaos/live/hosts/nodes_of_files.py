@@ -112,8 +112,8 @@ class NodesOfFiles(ABC):
         return Clock(self._directory(node) / "clock")
 
     def _new_boot(self, node: int) -> None:
-        """Write a new boot id. A real kernel gives one id to the whole machine; here each node has a file of its own,
-        because the power of one node can be cut.
+        """Write a new boot id. A real kernel has one boot id for the whole machine. In a chaos run each node has its
+        own boot id, because the power of a single node can be cut.
         """
         self._boot_id(node).write_text(f"{uuid4()}\n")
 

@@ -16,7 +16,8 @@ _POLL_S = 0.01
 
 
 class NodeProcess:
-    """Runs `command` with the variables of `environment` added to its own. The output is appended to `log`."""
+    """Runs `command` with this program's environment variables and those in `environment`. The output is appended
+    to `log`."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         self._command = command

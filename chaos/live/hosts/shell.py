@@ -29,7 +29,7 @@ def run(*command: str, within_s: float = _TIMEOUT_S) -> str:
 
 
 def need_root(what: str) -> None:
-    """Check that this process is root. Raises ChaosError otherwise."""
+    """Raise ChaosError if this process is not root."""
     if os.geteuid() != 0:
         raise ChaosError(f"{what} must be run as root, for network namespaces and disks: use sudo")
 

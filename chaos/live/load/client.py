@@ -27,7 +27,7 @@ _LOOK_S = 1.0
 
 def end_with_the_run(run: int) -> None:
     """Start a thread that ends this process when its parent is no longer the process `run`. The run may be killed at
-    any time, even before this process could ask for its parent.
+    any time, even before this process reads the pid of its parent.
     """
 
     def look() -> None:

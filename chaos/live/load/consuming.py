@@ -56,7 +56,7 @@ class HistoryReader:
         return sum(self._polled(queue, batches, start) for queue, batches in by_queue.items())
 
     def nothing(self, queue: int, start: int) -> None:
-        """Record that the queue was read to its end and has no messages."""
+        """Record that a queue was read to its end and has no messages."""
         self._write(queue, [], start)
 
     def _polled(self, queue: int, batches: list[QueueBatch], start: int) -> int:
@@ -112,7 +112,7 @@ async def _lives(
     random: Random,
     stop: asyncio.Event,
 ) -> None:
-    """Run one consumer after another."""
+    """Run one consumer after another until `stop`. When a consumer ends or fails, the next consumer starts."""
     while not stop.is_set():
         reader = HistoryReader(writer, next(numbers), topic, node)
         try:

@@ -1,7 +1,7 @@
 """The client processes of a run: started, killed and replaced, and stopped in order.
 
-Every process writes a history of its own. Its clients have numbers that no other process uses. A killed process leaves
-a history that ends somewhere, and its successor begins a new one.
+Every process writes its own history. The clients of a process have numbers that no other process uses. The history of
+a killed process ends at an arbitrary line, and the next process begins a new history.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ClientProcesses:
         return number
 
     def reach(self, nodes: Sequence[int], bootstrap: Sequence[str]) -> None:
-        """Give the processes that start from now on these nodes and addresses."""
+        """Let all processes that start from now on use these nodes and addresses."""
         self._spec = replace(self._spec, nodes=tuple(nodes), bootstrap=tuple(bootstrap))
 
     def kill_one(self, random: Random) -> str:
@@ -67,7 +67,7 @@ class ClientProcesses:
         return f"client {number}, pid {process.pid}, ended by signal {-status}; client {self.start(role)} began"
 
     def check(self) -> None:
-        """Check that no process has ended by itself. Raises ChaosError otherwise."""
+        """Raise ChaosError if a process has ended before the run stopped it."""
         for number, (_, process) in self._running.items():
             if process.poll() is not None:
                 raise ChaosError(f"client {number} ended by itself: {self._last_words(number)}")
@@ -80,7 +80,8 @@ class ClientProcesses:
         self._wait(ours, within_s)
 
     def finish(self, role: Role, within_s: float) -> None:
-        """Wait until all processes of the role have finished. Raises ChaosError if a process has not."""
+        """Wait until all processes of the role have finished. Raises ChaosError if a process does not finish in
+        time."""
         self._wait({number: process for number, (one, process) in self._running.items() if one == role}, within_s)
 
     def end(self) -> None:

@@ -90,7 +90,7 @@ class _RandomCalls:
 
 
 class _InTheHistory:
-    """Records nothing: the producer writes each result into the history."""
+    """A recorder that records nothing, because the producer itself writes each result into the history."""
 
     def record_acknowledged(self, call: ProducerCall, receipt: Receipt) -> None: ...
 

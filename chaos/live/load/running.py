@@ -1,4 +1,4 @@
-"""Starts a client while nodes are down."""
+"""Starts a client although nodes may be down."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ C = TypeVar("C", bound=_Client)
 
 @asynccontextmanager
 async def running(make: Callable[[], C], stop: asyncio.Event) -> AsyncIterator[C]:
-    """Create clients until one of them can start, and stop it after the body. Raises the client's error if `stop` is
-    set.
+    """Create clients until one can start, and stop this client after the `with` block. Raises the client's error if
+    `stop` is set.
     """
     client = await _started(make, stop)
     try:

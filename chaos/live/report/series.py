@@ -1,4 +1,5 @@
-"""Computes throughput and latency over time: it cuts the columns of a history into equal steps. This module is pure."""
+"""Computes throughput and latency over time: it cuts the columns of a history into equal steps. The module is pure:
+it does no I/O."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ Figures = NDArray[np.float64]
 @dataclass(frozen=True, slots=True)
 class LoadSeries:
     """The columns have one value for each step. `at_s` is the middle of the step, in seconds since the load began.
-    Latencies are in ms, and NaN if nothing was acknowledged in the step. A message counts in the step in which it was
-    acknowledged.
+    Latencies are in ms; a latency is NaN if no message was acknowledged in the step. A message counts in the step in
+    which it was acknowledged.
     """
 
     at_s: Figures

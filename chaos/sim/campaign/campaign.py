@@ -73,7 +73,8 @@ class Totals:
 
     @property
     def never_happened(self) -> list[str]:
-        """Fault kinds that were scheduled often and never had an effect. The campaign proves nothing about them."""
+        """The fault kinds that were scheduled often and never had an effect. The campaign proves nothing about
+        these fault kinds."""
         return sorted(
             name for name, count in self.scheduled.items() if count >= LEAST_TRIES and not self.happened[name]
         )

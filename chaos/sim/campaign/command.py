@@ -41,7 +41,7 @@ class _SeedsType(click.ParamType[Seeds]):
 
 
 class _FaultsType(click.ParamType[tuple[str, ...] | None]):
-    """Parses --faults. None means that each seed draws its fault kinds."""
+    """Parses --faults. The type of the option --faults. None means that each seed draws its own fault kinds."""
 
     name = "faults"
 
@@ -211,7 +211,7 @@ class _Campaign:
 
 
 def replay_command(seed: int, wishes: Wishes, schedule: Path | None = None) -> str:
-    """The shell command that repeats the run of a seed."""
+    """Return the shell command that repeats the run of a seed."""
     parts = ["ledgermq sim", f"--world {wishes.world}", f"--seeds {seed}", f"--minutes {wishes.minutes:g}"]
     if wishes.nodes is not None:
         parts.append(f"--nodes {wishes.nodes}")

@@ -3,8 +3,8 @@
     {"campaign": {...wishes...}, "commit": "1f0c..."}       when the campaign starts, and each time it is resumed
     {"seed": 7, "passed": true, "reason": "", ...}          the report of one seed
 
-Lines are only appended, each with one write, so a campaign that was killed can be resumed. Reports of another commit do
-not count: their seeds run again.
+Lines are only appended, each with one write, so a campaign that was killed can be resumed. Reports of another commit
+do not count, so the seeds of these reports run again.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class LedgerFile:
 
 
 def report_of(line: dict[str, Any]) -> SeedReport:
-    """The report that a line of the file contains."""
+    """Return the report that a line of the file contains."""
     values: dict[str, Any] = {field.name: line[field.name] for field in fields(SeedReport)}
     for name, value in values.items():
         if isinstance(value, list):
@@ -87,7 +87,8 @@ def report_of(line: dict[str, Any]) -> SeedReport:
 
 
 def commit_of_code() -> str:
-    """The git commit of the running code, with "+" if files are modified; outside a repository the version."""
+    """Return the git commit of the running code, with "+" if files are modified. Outside of a repository, return
+    the version."""
     here = Path(__file__).resolve().parent
     try:
         commit = _git(here, "rev-parse", "--short=12", "HEAD")

@@ -1,6 +1,6 @@
 """Shows the progress of a campaign: seeds, simulated hours per second, and faults that had an effect.
 
-On a terminal the progress is a live bar. Elsewhere it is one line every 30 seconds.
+On a terminal the progress is a live bar. Without a terminal the progress is one line every 30 seconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs one seed: first with faults, then without faults until the cluster has settled. Returns a `SeedReport`.
+"""Runs one seed: first with faults, then without faults until the cluster has settled.
 
     |-- workload and faults ---------------|-- all faults healed, no new sends: settle --|
     0                                 duration      at most SETTLE_MS more (stack world: ten times that while consumers
@@ -55,7 +55,7 @@ class SeedReport:
 
     @property
     def reason(self) -> str:
-        """Why the run did not pass, in one line; empty if it passed."""
+        """The reason why the run did not pass, in one line, or "" if the run passed."""
         if self.violations:
             return self.violations[0]
         if self.missing:
@@ -67,7 +67,7 @@ MakeWorld = Callable[[Options], World]
 
 
 def run(seed: int, wishes: Wishes, schedule: Schedule | None = None, make_world: MakeWorld | None = None) -> SeedReport:
-    """Run a seed. `schedule` replaces the schedule that the seed would draw; it may be a shortened one."""
+    """Run a seed. `schedule` replaces the schedule that the seed would draw, for example by a shortened schedule."""
     options = draw(seed, wishes)
     events = schedules.make(options) if schedule is None else schedule
     with _garbage_stays():
@@ -80,8 +80,8 @@ def run(seed: int, wishes: Wishes, schedule: Schedule | None = None, make_world:
 
 @contextmanager
 def _garbage_stays() -> Iterator[None]:
-    """Switch the garbage collector off. It would run finalizers at times that do not depend on the seed, and it is
-    slow."""
+    """Switch the garbage collector off. The collector would run finalizers at times that do not depend on the seed,
+    and it is slow."""
     gc.collect()
     gc.disable()
     try:
@@ -91,7 +91,7 @@ def _garbage_stays() -> Iterator[None]:
 
 
 def world_of(name: str) -> MakeWorld:
-    """The constructor of the world with this name."""
+    """Return the constructor of the world with this name."""
     module, attribute = WORLDS[name].split(":")
     made: MakeWorld = getattr(import_module(module), attribute)
     return made

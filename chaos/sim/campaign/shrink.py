@@ -1,7 +1,7 @@
 """Finds the shortest schedule of faults that still makes a run fail (delta debugging, Zeller's ddmin).
 
 The search first tries to remove large parts of the schedule, then smaller parts, until no single event can be removed.
-It is pure: the caller passes the function that tells whether a schedule fails.
+The search is pure: the caller passes a function that says whether a schedule fails.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ Fails = Callable[[Schedule], bool]
 
 @dataclass(slots=True)
 class RunBudget:
-    """How many more runs the search may use."""
+    """The number of runs that the search may still make."""
 
     runs: int = 300
 
 
 def shrink(schedule: Schedule, fails: Fails, budget: RunBudget | None = None) -> Schedule:
-    """Return a part of the schedule that still fails. If the budget suffices, no single event of it can be removed."""
+    """Return a part of the schedule that still fails. If the budget is large enough, no single event of the
+    returned schedule can be removed."""
     budget = budget or RunBudget()
     if _try((), fails, budget):
         return ()
@@ -40,8 +41,8 @@ def shrink(schedule: Schedule, fails: Fails, budget: RunBudget | None = None) ->
 
 
 def _without_a_part(schedule: Schedule, parts: int, fails: Fails, budget: RunBudget) -> Schedule | None:
-    """The schedule without one of `parts` equal parts, if it still fails; otherwise None. Later parts are tried first,
-    because events after the failure cannot be its cause."""
+    """Return the schedule without one of `parts` equal parts if it still fails; otherwise return None. Later parts
+    are tried first, because events after the failure cannot be its cause."""
     bounds = [len(schedule) * i // parts for i in range(parts + 1)]
     for begin, end in reversed([*pairwise(bounds)]):
         shorter = schedule[:begin] + schedule[end:]

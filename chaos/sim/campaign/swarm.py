@@ -1,8 +1,8 @@
-"""Draws the options of a run from its seed: cluster, network quality, load, and which fault kinds exist.
+"""Draws the options of a run from its seed: cluster, network quality, load, and the fault kinds of the run.
 
-This is swarm testing: a run with every fault kind finds little, because some faults hide others. So each seed leaves
-out about half of the fault kinds, and draws how often the others occur. A run has no other randomness. Each concern,
-such as the network or one fault kind, has its own random stream, derived from the seed.
+The method is swarm testing. A run with every fault kind finds little, because some faults hide other faults. So each
+seed leaves out about half of the fault kinds, and draws how often the others occur. A run has no other randomness.
+Each concern, such as the network or one fault kind, has its own random stream, derived from the seed.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ class Options:
         return round(self.minutes * 60_000)
 
     def chance(self, concern: str) -> Random:
-        """The random stream of one concern."""
+        """Return the random stream of one concern."""
         return Random(f"{self.seed}/{concern}")
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the user of the simulator fixed for all seeds. A seed draws the rest."""
+    """The options that the user of the simulator fixed for all seeds. A seed draws all other options."""
 
     world: str = "protocol"
     minutes: float = 5.0
@@ -140,7 +140,7 @@ def draw(seed: int, wishes: Wishes) -> Options:
 
 
 def _consumer_groups(seed: int, wishes: Wishes) -> int:
-    """The number of consumer groups; at least 1 if a fault of their members was requested by name."""
+    """Draw the number of consumer groups. It is at least 1 if a fault of group members was requested by name."""
     if wishes.world != STACK:
         return 0
     wanted = any(name in KINDS and KINDS[name].of_consumers for name in wishes.faults or ())
@@ -155,7 +155,7 @@ def _shards(seed: int, wishes: Wishes, asked: Sequence[FaultKind]) -> int:
 
 
 def _strengths(random: Random, wishes: Wishes, names: Sequence[str]) -> list[tuple[str, float]]:
-    """The fault kinds of this run, each with its frequency factor."""
+    """Draw the fault kinds of this run, each with a factor for its frequency."""
     share = random.choice((0.25, 0.5, 0.75))
     drawn: list[tuple[str, float]] = []
     for name in names:
@@ -169,7 +169,7 @@ def _strengths(random: Random, wishes: Wishes, names: Sequence[str]) -> list[tup
 
 
 def _conditions(random: Random, names: Sequence[str]) -> Conditions:
-    """The quality of the network: the rates that exist, each low or high."""
+    """Draw the quality of the network: some error rates, each low or high."""
     slow = random.choice((5.0, 20.0, 60.0))
     loss, duplicate, reorder, replay = (random.choice((0.002, 0.02, 0.1)) for _ in range(4))
     return Conditions(

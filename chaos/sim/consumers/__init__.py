@@ -1,4 +1,4 @@
-"""Consumer groups in the stack world.
+"""Simulates and checks consumer groups in the stack world.
 
 consumption_plan.py      what a seed draws: who consumes which topics, and which messages fail
 consumption.py           the members, which join, leave, crash and pause; consumer_member.py is one member

@@ -2,8 +2,8 @@
 
     start ──> receives messages ──> finished | put off ──> ... ──> leaves in order | the process ends
 
-The user code follows the documentation. It reports each message to the history before it handles the message, and each
-finished message before it finishes it at the client.
+The user code follows the documentation. The user code reports each message to the history before it handles the
+message. It reports each finished message before it calls `finish` at the client.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CannotConsume(Exception):  # noqa: N818 (a user's own)
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Whether the log record is about anything other than a planned failure of a listener."""
+    """Return False if the log record is only about a planned failure of a listener."""
     return record.exc_info is None or not isinstance(record.exc_info[1], CannotConsume)
 
 
@@ -41,8 +41,8 @@ logging.getLogger("ledgermq.client.push_consumer").addFilter(_is_news)
 
 
 class ConsumerMember:
-    """One member. `seen` receives its events. `topics` returns the existing topics. `on_left` is called when it has
-    left the group."""
+    """One member. One member process. `seen` receives the events of the member. `topics` returns the existing
+    topics. `on_left` is called when the member has left the group."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class ConsumerMember:
 
     @property
     def name(self) -> str:
-        """The name under which it is a member now; empty if it has not joined."""
+        """The present member name of the process, or "" if it has not joined."""
         return next(reversed(self.seen.ear.names), "")
 
     def start(self) -> None:
@@ -174,7 +174,7 @@ class ConsumerMember:
         self._on_left()
 
     async def _consume(self, consumer: AsyncGroupConsumer, message: Message) -> bool:
-        """Handle a message. Returns False if it failed and was put off."""
+        """Handle a message. Return False if the message failed and will be delivered again later."""
         await asyncio.sleep(self._work_s)
         if self._fails(message, 1):
             await self._put_off(consumer, message)
@@ -185,7 +185,8 @@ class ConsumerMember:
         return True
 
     async def _put_off(self, consumer: AsyncGroupConsumer, message: Message) -> None:
-        """Ask until the message is put off, because the next read would mark it as finished."""
+        """Request a later delivery of the message until the request succeeds, because the next read would mark the
+        message as finished."""
         while True:
             try:
                 await consumer.reconsume_later(message)

@@ -3,7 +3,7 @@
     plan (consumption_plan.py) ──> ConsumerMember, one process each ──> ConsumptionHistory ┐
     entries as nodes apply them ─────────────────────────────────────> ConsumptionTruth   ┴─> invariants
 
-A member is a simulated process, as a node is. It can end or pause at any moment.
+A member is a simulated process, as a node is. A member can end or pause at any moment.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ MakeMemberProcess = Callable[[int, MemberEar], ClientProcess]
 
 
 class SimConsumption:
-    """All consumer groups of a run. `process` makes a member's process, `operator` that of the operator who resets
-    offsets. `first_offset` returns the largest first offset of a queue on any node."""
+    """All consumer groups of a run. `process` makes a member's process, and `operator` makes the process of the
+    operator who resets offsets. `first_offset` returns the largest first offset of a queue on any node."""
 
     def __init__(
         self,
@@ -80,7 +80,8 @@ class SimConsumption:
     # -- faults of members
 
     def fire(self, event: FaultEvent, nodes: Sequence[int]) -> bool:
-        """Carry out the event if it is a fault of members and a member exists. Returns whether it had an effect."""
+        """Carry out the event if it is a fault of members and a member exists. Return whether the event had an
+        effect."""
         random, seconds = chance_of(event), event.for_ms / 1000
         if not self.plans:
             return False
@@ -174,7 +175,7 @@ class SimConsumption:
     # -- the end
 
     def end(self) -> None:
-        """Disturb members no more, and give each consumer group at least one member."""
+        """Stop all faults of members, and give each consumer group at least one member."""
         self._over = True
         for plan in self.plans:
             members = self._members[plan.name]
@@ -186,12 +187,12 @@ class SimConsumption:
 
     @property
     def come(self) -> int:
-        """The sum of the offsets of all consumer groups."""
+        """The sum of the acknowledged offsets of all consumer groups, which shows progress."""
         return sum(stand.offset for stand in self.truth.stands.values())
 
     def unsettled(self, leaders: Sequence[BrokerReplica], delays: Mapping[int, Delays]) -> Iterator[str]:
-        """The conditions that are not met yet, as phrases. `leaders`: the leading replicas, that of shard 0 first.
-        `delays`: the retry delays of each shard, by its leader's clock."""
+        """Return the conditions that are not met yet, as phrases. `leaders` are the leading replicas, shard 0
+        first. `delays` are the retry delays of each shard, by its leader's clock."""
         for plan in self.plans:
             members = self._members[plan.name]
             if any(member.leaves for member in members):
@@ -200,7 +201,8 @@ class SimConsumption:
                 yield from unsettled(plan, [member.name for member in members], leaders[0], leaders, delays)
 
     def check_end(self, replicas: Sequence[BrokerReplica]) -> None:
-        """Check the invariants of the end, when nothing is unsettled. `replicas`: all replicas."""
+        """Check the invariants of the end, when nothing is unsettled. `replicas` has the replicas of all nodes and
+        shards."""
         end = ConsumptionEnd(self.truth, self.history, self.history.counts)
         for plan in self.plans:
             for invariant, what in end.wrong(plan):
@@ -209,7 +211,7 @@ class SimConsumption:
             self.truth.compare(replica.state, replica.shard)
 
     def figures(self) -> Counter[str]:
-        """Totals of the run."""
+        """The totals of consumption in this run."""
         figures = Counter({f"consumers_{name}": count for name, count in self.history.counts.items()})
         figures.update({f"consumers_{name}": count for name, count in self.truth.counts.items()})
         figures["consumers_rebalances"] = sum(shares.rebalances for shares in self.truth.shares.values())

@@ -27,8 +27,8 @@ def unsettled(
     leaders: Collection[BrokerReplica],
     delays: Mapping[int, Delays],
 ) -> Iterator[str]:
-    """The conditions that a consumer group with these members does not meet yet, as phrases. `leaders`: the leading
-    replicas of all shards. `delays`: by shard."""
+    """Return the conditions that a consumer group with these members does not meet yet, as phrases. `leaders` are
+    the leading replicas of all shards. `delays` are the retry delays by shard."""
     group = coordinator.state.consumption.groups.get(plan.name)
     if group is None or set(group.members) != set(members):
         yield f"{plan.name} has members {sorted(group.members) if group else []} instead of {sorted(members)}"
@@ -68,7 +68,7 @@ class ConsumptionEnd:
         self._counts = counts
 
     def wrong(self, plan: GroupPlan) -> Iterator[tuple[str, str]]:
-        """The violated invariants of a consumer group, each with a description."""
+        """Return the violated invariants of a consumer group, each with a description."""
         dead = Counter(record.origin for _, record, _ in self._messages(plan, dead_letter_topic(plan.name)))
         waiting = {record.origin for _, record, gone in self._messages(plan, retry_topic(plan.name)) if gone}
         for topic in plan.topics:
@@ -80,8 +80,8 @@ class ConsumptionEnd:
                 yield from self._wrongly_dead(plan, place, record, stand, dead[place], place in waiting)
 
     def _messages(self, plan: GroupPlan, topic: str) -> Iterator[tuple[MessagePlace, StoredMessage, bool]]:
-        """The messages of a topic. The flag says whether the group may have settled without receiving the message,
-        because it is not due or was trimmed with the log."""
+        """Return the messages of a topic, each with a flag. The flag says whether the group may end without
+        receiving the message, because the message is not due or was trimmed with the log."""
         for queue in self._truth.queues(topic):
             stand = self._truth.stand(plan.name, topic, queue)
             for offset, record in enumerate(self._truth.records(topic, queue)):
@@ -89,7 +89,7 @@ class ConsumptionEnd:
                 yield place, record, stand is None or offset >= stand.offset or self._missed(place, stand)
 
     def _missed(self, place: MessagePlace, stand: Stand) -> bool:
-        """Whether the consumer group may have skipped the message, by a reset or because the log was trimmed."""
+        """Return whether the consumer group may have skipped the message, because of a reset or a trim of the log."""
         return place.offset in stand.skipped or place.offset < self._history.first_offset(place.topic, place.queue)
 
     def _excused(self, plan: GroupPlan, place: MessagePlace, record: StoredMessage, stand: Stand) -> bool:

@@ -4,9 +4,9 @@ responses that the members had received.
     handed out ──> finished ──> acknowledged            (by the log: consumption_truth.py)
         └──> cannot be consumed ──> moved
 
-A hand-out belongs to the claim under which the member owns the queue. Within a claim, messages come in order, each
-once. After the queue was claimed again, a message may be delivered a second time, but only for a reason that the
-simulator knows.
+A hand-out belongs to the claim under which the member owns the queue. Within a claim, a member must receive messages
+in order, and each message once. After another claim of the queue, a message may be delivered a second time, but only
+for a reason that the simulator knows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_CLAIM = SeenClaim(0, 0, 0, frozenset())
 
 @dataclass(slots=True)
 class MemberQueue:
-    """What one member received of one queue since it claimed the queue."""
+    """The messages that one member received from one queue since it claimed the queue."""
 
     claim: SeenClaim
     # Offset of the last message that it received.
@@ -97,7 +97,7 @@ class ConsumptionHistory:
     # -- events of members
 
     def handed(self, member: MemberHistory, message: Message) -> int:
-        """A member received this message. Returns the number of its attempt at this member: 1, 2, ..."""
+        """Record that a member received this message. Return the number of the delivery to this member: 1, 2, ..."""
         place = MessagePlace(message.topic, message.queue, message.offset)
         self.counts["handed"] += 1
         self._check_record(member, place, message)
@@ -115,7 +115,7 @@ class ConsumptionHistory:
         return view.tries
 
     def finished(self, member: MemberHistory, message: Message) -> None:
-        """The member has consumed the message."""
+        """Record that the member has consumed the message."""
         place = MessagePlace(message.topic, message.queue, message.offset)
         self._finished.add((member.plan.name, place))
         hand_out = self._hand_outs[member.plan.name, place]
@@ -172,7 +172,7 @@ class ConsumptionHistory:
         self._hand_outs[key] = HandOut(member, view, era if view.claim.resets == stand.resets else era - 1)
 
     def _reason(self, before: HandOut, place: MessagePlace, era: int) -> str:
-        """Why a message may be handed out again after `before`; empty if there is no reason."""
+        """Return the reason why a message may be handed out again after `before`, or "" if there is no reason."""
         member, queue = before.member, (self._truth.topic_ids[place.topic], place.queue)
         if not before.finished:
             return "unfinished"
@@ -224,5 +224,5 @@ class ConsumptionHistory:
             self._fail("finished before it is let go", f"{member} releases {queue} {had}")
 
     def was_handed(self, consumer_group: str, place: MessagePlace) -> bool:
-        """Whether any member of the group has ever received the message."""
+        """Return whether a member of the group has ever received the message."""
         return (consumer_group, place) in self._hand_outs

@@ -1,4 +1,4 @@
-"""What a seed draws of consumer groups: who consumes which topics, in which style, and which messages fail.
+"""Draws the consumer groups of a seed: their topics, the style of their members, and the messages that fail.
 
 Whether a message fails depends only on its name, so it fails for every member and at every attempt alike. Some messages
 fail once or twice. A few fail forever and must end in the dead letters.
@@ -24,7 +24,7 @@ NEVER = 1_000_000
 
 
 class Style(Enum):
-    """How a member receives messages."""
+    """The client and the call by which a member receives messages."""
 
     # The user code finishes each message, or puts it off.
     PULL = "pull"
@@ -53,17 +53,17 @@ class GroupPlan:
     concurrency: int
 
     def failures_of(self, name: bytes) -> int:
-        """How often the message with this name fails before it can be consumed."""
+        """Return how often the message with this name fails before it can be consumed."""
         chance = xxhash.xxh3_64_intdigest(b"%d/%s/%s" % (self.seed, self.name.encode(), name)) % 100
         return NEVER if chance < 2 else 2 if chance < 4 else 1 if chance < 8 else 0
 
     def wants(self, tag: str | None) -> bool:
-        """Whether the group's filter accepts a message with this tag."""
+        """Return whether the group's filter accepts a message with this tag."""
         return self.tags in (None, "*") or (tag is not None and tag in str(self.tags).split(" || "))
 
 
 def draw_groups(options: Options, topics: int) -> list[GroupPlan]:
-    """The consumer groups of a run with this number of topics, which are named `t0`, `t1`, ..."""
+    """Draw the consumer groups of a run with this number of topics. The topics are named `t0`, `t1`, ..."""
     random = options.chance("consumer groups")
     random.choice(CONSUMER_GROUPS)  # unused: `options` has drawn the number of groups; keeps the random stream as it is
     return [_drawn(options.seed, f"g{number}", random, topics) for number in range(options.consumer_groups)]

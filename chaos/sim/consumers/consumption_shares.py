@@ -32,7 +32,8 @@ class SharesSeen:
         self._shares: dict[str, Shares] = {}
 
     def applied(self, command: command_pb2.Command, index: int, groups: ConsumerGroupTable) -> str:
-        """Check an applied command. Returns its consumer group; empty if it does not concern members of a group."""
+        """Check an applied command. Return the command's consumer group, or "" if the command does not concern
+        members of a group."""
         kind = command.WhichOneof("command")
         if kind not in _CHANGES:
             return ""
@@ -66,7 +67,7 @@ class SharesSeen:
 
 
 def _lets_go(command: command_pb2.Command, queue: TopicQueueId, share: QueueShare) -> bool:
-    """Whether this command releases the queue or removes its owner."""
+    """Return whether this command releases the queue or removes the queue's owner."""
     released, left = command.release_queues, command.leave_consumer_group
     queues = [(each.topic_id, each.queue, each.epoch) for each in released.queues]
     gives = released.member == share.owner and (*queue, share.epoch) in queues

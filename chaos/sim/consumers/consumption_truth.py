@@ -1,4 +1,5 @@
-"""The progress of consumer groups according to the log: each entry about it is followed once, in log order.
+"""The progress of consumer groups according to the log. The simulator follows each entry about progress once, in log
+order.
 
     claim, acknowledge, reset    ──> a simple copy (twin) of the progress that nodes keep
     a batch that was moved       ──> where a message is now
@@ -6,7 +7,7 @@
     the state of a node          must equal the twin: it never goes back, past the end, or to an older epoch
     the effect of an entry       must be right: only finished messages are acknowledged, and no message is in two places
 
-An entry is checked with the state of the first node that applies it, so a mistake shows at the entry that made it.
+Each entry is checked with the state of the first node that applies it, so a mistake shows at the entry that caused it.
 Every few entries the states of the nodes are compared with each other.
 """
 
@@ -45,7 +46,7 @@ class StoredMessage(NamedTuple):
 
 @dataclass(slots=True)
 class Stand:
-    """The twin of a `QueueProgress`, with more facts from the log."""
+    """The simulator's own copy of a `QueueProgress`, with more facts from the log."""
 
     epoch: int
     offset: int
@@ -89,25 +90,25 @@ class ConsumptionTruth:
         self._records: dict[tuple[int, int], list[StoredMessage]] = {}
 
     def records(self, topic: str, queue: int) -> list[StoredMessage]:
-        """All messages that were ever in the queue, by offset."""
+        """Return all messages that were ever in the queue, by offset."""
         return self._records.get((self.topic_ids.get(topic, 0), queue), [])
 
     def queues(self, topic: str) -> list[int]:
-        """The queues of the topic that have had messages."""
+        """Return the queues of the topic that have had messages."""
         return sorted(queue for topic_id, queue in self._records if topic_id == self.topic_ids.get(topic))
 
     def stand(self, consumer_group: str, topic: str, queue: int) -> Stand | None:
         return self.stands.get(ConsumedQueue(consumer_group, self.topic_ids.get(topic, 0), queue))
 
     def ended(self, consumer_group: str, queue: tuple[int, int], epoch: int) -> str:
-        """The kind of command that ended this ownership; empty if the owner still owns the queue."""
+        """Return the kind of command that ended this ownership, or "" if the owner still owns the queue."""
         key = (consumer_group, TopicQueueId(*queue), epoch)
         return next((shares.ended[key] for shares in self.shares.values() if key in shares.ended), "")
 
     # -- entries
 
     def applied(self, shard: int, header: Header, body: bytes, state: State) -> None:
-        """A node of this shard has applied the entry; `state` is its state after it."""
+        """Follow an entry that a node of this shard has applied. `state` is the node's state after the entry."""
         if header.index % COMPARED_EVERY == 0:
             self._compare_nodes(shard, header.index, state)
         if header.index <= self._indexes.get(shard, 0):
@@ -222,7 +223,8 @@ class ConsumptionTruth:
     # -- the state of nodes
 
     def _compare_nodes(self, shard: int, index: int, state: State) -> None:
-        """Compare the whole progress, not its encoding, so that omissions of a snapshot show too."""
+        """Compare the progress on all nodes value by value, and not by the encoded bytes, so that values which a
+        snapshot omits show too."""
         digest = xxhash.xxh3_64_intdigest(repr(list(state.consumption.progress)).encode())
         if self._digests.setdefault((shard, index), digest) != digest:
             self._fail("progress is the same on all nodes", f"after entry {index} of shard {shard} the nodes differ")
@@ -254,13 +256,13 @@ class ConsumptionTruth:
 
 
 def _twin_of(progress: QueueProgress, stand: Stand) -> Stand:
-    """A twin with the values of this progress."""
+    """Return a `Stand` with the values of this progress."""
     settled = set(progress.settled)
     return replace(stand, epoch=progress.epoch, offset=progress.offset, resets=progress.resets, settled=settled)
 
 
 def _place(text: str) -> MessagePlace:
-    """The place that the header of a moved message names."""
+    """Return the place that the header of a moved message names."""
     topic, queue, offset = text.rsplit(":", 2)
     return MessagePlace(topic, int(queue), int(offset))
 

@@ -2,8 +2,8 @@
 
     member ── SimChannel (requests and responses are recorded here) ── node
 
-A member may use a queue only as the cluster has told it, and only until the cluster tells it otherwise. So the checks
-need to know which responses have reached the member, and when.
+A member may use a queue only from the response that assigns the queue until the response that ends the assignment. So
+the checks need to know which responses have reached the member, and when.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ QueueId = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class SeenClaim:
-    """A claim that the queue's shard accepted. The member continues at `offset`."""
+    """A claim that the queue's shard accepted: the member continues the queue at `offset`."""
 
     epoch: int
     resets: int
@@ -33,7 +33,7 @@ class SeenClaim:
 
 
 class MemberEar:
-    """The record of one process. `now` returns simulated time in seconds."""
+    """The recorded requests and responses of one member process. `now` returns simulated time in seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         # Names under which it joined, in order. The last one is its current name.

@@ -1,4 +1,4 @@
-"""The machinery that simulated clusters run on.
+"""The simulated environment of clusters: time, network, disks, RPCs and faults.
 
 loop.py             an asyncio loop with virtual time; node_life.py is the loop of one simulated process
 network.py          datagrams and connections between endpoints; links.py is one direction between two endpoints

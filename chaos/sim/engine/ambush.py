@@ -1,7 +1,8 @@
-"""Faults that wait for a critical moment: a vote, an election or an acknowledgement.
+"""An ambush is a fault that waits for a critical moment: a vote, an election or an acknowledgement.
 
-If a node acts before it has saved, the mistake shows only if a fault happens between the two steps. A fault at a random
-time rarely does. So the schedule lays an ambush, and the next moment of its kind triggers it once.
+If a node acts before it has saved, the mistake shows only if a fault happens between the two steps. A fault at a
+random time rarely happens between the two steps. So the schedule lays an ambush, and the next critical moment of its
+kind triggers the ambush once.
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ class Ambush:
         self._traps: dict[CriticalMoment, list[tuple[float, Trap]]] = {moment: [] for moment in CriticalMoment}
 
     def lay(self, moment: CriticalMoment, delay_s: float, trap: Trap) -> None:
-        """At the next moment of this kind, call `trap` with the node that has it, `delay_s` seconds later."""
+        """Lay an ambush: `delay_s` seconds after the next moment of this kind, call `trap` with the node of the
+        moment."""
         self._traps[moment].append((delay_s, trap))
 
     def comes(self, moment: CriticalMoment, node: ProtocolNode) -> None:
-        """Report that the node has such a moment now. The trap runs after the current event of the node."""
+        """Report that a critical moment of the node happens now. The trap runs after the current event of the node."""
         traps = self._traps[moment]
         if traps:
             delay_s, trap = traps.pop(0)

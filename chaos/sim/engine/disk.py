@@ -1,8 +1,8 @@
 """A simulated disk that implements `store.disk.disk.Disk`, with a page cache and a platter. A seed can inject faults.
 
-A process reads its own writes at once. What its successor finds depends on how the process ended. `kill()` keeps
-everything that was written. `power_cut()` keeps what was synced, and a random part of the rest. Both return a new disk
-for the next process. The old disk is dead: each operation on it raises `Killed`.
+A process reads its own writes at once. The data that the next process finds depends on the end of this process.
+`kill()` keeps everything that was written. `power_cut()` keeps all synced data, and a random part of the unsynced
+data. Both return a new disk for the next process. The old disk is dead: each operation on it raises `Killed`.
 
     faults   fail(operation)     the next such operations end in EIO; a failed sync drops its data and marks it clean
              room                free bytes; writes beyond them end in ENOSPC
@@ -134,11 +134,12 @@ class SimDisk:
     # -- faults
 
     def kill(self) -> SimDisk:
-        """End the process. Returns the disk of the next process, with everything that was written."""
+        """End the process. Return the disk of the next process, with all written data."""
         return self._next(self._root.after_kill(self.random, evicts=self._evicts))
 
     def power_cut(self, crash: Crash | None = None) -> SimDisk:
-        """Cut the power. Returns the disk of the next process: all synced data, and of the rest what `crash` keeps."""
+        """Cut the power. Return the disk of the next process, with all synced data and the unsynced data that
+        `crash` keeps."""
         return self._next(self._root.after_power_cut(crash or Crash.drawn(self.random)))
 
     def _next(self, root: Directory) -> SimDisk:
@@ -174,7 +175,7 @@ class SimDisk:
         inode.sync()
 
     def content(self, path: Path) -> bytes:
-        """The current bytes of a file."""
+        """Return the current bytes of a file."""
         return bytes(self._file_at(path).live)
 
     def put_back(self, path: Path, content: bytes) -> None:
@@ -187,16 +188,16 @@ class SimDisk:
         parent.sync()
 
     def files(self) -> list[Path]:
-        """The paths of all files."""
+        """Return the paths of all files."""
         return _files(Path("/"), self._root)
 
     def can_tear(self, directory: Path, unit: int) -> bool:
-        """Whether a power cut now could keep a part of an unsynced write to a file in this directory."""
+        """Return whether a power cut now could keep a part of an unsynced write to a file in this directory."""
         nodes = self._directory(directory).names.values()
         return any(isinstance(node, Inode) and node.can_tear(unit) for node in nodes)
 
     def can_forget_names(self, directory: Path) -> bool:
-        """Whether a power cut now could undo a change of names in this directory."""
+        """Return whether a power cut now could undo a change of names in this directory."""
         return self._directory(directory).has_changes
 
     # -- called by SimFile
@@ -211,7 +212,7 @@ class SimDisk:
             raise _refused(errno.EIO, path)
 
     def take_room(self, growth: int, path: Path) -> None:
-        """Take `growth` bytes of the free space. Raises StoreError (ENOSPC) if they are not free."""
+        """Take `growth` bytes of the free space. Raises StoreError (ENOSPC) if there are not enough free bytes."""
         if self.room is None or growth <= 0:
             return
         if growth > self.room:
@@ -220,7 +221,8 @@ class SimDisk:
         self.room -= growth
 
     def survives(self, piece: bytes, offset: int, path: Path) -> bytes:
-        """The part of a write that reaches the page cache: all of it, unless the process dies in this write."""
+        """Return the part of a write that reaches the page cache: the whole write, unless the process dies in this
+        write."""
         if not self._writes_left or not path.is_relative_to(self._deadly):
             return piece
         self._writes_left -= 1

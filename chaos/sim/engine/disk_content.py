@@ -1,8 +1,8 @@
 """Files and directories of a simulated disk, each as processes see it and as it is on the platter.
 
-A change takes effect in the page cache at once. It reaches the platter by a sync or by chance. After a power cut the
-disk has the platter's content, and any part of the unsynced changes: sectors of 512 bytes or pages of 4 KiB, names,
-file lengths.
+A change takes effect in the page cache at once. A change reaches the platter by a sync or by chance. After a power cut
+the disk has the platter's content and a random part of the unsynced changes. Unsynced changes survive in units:
+sectors of 512 bytes or pages of 4 KiB, names, and file lengths.
 
     Inode       live bytes     | durable bytes, and the set of pages that differ
     Directory   names          | durable names, and the changes since the last sync in order
@@ -84,7 +84,8 @@ class Inode:
         self._promote(offset - offset % SECTOR, SECTOR)
 
     def after_kill(self, random: Random, *, evicts: bool) -> Inode:
-        """The file as the next process finds it. `evicts`: pages that a failed sync dropped may have left the cache."""
+        """Return the file as the next process finds it after a kill. With `evicts`, pages that a failed sync
+        dropped may have left the cache."""
         inode = Inode(0)
         inode.live, inode.durable, inode.durable_size = bytearray(self.live), self.durable, self.durable_size
         inode.dirty, inode._dropped = self.dirty, self._dropped
@@ -95,7 +96,7 @@ class Inode:
         return inode
 
     def after_power_cut(self, crash: Crash) -> Inode:
-        """The file as the next process finds it after a power cut."""
+        """Return the file as the next process finds it after a power cut."""
         size = self.durable_size
         if size != len(self.live) and crash.keep():
             size = len(self.live)
@@ -116,11 +117,11 @@ class Inode:
         return inode
 
     def can_tear(self, unit: int) -> bool:
-        """Whether a power cut now could keep some unsynced units of this file and lose others."""
+        """Return whether a power cut now could keep some unsynced units of this file and lose other units."""
         return bool(self.dirty) and len(self._unsynced(unit, self._on_platter(len(self.live)))) > 1
 
     def _unsynced(self, unit: int, platter: bytearray) -> list[int]:
-        """Offsets of the units that differ between the file and the platter, ascending."""
+        """Return the offsets of the units that differ between the page cache and the platter, ascending."""
         size, live = len(platter), self.live
         starts = (at for page in sorted(self.dirty) for at in range(page * PAGE, min((page + 1) * PAGE, size), unit))
         return [at for at in starts if live[at : at + unit] != platter[at : at + unit]]
@@ -150,7 +151,7 @@ class Directory:
     _changes: list[list[tuple[str, Node | None]]] = field(default_factory=list)
 
     def change(self, *changes: tuple[str, Node | None]) -> None:
-        """Apply the changes at once. A power cut keeps all of them or none."""
+        """Apply these changes of names together. A power cut keeps all of the changes or none."""
         _apply(self.names, changes)
         self._changes.append([*changes])
 
@@ -160,7 +161,7 @@ class Directory:
 
     @property
     def has_changes(self) -> bool:
-        """Whether a power cut now could undo a change of names."""
+        """Return whether a power cut now could undo a change of names."""
         return bool(self._changes)
 
     def after_kill(self, random: Random, *, evicts: bool) -> Directory:

@@ -5,7 +5,7 @@ up the target when the event happens. So a schedule of events can be drawn befor
 replayed. The events are carried out by `network_faults.py` in this package, `chaos/sim/protocol/node_faults.py`,
 `chaos/sim/stack/faults.py` and, for faults of consumers, `chaos/sim/consumers/consumption.py`.
 
-`RATES` are faults without a moment. They are properties of the network for a whole run (`links.Conditions`).
+The kinds in `RATES` are not events. They are properties of the network for a whole run (`links.Conditions`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class FaultEvent:
         return dict(self.arguments)[name]
 
     def number(self, name: str, default: int = 0) -> int:
-        """The integer argument `name`, or `default` if the event does not have it."""
+        """Return the integer argument `name` of the event, or `default` if the event does not have this argument."""
         value = dict(self.arguments).get(name, default)
         assert isinstance(value, int), f"{name} of {self} is not a number"
         return value
@@ -45,7 +45,7 @@ class FaultEvent:
 
     @property
     def for_ms(self) -> int:
-        """Duration of the fault in milliseconds; 0 if it has none."""
+        """The duration of the fault in milliseconds, or 0 for a fault without duration."""
         return self.number("for_ms")
 
     def __str__(self) -> str:
@@ -56,9 +56,10 @@ class FaultEvent:
 class FaultKind:
     """One way in which something can fail.
 
-    `for_ms`: shortest and longest duration; None for a fault without duration. `target`: the fault hits one node, drawn
-    as "leader", "follower" or "any". `every_ms`: mean time between two such faults at strength 1. Each event also has
-    the argument `chance`, a number from which all other random choices about the event follow.
+    `for_ms` has the shortest and the longest duration; None means a fault without duration. `target` says whether the
+    fault hits one node, which is drawn as "leader", "follower" or "any". `every_ms` is the mean time between two
+    faults of the kind at strength 1. Each event also has the argument `chance`, a number from which all other random
+    choices about the event follow.
     """
 
     name: str
@@ -174,7 +175,7 @@ KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _KINDS}
 
 
 def kinds_of(world: str, nodes: int, shards: int = 1) -> list[FaultKind]:
-    """The fault kinds of a world that apply to a cluster with this many nodes and shards."""
+    """Return the fault kinds of a world that apply to a cluster with this number of nodes and shards."""
     return [
         kind for kind in _KINDS if world in kind.worlds and nodes >= kind.least_nodes and shards >= kind.least_shards
     ]

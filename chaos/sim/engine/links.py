@@ -53,7 +53,7 @@ class Link:
         return self.cuts > 0
 
     def waiter(self, now: float, conditions: Conditions, random: Random) -> float:
-        """When a message that is sent now, and that keeps its order, arrives."""
+        """Return the arrival time of a message that is sent now and keeps its order."""
         longer = -log(1.0 - random.random()) * conditions.spread_ms
         at = max(now + (conditions.delay_ms + longer) / 1000 + self.slow_s, self.clogged_until, self.last_arrival)
         self.last_arrival = at

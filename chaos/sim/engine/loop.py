@@ -113,14 +113,14 @@ class SimLoop(_Base):  # type: ignore[misc]
     # -- running
 
     def step(self) -> bool:
-        """Run the next event. Returns False if there is none."""
+        """Run the next event. Return False if there is no event."""
         if self._next_due() is None:
             return False
         self._run_next()
         return True
 
     def _next_due(self) -> float | None:
-        """When the next event is due; None if there is none."""
+        """Return the time of the next event, or None if there is no event."""
         due = self._due
         while due and due[0][2]._cancelled:
             heappop(due)
@@ -151,7 +151,8 @@ class SimLoop(_Base):  # type: ignore[misc]
             self._now = max(self._now, when)
 
     def run_until_complete(self, future: Coroutine[Any, Any, T] | asyncio.Future[T]) -> T:
-        """Run until the future is done and return its result. Raises RanDryError if no event is left before that."""
+        """Run until the future is done and return its result. Raises RanDryError if no event is left and the future
+        is not done."""
         awaited: asyncio.Future[T] = asyncio.ensure_future(future, loop=self)
         with self._as_running_loop():
             while not awaited.done():
@@ -189,7 +190,7 @@ class SimLoop(_Base):  # type: ignore[misc]
         return self._closed
 
     def close(self) -> None:
-        """Drop all events and cancel all tasks, so that nothing of this run stays alive."""
+        """Drop all events and cancel all tasks, so that no object of this run stays alive."""
         self._due.clear()
         self._closed = True
         self.after_event = None
@@ -227,7 +228,7 @@ class SimLoop(_Base):  # type: ignore[misc]
         return False
 
     def set_debug(self, enabled: bool) -> None:
-        """Ignored: debug mode would be slow, so it is never on."""
+        """Do nothing: debug mode would be slow, so it is never on."""
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         error = context.get("exception")

@@ -18,7 +18,8 @@ Deliver = Callable[[], None]
 
 
 class Network:
-    """All links and connections. `counts` has messages: sent, loss, duplicate, reorder, replay, cut, clog, down."""
+    """All links and connections. `counts` has the numbers of messages by fate: sent, loss, duplicate, reorder,
+    replay, cut, clog, down."""
 
     def __init__(self, loop: SimLoop, random: Random, conditions: Conditions) -> None:
         self.conditions = conditions
@@ -30,7 +31,7 @@ class Network:
         self._connections: list[SimConnection] = []
 
     def link(self, sender: int, receiver: int) -> Link:
-        """The link from one endpoint to another."""
+        """Return the link from one endpoint to another."""
         pair = (sender, receiver)
         link = self._links.get(pair)
         if link is None:
@@ -92,7 +93,7 @@ class Network:
         return opened
 
     def is_cut(self, a: int, b: int) -> bool:
-        """Whether at least one direction between the endpoints is cut."""
+        """Return whether at least one direction between the endpoints is cut."""
         return self.link(a, b).cut or self.link(b, a).cut
 
     def is_down(self, endpoint: int) -> bool:
@@ -112,7 +113,7 @@ class Network:
                 connection._break_after(self.conditions.detect_ms)
 
     def mend(self, sender: int, receiver: int) -> None:
-        """Take back one `cut`, unless `heal` has already done so."""
+        """Undo one `cut`, unless `heal` has already undone it."""
         link = self.link(sender, receiver)
         link.cuts = max(0, link.cuts - 1)
         if not link.cuts:
@@ -121,7 +122,7 @@ class Network:
                     connection._resume()
 
     def heal(self) -> None:
-        """Take back every cut, every clog and every slow link."""
+        """Undo every cut, every clog and every slow link."""
         for link in self._links.values():
             link.clogged_until = link.slow_s = 0.0
         for pair, link in sorted(self._links.items()):
@@ -134,8 +135,8 @@ class Network:
         self.conditions = Conditions(delay_ms=self.conditions.delay_ms, spread_ms=self.conditions.spread_ms)
 
     def partition(self, groups: Sequence[Iterable[int]]) -> list[tuple[int, int]]:
-        """Let endpoints reach each other only within one group. Endpoints outside all groups are not affected. Returns
-        the cut pairs."""
+        """Let endpoints reach each other only within one group. Endpoints outside all groups are not affected.
+        Return the pairs of endpoints that were cut."""
         sides = [sorted(group) for group in groups]
         pairs = [(a, b) for side in sides for other in sides if side is not other for a in side for b in other]
         for pair in pairs:
@@ -143,11 +144,11 @@ class Network:
         return pairs
 
     def isolate(self, endpoint: int, others: Iterable[int]) -> list[tuple[int, int]]:
-        """Cut an endpoint off from the others in both directions. Returns the cut pairs."""
+        """Cut an endpoint off from all other endpoints in both directions. Return the pairs that were cut."""
         return self.partition([[endpoint], [other for other in others if other != endpoint]])
 
     def clog(self, sender: int, receiver: int, milliseconds: float) -> None:
-        """Hold back the messages of one direction, and deliver them all afterwards."""
+        """Hold back the messages of one direction, and deliver all of them when the clog ends."""
         link = self.link(sender, receiver)
         link.clogged_until = max(link.clogged_until, self._loop.time() + milliseconds / 1000)
 
@@ -159,7 +160,7 @@ class Network:
                 connection._break_after(self.conditions.delay_ms)
 
     def up(self, endpoint: int) -> None:
-        """Mark an endpoint as up. Its old connections stay broken."""
+        """Mark an endpoint as up. Old connections of the endpoint stay broken."""
         self._down.discard(endpoint)
 
 
@@ -188,7 +189,8 @@ class SimConnection:
         return a in self.ends and b in self.ends
 
     def send(self, sender: int, deliver: Deliver) -> None:
-        """Deliver at the other end after all earlier messages. If the connection breaks before, never deliver."""
+        """Send a message over the connection. It arrives after all earlier messages, or never if the connection
+        breaks first."""
         if self.broken:
             return
         self._under_way[sender].append(deliver)
@@ -203,7 +205,8 @@ class SimConnection:
         self._loop.call_at(at, self._arrive, sender)
 
     def close(self) -> None:
-        """Close the connection without notifying either end. An end that wants to say goodbye sends a message first."""
+        """Close the connection without notifying either end. An end that must notify the other end sends a message
+        first."""
         self.broken = True
         self._network._forget(self)
 

@@ -1,6 +1,7 @@
 """Carries out the faults of the network between nodes, in every world.
 
-Each fault cuts or delays a set of directions for a while. Faults may overlap; each takes back only its own cuts.
+Each fault cuts or delays a set of directions for a while. Faults may overlap. At its end a fault undoes only its own
+cuts.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class NetworkFaults:
         self._healed = 0
 
     def fire(self, event: FaultEvent, nodes: Sequence[SimNode]) -> bool:
-        """Carry out the event if it is a network fault. Returns whether it is."""
+        """Carry out the event if it is a network fault. Return whether the event is a network fault."""
         everyone = [node.node for node in nodes]
         target = target_of(event, nodes).node
         others = [node for node in everyone if node != target]
@@ -61,7 +62,7 @@ class NetworkFaults:
         return True
 
     def isolate(self, node: int, nodes: Sequence[SimNode], event: FaultEvent) -> None:
-        """Cut a node off from all other nodes. Clients still reach it."""
+        """Cut a node off from all other nodes. Clients still reach the isolated node."""
         self._cut(both_ways([(node, other.node) for other in nodes if other.node != node]), event)
 
     def heal(self) -> None:
@@ -101,14 +102,15 @@ def both_ways(pairs: Pairs) -> Pairs:
 
 
 def halves(shuffled: Sequence[int], random: Random, *, uneven: bool = True) -> Pairs:
-    """Split the nodes in two parts without contact: parts of random sizes, or halves as even as possible."""
+    """Split the nodes into two parts that cannot reach each other: parts of random sizes, or halves as even as
+    possible."""
     size = random.randint(1, len(shuffled) - 1) if uneven else len(shuffled) // 2
     return both_ways([(a, b) for a in shuffled[:size] for b in shuffled[size:]])
 
 
 def far_apart(order: Sequence[int], *, around: bool) -> Pairs:
-    """Cut all pairs that are not neighbours in this order; with `around` the first and the last are neighbours too. In
-    a ring of five, each node reaches a majority, and each node a different one."""
+    """Cut all pairs of nodes that are not neighbours in this order. With `around`, the first and the last node are
+    neighbours too. In a ring of five nodes each node reaches a majority, and no two nodes reach the same majority."""
     count, pairs = len(order), []
     for i in range(count):
         for j in range(i + 1, count):

@@ -1,8 +1,8 @@
 """The event loop of one simulated process, from its start to its death, with its own clock.
 
-Everything that a process does starts with a callback of its loop. The loop of a process passes all callbacks on to the
-loop of the simulation, and runs none of them once the process is dead. So a kill needs no cooperation of the process.
-While the process is paused, due callbacks are kept. They all run when the process resumes.
+All actions of a process start with a callback of its loop. The loop of a process passes all callbacks on to the loop
+of the simulation. After the death of the process, it runs no callback. So a kill needs no cooperation of the process.
+While the process is paused, due callbacks are kept. The kept callbacks run when the process resumes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Life(_Base):  # type: ignore[misc]
     # -- faults
 
     def end(self) -> None:
-        """End the process. May be called at any time, also by the process itself."""
+        """End the process. `end` may be called at any time, also by the process itself."""
         if not self.over:
             self.over = True
             self._kept.clear()
@@ -81,13 +81,13 @@ class Life(_Base):  # type: ignore[misc]
         self._local, self._since, self._rate = self.time(), self._loop.time(), rate
 
     def deliver(self, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
-        """Run a callback for an event from outside: now, or when the process resumes."""
+        """Run a callback for an event from outside of the process: now, or when the process resumes."""
         if not self.over:
             self._run(self._handle(self.time(), callback, args, None))
 
     def bury(self) -> None:
-        """Close the coroutines of the dead process now, not when the garbage collector finds them. Whatever they still
-        do has no effect, because their disk, network and loop are dead."""
+        """Close the coroutines of the dead process now, not when the garbage collector finds them. The closed
+        coroutines have no further effect, because their disk, network and loop are dead."""
         before = events._get_running_loop()
         events._set_running_loop(self)
         try:

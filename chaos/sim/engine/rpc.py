@@ -2,8 +2,8 @@
 
     client: SimChannel -> SimConnection -> Calls (rpc_server.py) -> the node's own BrokerService
 
-A channel has at most one connection. When it breaks, all its calls fail as UNAVAILABLE, and the next call opens a new
-connection. Clients get the same status codes, deadlines and cancellations as from gRPC.
+A channel has at most one connection. When the connection breaks, all its calls fail as UNAVAILABLE, and the next call
+opens a new connection. Clients get the same status codes, deadlines and cancellations as from gRPC.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CONNECT_S = 5.0
 
 
 class RpcServer(Protocol):
-    """The server side of a connection. Each call has a number that the client chose."""
+    """The server side of a connection. The client chooses a number for each call."""
 
     def begin(self, connection: SimConnection, call: int, method: str, request: Any, answers: RpcClient) -> None:
         """Start a call. For a stream the request is None and the messages arrive by `message`."""
@@ -45,7 +45,7 @@ class RpcClient(Protocol):
 
 
 def error(code: grpc.StatusCode, details: str) -> aio.AioRpcError:
-    """The exception that gRPC raises for this status."""
+    """Return the exception that gRPC raises for this status."""
     return aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), details=details)
 
 
@@ -74,7 +74,7 @@ class SimChannel:
     # -- called by calls
 
     def begin(self, call: UnaryCall | StreamCall, method: str, request: Any) -> int:
-        """Send the start of a call. Returns its number."""
+        """Send the start of a call. Return the number of the call."""
         number = self._number = self._number + 1
         self._calls[number] = call
         connection, server = self._connect(), self._server()
@@ -87,7 +87,7 @@ class SimChannel:
             connection.send(self._client, lambda: server.message(connection, number, request))
 
     def forget(self, number: int) -> None:
-        """Forget a call that has its response."""
+        """Forget a call that has received its response."""
         self._calls.pop(number, None)
 
     def give_up(self, number: int) -> None:
@@ -172,7 +172,7 @@ class SimStub:
         return StreamCall(self._channel, "Produce")
 
     def __getattr__(self, method: str) -> Callable[[Any, float], Awaitable[Any]]:
-        """Every other method is a unary call."""
+        """Return a unary call for every other method name."""
         return lambda request, timeout: UnaryCall(self._channel, method, request, timeout).future
 
 
@@ -207,7 +207,7 @@ class UnaryCall:
 
 
 class StreamCall:
-    """A bidirectional stream. Has the methods of `grpc.aio.StreamStreamCall` that the product uses."""
+    """A bidirectional stream, with the methods of `grpc.aio.StreamStreamCall` that the product uses."""
 
     def __init__(self, channel: SimChannel, method: str) -> None:
         self._channel = channel

@@ -1,7 +1,7 @@
 """The server side of simulated RPCs: runs a node's own servicer methods as tasks of its simulated process.
 
-The handlers are production code. This module replaces gRPC's server: it gives a handler a context to read, write and
-abort, and cancels the handler when the client gives up or the connection breaks.
+The handlers are production code. This module replaces gRPC's server. It gives a handler a context to read, write and
+abort. It cancels the handler when the client gives up or the connection breaks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Handler = Callable[..., Awaitable[Any]]
 
 
 class AbortError(Exception):
-    """A handler ended its call with a status code."""
+    """Raised when a handler ends its call with a status code."""
 
     def __init__(self, code: grpc.StatusCode, details: str) -> None:
         super().__init__(details)
@@ -151,7 +151,7 @@ class Calls:
 
 
 class NoServer:
-    """The server of a node that is down: it ignores everything. The network refuses or breaks the connection."""
+    """The server of a node that is down. It ignores all calls. The network refuses or breaks the connection."""
 
     def begin(self, connection: SimConnection, call: int, method: str, request: Any, answers: RpcClient) -> None: ...
     def message(self, connection: SimConnection, call: int, request: Any) -> None: ...

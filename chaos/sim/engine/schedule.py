@@ -21,7 +21,7 @@ LEAST_OF_REQUESTED = 3
 
 
 def make(options: Options) -> Schedule:
-    """All fault events of a run, ordered by time. A requested kind has at least LEAST_OF_REQUESTED events."""
+    """Draw all fault events of a run, ordered by time. A requested kind has at least LEAST_OF_REQUESTED events."""
     events: list[FaultEvent] = []
     for name, strength in options.strengths:
         # Each kind has its own random stream, so a new kind does not change the events of the others.
@@ -35,7 +35,7 @@ def make(options: Options) -> Schedule:
 
 
 def _of_kind(kind: FaultKind, strength: float, random: Random, duration_ms: int) -> Iterable[FaultEvent]:
-    """Events of one kind at random times. The mean interval is `kind.every_ms / strength`."""
+    """Draw the events of one kind, at random times. The mean interval is `kind.every_ms / strength`."""
     at = float(QUIET_MS)
     while True:
         at += random.expovariate(strength / kind.every_ms)
@@ -45,11 +45,11 @@ def _of_kind(kind: FaultKind, strength: float, random: Random, duration_ms: int)
 
 
 def to_json(schedule: Schedule) -> str:
-    """The schedule as text, one event per line."""
+    """Return the schedule as text, one event per line."""
     return "".join(json.dumps([event.at_ms, event.kind, dict(event.arguments)]) + "\n" for event in schedule)
 
 
 def from_json(text: str) -> Schedule:
-    """The schedule in the text that `to_json` returned."""
+    """Return the schedule in a text that `to_json` returned."""
     events = [json.loads(line) for line in text.splitlines() if line.strip()]
     return tuple(FaultEvent(at_ms, kind, tuple(arguments.items())) for at_ms, kind, arguments in events)

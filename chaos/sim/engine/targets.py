@@ -18,14 +18,14 @@ Node = TypeVar("Node", bound=SimNode)
 
 
 def leader_of(nodes: Sequence[Node]) -> Node | None:
-    """The node with the newest term among those that believe that they lead; None if there is none."""
+    """Return the node with the newest term among the nodes that believe that they lead, or None if no node does."""
     leading = [(node.raft.term, node) for node in nodes if node.raft is not None and node.raft.role is Role.LEADER]
     return max(leading, key=lambda each: each[0])[1] if leading else None
 
 
 def target_of(event: FaultEvent, nodes: Sequence[Node]) -> Node:
-    """The node that the event hits: the node with its number, the leader, a follower, or any node. Any node is also the
-    fallback if there is no leader."""
+    """Return the node that the event hits: the node with the event's number, the leader, a follower, or any node.
+    If there is no leader, any node may be hit."""
     chance, leader = chance_of(event), leader_of(nodes)
     if event.target.isdigit():
         return next(node for node in nodes if node.node == int(event.target))
@@ -37,10 +37,11 @@ def target_of(event: FaultEvent, nodes: Sequence[Node]) -> Node:
 
 
 def one_of(event: FaultEvent, shards: Sequence[int]) -> int:
-    """The shard that the event concerns. It has its own random stream, so other choices do not depend on the shards."""
+    """Return the shard that the event concerns. The choice of the shard has its own random stream, so other choices
+    do not depend on the shards."""
     return Random(f"{event.kind}/{event.number('chance')}/group").choice(shards)
 
 
 def chance_of(event: FaultEvent) -> Random:
-    """The random stream for all other choices about an event."""
+    """Return the random stream for all other choices about an event."""
     return Random(f"{event.kind}/{event.number('chance')}")

@@ -29,7 +29,7 @@ MOST_WAITING = 40
 
 
 class Service(Protocol):
-    """The cluster as its clients use it."""
+    """The methods of the cluster that clients use."""
 
     def time(self) -> float: ...
     def produce(self, client: int, node: int, batch: SimBatch, reply: Reply) -> None: ...
@@ -61,7 +61,8 @@ class SimRoute:
         self.leader = random.randint(1, nodes)
 
     def doubt(self, hint: int, of: int) -> None:
-        """Choose another leader, because node `of` does not lead or does not answer. `hint` is its suggestion or 0."""
+        """Choose another leader, because node `of` does not lead or does not answer. `hint` is the leader that node
+        `of` named, or 0."""
         if of == self.leader:
             self.leader = hint or self._random.randint(1, self._nodes)
 
@@ -248,7 +249,7 @@ class SimConsumer:
 
 
 def _from(spans: list[MessageSpan], offset: int) -> list[MessageSpan]:
-    """The spans that end after `offset`."""
+    """Return the spans that end after `offset`."""
     first = len(spans)
     while first and spans[first - 1].offset + spans[first - 1].messages > offset:
         first -= 1

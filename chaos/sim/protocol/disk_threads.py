@@ -1,9 +1,9 @@
 """The disk threads of a node in the protocol world: saves and flushes take simulated time. Implements
 `raft.interfaces.DriverDisk`.
 
-It behaves like `cluster.node.replica.disk_threads`. In `sync` mode a request that arrives during a flush waits for the
-next flush, because the running flush covers only what was written before it began. In `async` mode a write counts as
-held at once, and the log is flushed at intervals.
+The class behaves like `cluster.node.replica.disk_threads`. In `sync` mode a request that arrives during a flush waits
+for the next flush, because the running flush covers only earlier writes. In `async` mode a write counts as held at
+once, and the log is flushed at intervals.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DiskProcess(Protocol):
 
     def failed(self, failure: StoreError) -> None: ...
     def trusted(self) -> None:
-        """It is durable that this node is no longer suspect."""
+        """Record durably that this node is no longer suspect."""
 
 
 class SavedVote(NamedTuple):
@@ -96,7 +96,7 @@ class SimDiskThreads:
         self._process.later(self._random.random() * self.slowness / 100, self._process.trusted)
 
     def ended(self) -> None:
-        """Note the end of the process. A vote that was being saved has reached the disk with probability 1/2."""
+        """Record the end of the process. A vote that was being saved has reached the disk with probability 1/2."""
         if self._saving and self._random.random() < 0.5:
             self._votes.save(self._saving[0][0])
 

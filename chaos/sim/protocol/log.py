@@ -5,8 +5,8 @@
     platter    1 ............ flushed [ maybe some of the rest ]    what survives a power cut
                or the entries before an unflushed truncation
 
-Entries have real headers and a real chain. They travel between nodes as objects and are not parsed. The stack world
-uses the real log.
+Entries have real headers and a real chain. Entries are sent between nodes as objects, and are not parsed. The stack
+world uses the real log.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class SimEntry(NamedTuple):
 
 
 class SimRange(bytes):
-    """A range of entries on its way to a follower. As bytes it has the size of the encoded entries, with blank headers.
-    The receiver takes the objects in `entries`."""
+    """A range of entries on its way to a follower. The bytes of a range have the size of the encoded entries, with
+    blank headers. The receiver uses the objects in `entries`."""
 
     entries: Sequence[SimEntry]
 
@@ -50,7 +50,8 @@ class SimRange(bytes):
 
 
 class SimLog:
-    """A simulated log. It outlives the process: `killed` and `power_lost` leave what the next process finds."""
+    """A simulated log. The log outlives the process: `killed` and `power_lost` change the log to the state that the
+    next process finds."""
 
     def __init__(self) -> None:
         self.entries: list[SimEntry] = []
@@ -126,7 +127,7 @@ class SimLog:
         return header, memoryview(body)
 
     def view_range(self, first: int, last: int) -> bytes:
-        """The entries themselves; this log has no bytes to view."""
+        """Return the entries themselves, because this log has no bytes to view."""
         return SimRange.of(self.entries[first - 1 : last])
 
     # -- the start of the log, which never moves in this world: the driver is given no snapshots
@@ -158,8 +159,8 @@ class SimLog:
         return runs
 
     def reach(self, first: int, max_bytes: int) -> tuple[int, int]:
-        """The last entry of a range that starts at `first` and has at most `max_bytes`, and the size of the range. The
-        range has at least one entry."""
+        """Return the last entry of a range that starts at `first` and has at most `max_bytes`, and the size of the
+        range. The range has at least one entry."""
         entries, last = self.entries, first
         size = padded(entries[first - 1].header.size)
         while last < len(entries):
@@ -185,14 +186,15 @@ class SimLog:
         self.failure = failure
 
     def killed(self, random: Random) -> None:
-        """Leave what the next process finds: the page cache, except pages that a failed flush dropped."""
+        """Change the log to the state that the next process finds after a kill: the page cache, except pages that a
+        failed flush dropped."""
         if self.failure is not None:
             self.power_lost(random)
         self._restarted()
 
     def power_lost(self, random: Random) -> str:
-        """Leave what the next process finds after a power cut: the flushed entries and some of the rest, or the entries
-        before an unflushed truncation. Returns "nothing", "lost" or "came back"."""
+        """Change the log to the state that the next process finds after a power cut: the flushed entries and some
+        unflushed entries, or the entries before an unflushed truncation. Return "nothing", "lost" or "came back"."""
         before = self.last_index
         outcome = "nothing"
         if self._before_cut is not None and random.random() < 0.5:
@@ -205,7 +207,7 @@ class SimLog:
         return outcome
 
     def _restarted(self) -> None:
-        """Reset the state of flushes. The next process flushes what it finds before it starts."""
+        """Reset the state of flushes. Before it starts, the next process flushes the log that it finds."""
         self.failure, self._before_cut, self._covered = None, None, None
         self.flushed = self.last_index
 
@@ -217,7 +219,8 @@ class SimLog:
 
 
 def _header(draft: EntryDraft, last: Header | None, term: int, commit: int, now_ms: int) -> Header:
-    """A header as the store makes it, except that the checksum covers only the fields that distinguish entries."""
+    """Return a header like the headers of the store, except that the checksum covers only the fields that
+    distinguish entries."""
     index, position, chain = (last.index + 1, last.end, last.chain) if last else (1, 0, 0)
     sealed = _SEALED.pack(draft.kind, index, term, now_ms, draft.base_offset, draft.topic_id, draft.queue)
     crc = google_crc32c.value(sealed + draft.body)

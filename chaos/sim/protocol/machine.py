@@ -1,7 +1,8 @@
 """The state machine of a node in the protocol world: the real `ledger.state`, and a broker's handling of batches.
 
-It behaves like `ledger.broker.broker_replica`, without message bodies, futures or streams. `ProduceDecisions` decides
-about each batch, here and in the broker; this module carries the decision out. Implements `raft.interfaces.Machine`.
+`SimMachine` behaves like `ledger.broker.broker_replica`, without message bodies, futures or streams.
+`ProduceDecisions` decides about each batch, as in the broker, and this module carries out the decision. Implements
+`raft.interfaces.Machine`.
 """
 
 from __future__ import annotations
@@ -76,14 +77,14 @@ class SimBatch:
         return self.messages
 
     def draft(self, offset: int) -> EntryDraft:
-        """The entry for this batch, with its first message at `offset`."""
+        """Return the entry for this batch, with its first message at `offset`."""
         stream = self.stream
         body = _BODY.pack(stream.producer, self.sequence).ljust(self.size, b"\0")
         return EntryDraft(EntryKind.BATCH, body, stream.topic, stream.queue, offset, self.messages)
 
 
 def span_of(header: Header, body: bytes | memoryview) -> MessageSpan:
-    """The span of messages that a batch's entry contains."""
+    """Return the span of messages that a batch's entry contains."""
     producer, sequence = _BODY.unpack_from(body)
     return MessageSpan(Stream(producer, header.topic_id, header.queue), sequence, header.count, header.base_offset)
 
@@ -106,7 +107,8 @@ _VERDICTS: dict[type[LedgerError], SimVerdict] = {
 
 
 def _verdict_of(refusal: Refuse) -> SimVerdict:
-    """The verdict for a refusal. Other refusals would be bugs: all queues exist, and no disk is nearly full."""
+    """Return the verdict for a refusal. Refusals that are not listed would be bugs, because all queues exist and no
+    disk is nearly full."""
     verdict = _VERDICTS.get(refusal.kind)
     assert verdict is not None, f"a refusal that cannot occur in this world: {refusal}"
     return verdict
@@ -147,7 +149,7 @@ class Applied(Protocol):
 
 
 class SimMachine:
-    """The state machine of one process. The node sets `driver` before it uses anything else."""
+    """The state machine of one process. The node must set `driver` before it uses the machine."""
 
     driver: Driver
 
@@ -201,7 +203,7 @@ class SimMachine:
     # -- called by clients
 
     def produce(self, batch: SimBatch, reply: Reply) -> None:
-        """Append a batch or repeat its earlier result. Calls `reply` when the result is known, now or later."""
+        """Append a batch or repeat its earlier result. `reply` is called when the result is known, now or later."""
         obstacle = self._obstacle(batch.size)
         projected = self._projected
         match ProduceDecisions.decide(batch, self.state, projected, self._pending, obstacle):
@@ -264,7 +266,7 @@ class SimMachine:
         self.driver.propose(proposal)
 
     def _repeated(self, repeat: RepeatResult | AwaitFirst, reply: Reply) -> None:
-        """Reply with the first result of a repeated batch, once that is committed."""
+        """Reply with the first result of a repeated batch as soon as the first batch is committed."""
         self.repeats += 1
         if isinstance(repeat, AwaitFirst):
             self._pending[id(repeat.record)].replies.append(reply)

@@ -2,9 +2,9 @@
 
     voter --removed--> gone --added--> learner --promoted--> voter
 
-The leader is asked for the next step, as an operator would ask. A step that the core refuses counts as not done. A node
-with a wiped disk is removed and then added under its new incarnation. Some operators are hasty: they ask to remove two
-voters at once, or for the next step before the last is committed. The core must refuse both.
+The simulated operator asks the leader for each next step. A step that the core refuses counts as not done. A node with
+a wiped disk is removed and then added under its new incarnation. Some operators are hasty: they ask to remove two
+voters at once, or for the next step before the last is committed. The core must refuse both requests.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SimMembership:
         self._nodes = nodes
 
     def transfer(self, random: Random) -> bool:
-        """Ask the leader to hand over to a random node. Returns whether it began."""
+        """Ask the leader to hand over to a random node. Return whether the handover began."""
         leader = leader_of(self._nodes)
         if leader is None or leader.paused:
             return False
@@ -50,7 +50,7 @@ class SimMembership:
         return leader.ask(lambda: leader.driver.transfer(to), Refusal)
 
     def change(self, random: Random) -> bool:
-        """Ask the leader for the next change of members. Returns whether it was accepted."""
+        """Ask the leader for the next change of members. Return whether the leader accepted the change."""
         leader = leader_of(self._nodes)
         if leader is None or leader.paused:
             return False
@@ -69,7 +69,8 @@ class SimMembership:
         return leader.ask(lambda: leader.driver.change(change, configuration.core), (Refusal, StoreError))
 
     def _too_much(self, leader: ProtocolNode, random: Random) -> ShardConfiguration | None:
-        """A configuration with two voters fewer, which the core must refuse; None if too few voters are left."""
+        """Return a configuration with two voters fewer, which the core must refuse, or None if there are too few
+        voters."""
         now = decode_configuration(leader.driver.configuration())
         if len(now.voters) < LEAST_VOTERS + 1:
             return None
@@ -96,7 +97,7 @@ class SimMembership:
         return now.with_learner(node.node, ConfiguredMember(incarnation_of(node.node, node.incarnation)))
 
     def _with_voter(self, now: ShardConfiguration, leader: ProtocolNode, random: Random) -> ShardConfiguration | None:
-        """A configuration that promotes a learner; None if the learner lags far behind the leader."""
+        """Return a configuration that promotes a learner, or None if the learner lags far behind the leader."""
         learner = random.choice(sorted(now.learners))
         progress = leader.driver.raft.progress.get(learner)
         if progress is None or progress.match + 50 < leader.log.last_index:

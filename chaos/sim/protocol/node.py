@@ -2,8 +2,9 @@
 
     up --kill, power_cut--> down --start--> up        up --pause--> paused --resume--> up, with all pending events
 
-All events of a node pass through `_event`. An event for an earlier process is dropped. An event for a paused process is
-put off. After each event the watch checks the invariants. The node implements `raft.interfaces.Transport`.
+All events of a node pass through `_event`. An event for an earlier process is dropped. An event for a paused process
+waits until the process resumes. After each event the watch checks the invariants. The node implements
+`raft.interfaces.Transport`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ EPOCH_MS = 1_700_000_000_000
 
 
 class Watch(Protocol):
-    """Observes nodes: is called for each of their events."""
+    """Observes nodes. The methods are called for each event of a node."""
 
     def touched(self, node: ProtocolNode) -> None: ...
     def broken(self, node: ProtocolNode, error: Exception) -> None: ...
@@ -136,12 +137,12 @@ class ProtocolNode:
         self.later(self._random.random() * self._tick_s, self._tick)
 
     def kill(self) -> None:
-        """End the process. What it wrote stays in the page cache."""
+        """End the process. Its writes stay in the page cache."""
         self._end()
         self.log.killed(self._random)
 
     def cut_power(self) -> str:
-        """End the process by a power cut. Returns what happened to the log, as `SimLog.power_lost` does."""
+        """End the process by a power cut. Return the effect on the log in the words of `SimLog.power_lost`."""
         self._end()
         outcome = self.log.power_lost(self._random)
         self.suspect = not self._options.sync
@@ -171,11 +172,11 @@ class ProtocolNode:
         self._network.down(self.node)
 
     def pause(self) -> None:
-        """Stop running events of this process; they are put off."""
+        """Pause this process: its events wait until it resumes."""
         self._paused = True
 
     def resume(self) -> None:
-        """Run the events that were put off, in order."""
+        """Resume the process, and run the events that have waited, in order."""
         self._paused = False
         put_off, self._put_off = self._put_off, []
         life = self._life
@@ -188,7 +189,7 @@ class ProtocolNode:
         self._loop.call_later(delay_s, self._event, self._life, action)
 
     def ask(self, action: Callable[[], None], refusals: type[Exception] | tuple[type[Exception], ...]) -> bool:
-        """Run an operator's request now. Returns False if it raised one of `refusals`."""
+        """Run an operator's request now. Return False if the request raised one of `refusals`."""
         taken = False
 
         def try_it() -> None:
@@ -203,7 +204,7 @@ class ProtocolNode:
         return taken
 
     def now(self, action: Callable[[], None]) -> None:
-        """Run an event from outside, if there is a process."""
+        """Run an event from outside of the node, if the node has a process."""
         if self.alive:
             self._event(self._life, action)
 
@@ -239,7 +240,7 @@ class ProtocolNode:
         return self._options.tick_ms / 1000 / self.clock_rate
 
     def failed(self, failure: StoreError) -> None:
-        """A disk thread reports an error."""
+        """Handle an error that a disk thread reports."""
         self.driver.fail(failure)
 
     def trusted(self) -> None:
@@ -340,5 +341,5 @@ class ProtocolNode:
 
 
 def incarnation_of(node: int, number: int) -> bytes:
-    """The incarnation of a node's n-th disk."""
+    """Return the incarnation of a node's n-th disk."""
     return bytes([node, number]) * 8

@@ -1,7 +1,7 @@
 """Carries out the faults of nodes and disks in the protocol world.
 
-Limits say how many disks may lose acknowledged entries and how many may be wiped. A fault that would exceed a limit is
-not carried out and not counted.
+Limits say how many disks may lose acknowledged entries, and how many disks may be wiped. A fault that would exceed a
+limit is not carried out and not counted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REPLACED_AFTER_MS = (2_000, 20_000)
 
 
 class NodeFaults:
-    """The faults of nodes and disks of one run."""
+    """Carries out the faults of nodes and disks of one run."""
 
     def __init__(
         self, loop: SimLoop, options: Options, nodes: Sequence[ProtocolNode], sprung: Callable[[str], None]
@@ -37,7 +37,8 @@ class NodeFaults:
         self._membership = SimMembership(nodes)
 
     def fire(self, event: FaultEvent) -> bool:
-        """Carry out the event if it is a fault of a node and within the limits. Returns whether it had an effect."""
+        """Carry out the event if it is a fault of a node and within the limits. Return whether the event had an
+        effect."""
         node, random = target_of(event, self._nodes), chance_of(event)
         match event.kind:
             case "kill":
@@ -161,14 +162,14 @@ class NodeFaults:
         return True
 
     def _may_lose(self, nodes: Sequence[ProtocolNode]) -> bool:
-        """Whether a power cut of these nodes breaks no promise. Under `sync` it never does. Otherwise a majority that
-        has lost nothing must remain."""
+        """Return whether a power cut of these nodes breaks no promise. Under `sync` a power cut never breaks a
+        promise. Under `async` a majority that has lost nothing must remain."""
         if self._options.sync or self._options.accepted_loss:
             return True
         return self._can_do_without(nodes)
 
     def _can_do_without(self, nodes: Sequence[ProtocolNode]) -> bool:
-        """Whether a majority of unharmed voters remains without these nodes, in every node's configuration."""
+        """Return whether a majority of unharmed voters remains without these nodes, in every node's configuration."""
         hurt = {node.node for node in self._nodes if node.suspect or node.stranger} | {node.node for node in nodes}
         known = {node.raft.configuration.voters for node in self._nodes if node.raft is not None}
         return bool(known) and all(2 * len(hurt.intersection(voters)) < len(voters) for voters in known)
@@ -196,7 +197,7 @@ class NodeFaults:
         return True
 
     def skew(self, node: ProtocolNode, rate: float, event: FaultEvent) -> bool:
-        """Let the node's clock run `rate` times as fast for the duration of the event."""
+        """Let the node's clock run `rate` times as fast as simulated time for the duration of the event."""
         return self._for_a_while(node, event, lambda: _set_rate(node, rate), lambda: _set_rate(node, 1.0))
 
     def _for_a_while(
@@ -209,7 +210,8 @@ class NodeFaults:
         return True
 
     def _fail_flush(self, node: ProtocolNode) -> bool:
-        """Fail the next flush; not under `async`, where that would lose acknowledged entries like a power cut."""
+        """Let the next flush fail. Under `async` do nothing, because a failed flush would lose acknowledged entries
+        like a power cut."""
         if not node.alive or not self._options.sync:
             return False
         node.disk.fails_next_flush = True

@@ -33,7 +33,8 @@ MOST_FOR_AN_ENTRY = MAX_IN_FLIGHT_MESSAGES
 
 
 class ProtocolClients:
-    """The clients of one run. Implements `chaos.sim.protocol.client.Service`."""
+    """All clients of one run of the protocol world, and their connections to the nodes. Implements
+    `chaos.sim.protocol.client.Service`."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class ProtocolClients:
         self._loop.call_later(1.0, self._watch_traffic, sent, caught_up)
 
     def _make_topic(self) -> None:
-        """Ask every node to create the topic until it exists, and again if it is lost."""
+        """Ask every node to create the topic until it exists. If the topic is lost, ask again."""
         queues, leader = self._options.queues, leader_of(self._nodes)
         if leader is None or not len(leader.machine.state.topics):
             for node in range(1, self._options.nodes + 1):
@@ -168,11 +169,11 @@ class ProtocolClients:
             producer.begin_anew()
 
     def unsettled(self) -> list[str]:
-        """The producers that still have open sends, as phrases."""
+        """Return the producers that still have open sends, as phrases."""
         return [f"client {each.client} has open sends" for each in self._producers if not each.idle]
 
     def figures(self) -> Mapping[str, int]:
-        """Totals of all clients."""
+        """The total numbers of all clients."""
         sequencers = [sequencer for producer in self._producers for sequencer in producer.sequencers]
         return {
             "sent": sum(sequencer.sent for sequencer in sequencers),

@@ -1,4 +1,5 @@
-"""The protocol world: the real core, driver and replicated state, on simulated logs. It is fast enough for many seeds.
+"""The protocol world: the real core, driver and replicated state, on simulated logs. The protocol world is fast enough
+for many seeds.
 
 The world builds nodes and clients, carries out the schedule of faults, and reports each event to the invariants. Files,
 bytes of batches and the real clients exist only in the stack world.
@@ -71,7 +72,7 @@ class ProtocolWorld:
         return self.invariants.violations
 
     def history(self) -> int:
-        """A hash of each change of each node with its time, and of the total numbers of events and messages."""
+        """Return a hash of each change of each node with its time, and of the total numbers of events and messages."""
         self._history.update(f"{self.loop.events} {sorted(self.network.counts.items())}".encode())
         return self._history.intdigest()
 
@@ -95,8 +96,8 @@ class ProtocolWorld:
         self._history.update(str(event).encode())
 
     def _isolate_leader(self, event: FaultEvent) -> bool:
-        """Cut the leader off from the other nodes while clients still reach it. A slow clock makes it notice later that
-        the others have elected a new leader."""
+        """Cut the leader off from the other nodes while clients still reach it. With a slow clock the old leader
+        notices later that the other nodes have elected a new leader."""
         leader = leader_of(self._nodes)
         if event.kind != "isolate_with_client" or leader is None:
             return False
@@ -115,7 +116,7 @@ class ProtocolWorld:
         self.loop.call_later(0.05, self._all_unreachable)
 
     def _all_unreachable(self) -> None:
-        """Let every node notice streams that broke without notice."""
+        """Tell every node that all its streams broke."""
         for node in self._nodes:
             for other in self._nodes:
                 if other is not node:
@@ -176,13 +177,15 @@ class ProtocolWorld:
             self._node_faults.disk_failed(node)
 
     def _give_up(self, node: ProtocolNode, incarnation: int) -> None:
-        """Wipe a node whose log has diverged. Its error message asks for this: add the node again with empty data."""
+        """Wipe a node whose log has diverged. The node's error message asks the operator to add the node again with
+        empty data."""
         if node.incarnation == incarnation:
             node.wipe()
             node.start()
 
     def loss_accepted(self, node: ProtocolNode) -> None:
-        """A node leads after an accepted loss. Forgive the committed entries that it lacks, if the run accepts loss."""
+        """Called when a node leads after an accepted loss. If the run accepts loss, forgive the committed entries
+        that the leader lacks."""
         kept = self.invariants.kept_by(node.log)
         if kept == self.invariants.newest_commit or not self.options.accepted_loss:
             return
@@ -211,7 +214,7 @@ class ProtocolWorld:
         return self._unsettled()
 
     def _unsettled(self) -> list[str]:
-        """The conditions that are not met yet, as phrases for the report."""
+        """Return the conditions that are not met yet, as phrases for the report."""
         leader = leader_of(self._nodes)
         missing = self._clients.unsettled()
         if leader is None:

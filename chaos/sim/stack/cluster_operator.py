@@ -1,9 +1,9 @@
-"""The operator of the simulated cluster: changes members, adds shards and queues, and trims logs.
+"""The operator of the simulated cluster. The operator changes members, adds shards and queues, and trims logs.
 
     a stranger ──remove──> gone ──add (wiped, or new)──> learner ──promote──> voter ──remove──> gone
 
-The operator uses the real admin client, so its requests take the same path as `ledgermq cluster ...`. A request may be
-refused, lost, or carried out without a response. Only confirmed requests are counted.
+The operator uses the real admin client, so its requests take the same path as the requests of `ledgermq cluster ...`.
+A request may be refused, lost, or carried out without a response. Only confirmed requests are counted.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class SimOperator:
             life.deliver(lambda: life.create_task(self._take(step, kind, random)))
 
     async def _take(self, step: Callable[[AsyncAdmin], Awaitable[bool]], kind: str, random: Random) -> None:
-        """Run a step, and count it if it was confirmed."""
+        """Run a step, and count the step if the cluster confirmed it."""
         admin = self._admin(random)
         # A refused or unconfirmed step is not repeated: the next step starts from the current configuration.
         with contextlib.suppress(LedgerError):
@@ -131,7 +131,8 @@ class SimOperator:
         return next((roster.strangers for roster in self._rosters if roster.strangers), [])
 
     async def _step_of_one(self, admin: AsyncAdmin, roster: Roster, random: Random) -> bool:
-        """Add a member of the cluster to one shard, or remove it from one shard. It remains a member of the cluster."""
+        """Add a member of the cluster to one shard, or remove it from one shard. The member remains a member of the
+        cluster."""
         configuration, cluster = roster.configuration, self._rosters.first.configuration
         assert configuration is not None
         assert cluster is not None
@@ -201,8 +202,8 @@ class SimOperator:
     # -- the log start
 
     def move_log_start(self, shard: int, random: Random) -> None:
-        """Trim the shard's log to one of the leader's snapshots, or place a hold on the log for a while. Does nothing
-        if a trim is in progress."""
+        """Trim the shard's log to one of the leader's snapshots, or place a hold on the log for a while. If a trim
+        is in progress, do nothing."""
         leader = self._rosters.of(shard).leader
         if self._trims or self._over or leader is None or leader.replica is None:
             return
@@ -222,7 +223,8 @@ class SimOperator:
         self._trims = False
 
     async def _hold(self, admin: AsyncAdmin, shard: int, random: Random, keep_bytes: int) -> None:
-        """Hold the log until the hold is released or expires. A log start that moves past the hold is a violation."""
+        """Hold the log until the hold is released or expires. If the log start moves past the hold, that is a
+        violation."""
         ttl_ms = random.randint(1_000, LONGEST_HOLD_MS)
         await admin.hold_log("reader", shard=shard, ttl_ms=ttl_ms, timeout_ms=TIMEOUT_MS)
         with contextlib.suppress(LogHeldError):

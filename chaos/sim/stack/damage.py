@@ -4,9 +4,9 @@
     stop in order, put an old segment back ─> start: damaged ─> repair from other replicas ─> it takes part again
     kill, flip a bit of the present base   ─> start: refused ─> the file is restored ─> start
 
-A start that does not notice planted damage is a violation. Nodes must repair their logs themselves: a log that is still
-damaged at the end is a violation too. One exception: after a failed flush, a node takes damage for the result of that
-flush, cuts it off, and marks itself suspect.
+A start that does not notice planted damage is a violation. Nodes must repair their logs themselves: a log that is
+still damaged at the end is a violation too. There is one exception. After a failed flush, a node takes damage for a
+result of the flush, cuts the damaged entries, and marks itself suspect.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Planted:
 
 
 class Damages:
-    """Plants damage. `fail(invariant, what)` reports violations. Only one file of a node is damaged at a time."""
+    """Plants damage. `fail(invariant, what)` reports violations. A node has at most one damaged file at a time."""
 
     def __init__(self, loop: SimLoop, fail: Callable[[str, str], None], happened: Counter[str]) -> None:
         self._loop = loop
@@ -82,7 +82,7 @@ class Damages:
         return directory_of(shard) / "log" / name_of(base), at - base
 
     def flip_base(self, node: StackNode, random: Random) -> bool:
-        """Flip a bit of a snapshot that the node can do without: it uses another snapshot, or fetches pieces again."""
+        """Flip a bit of a snapshot that is not essential: the node uses another snapshot, or fetches pieces again."""
         disk = node.disk
         paths = [path for path in disk.files() if _is_kept_base(path) and disk.content(path)]
         if not paths:
@@ -92,7 +92,8 @@ class Damages:
         return True
 
     def spoil_index(self, node: StackNode, random: Random) -> bool:
-        """Kill a node, and delete, cut, extend or change an index file while it is down. The node must cope with it."""
+        """Kill a node, and delete, cut, extend or change an index file while it is down. The node must rebuild or
+        repair the index."""
         if not node.alive or self.is_planted(node):
             return False
         node.kill()
@@ -110,8 +111,8 @@ class Damages:
         return bool(paths)
 
     def put_back_old(self, node: StackNode, shard: int, can_do_without: Callable[[StackNode], bool]) -> None:
-        """Copy the newest segment now and put the copy back later, if the other nodes `can_do_without` this node then.
-        The fault is counted when the copy is put back."""
+        """Copy the newest segment now. Later, put the copy back if the other nodes `can_do_without` this node. The
+        fault counts when the copy is put back."""
         part = node.part(shard)
         replica = part.replica
         if replica is None or replica.log.end == 0 or self.is_planted(node):
@@ -161,7 +162,7 @@ class Damages:
             self._fail("damage is noticed", f"node {node.node} started with the damaged file {planted.path}")
 
     def is_planted(self, node: StackNode) -> bool:
-        """Whether the node has a damaged file that is not repaired yet."""
+        """Return whether the node has a damaged file that is not repaired yet."""
         planted = self._planted.get(node)
         if planted is not None and node.process is not None and not planted.part.is_damaged:
             del self._planted[node]
@@ -169,7 +170,7 @@ class Damages:
         return node in self._planted
 
     def noticed(self, node: StackNode) -> bool:
-        """Whether the node ended because it noticed planted damage that only an operator can repair."""
+        """Return whether the node ended because it noticed planted damage that only an operator can repair."""
         if node not in self._planted or not isinstance(node.ended, DamagedError):
             return False
         if isinstance(node.ended, LogDamagedError) and node.settings.peers:
@@ -182,7 +183,7 @@ class Damages:
         node.start_again()
 
     def restore_all(self) -> None:
-        """Restore the damaged files of all nodes that are down because of them."""
+        """Restore the damaged files of all nodes that are down because of damage."""
         for node in [*self._planted]:
             if isinstance(node.ended, DamagedError):
                 self._restore(node)
@@ -202,7 +203,7 @@ def _can_be_built_anew(path: Path) -> bool:
 
 
 def _is_read(node: StackNode, part: NodePart, path: Path) -> bool:
-    """Whether a start reads this segment. Segments before the log start are not read."""
+    """Return whether a start reads this segment. A start does not read segments before the log start."""
     if part.replica is None:
         return False
     log = part.replica.log

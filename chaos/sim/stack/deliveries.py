@@ -5,8 +5,8 @@
     delivered       messages are committed, at that offset; the offsets of a queue have no gaps
     not stale       a linearizable read sees everything that was committed when the read was requested
 
-Each committed batch is recorded once, in log order. Whatever producers and consumers are told is compared with this
-record: at once if possible, otherwise at the end.
+Each committed batch is recorded once, in log order. The results and messages that producers and consumers receive are
+compared with this record: at once if possible, otherwise at the end.
 """
 
 from __future__ import annotations
@@ -67,20 +67,22 @@ class Deliveries:
         self.committed += span.messages
 
     def acknowledge(self, span: MessageSpan, again: bool = False) -> None:
-        """A producer was told that its batch is committed at this offset. `again`: it was told so before."""
+        """Record that a producer received an acknowledgement of its batch at this offset. `again` means that the
+        producer had received one before."""
         if not again:
             self.acknowledged += span.messages
             self._acknowledged.append(span)
         self._check_acknowledged(span)
 
     def forgotten(self, stream: Stream, sequence: int) -> None:
-        """A producer was told that its batch is an old duplicate, although it never received an acknowledgement."""
+        """Record that a producer's batch was refused as an old duplicate, although the producer never received an
+        acknowledgement."""
         self._fail(
             "repeats are remembered", f"sequence {sequence} of {stream} was forgotten before it was acknowledged"
         )
 
     def deliver(self, topic: int, queue: int, offset: int, stream: Stream, sequence: int) -> None:
-        """A consumer received this message."""
+        """Check a message that a consumer received."""
         at = self._queues.get((topic, queue), [])
         place = bisect_right(at, offset, key=lambda span: span.offset) - 1
         span = at[place] if place >= 0 else None
@@ -92,12 +94,13 @@ class Deliveries:
             self._fail("delivered is committed", f"offset {offset} of queue {topic}/{queue} is {span}, not {stream}")
 
     def read(self, floor: int, seen: int) -> None:
-        """A linearizable read saw `seen` entries; `floor` entries were committed when it was requested."""
+        """Check a linearizable read. It saw `seen` entries, and `floor` entries were committed when the read was
+        requested."""
         if seen < floor:
             self._fail("reads are not stale", f"a read saw {seen} entries, but {floor} were committed before it")
 
     def forgive(self, keep: Callable[[MessageSpan], bool]) -> int:
-        """Accept a loss: drop all spans for which `keep` is False. Returns the number of acknowledged messages that
+        """Accept a loss: drop all spans for which `keep` is False. Return the number of acknowledged messages that
         were lost."""
         for spans in [*self._offsets.values(), *self._queues.values()]:
             spans[:] = [span for span in spans if keep(span)]
@@ -106,7 +109,7 @@ class Deliveries:
         return sum(span.messages for span in lost)
 
     def ends(self, topic: int) -> dict[int, int]:
-        """The end offset of each queue of the topic that has committed messages."""
+        """Return the end offset of each queue of the topic that has committed messages."""
         return {
             queue: spans[-1].offset + spans[-1].messages
             for (of, queue), spans in self._queues.items()

@@ -16,7 +16,8 @@ from store import EntryKind
 
 
 def unsettled(shard: int, members: Sequence[NodePart]) -> list[str]:
-    """The conditions that a shard does not meet yet, as phrases. `members`: the nodes that take part in it."""
+    """Return the conditions that a shard does not meet yet, as phrases. `members` are the nodes that take part in
+    the shard."""
     leader = leader_of(members)
     if leader is None or leader.replica is None:
         return [f"shard {shard} has no leader"]
@@ -36,7 +37,8 @@ def unsettled(shard: int, members: Sequence[NodePart]) -> list[str]:
 
 
 def unopened(topics: BrokerReplica | None) -> list[str]:
-    """Queues that are not open in their shards yet, as phrases. `topics`: the leader's replica of shard 0."""
+    """Return the queues that are not open in their shards yet, as phrases. `topics` is the leader's replica of
+    shard 0."""
     opening = topics.state.topics.opening() if topics is not None else ()
     return [f"topic {topic.name} has {topic.opened} of {topic.queues} queues open" for topic in opening]
 
@@ -44,8 +46,8 @@ def unopened(topics: BrokerReplica | None) -> list[str]:
 def compare(members: Sequence[NodePart], invariants: Invariants) -> None:
     """Compare logs, states and ConsumeQueues of all replicas of a shard, and each replica's key index with its log.
 
-    Two replicas are compared from the later of their log starts: a replica keeps more of its log if it had no snapshot
-    where the other logs start.
+    Two replicas are compared from the later of their log starts, because a replica without a snapshot at the log start
+    keeps more entries.
     """
     replicas = [(node.node, node.replica) for node in members if node.replica is not None]
     first, reference = min(replicas, key=lambda each: each[1].log.first_index)
@@ -67,7 +69,7 @@ def _log_bytes(replica: BrokerReplica, start: int) -> bytes:
 
 
 def _queues(replica: BrokerReplica) -> list[tuple[int, int]]:
-    """The topic ids and queues that are in the replica's shard."""
+    """Return the topic ids and queues that are in the replica's shard."""
     return [
         (topic.topic_id, queue)
         for topic in replica.state.topics
@@ -77,14 +79,14 @@ def _queues(replica: BrokerReplica) -> list[tuple[int, int]]:
 
 
 def _units(replica: BrokerReplica, topic_id: int, queue: int, since: BrokerReplica | None = None) -> bytes:
-    """The units of a queue, from the first offset that `since` has."""
+    """Return the units of a queue from the first offset in `since` on."""
     first = (since or replica).queues.get(topic_id, queue).first_offset
     units = replica.queues.get(topic_id, queue)
     return units.read(first, units.end_offset - first).tobytes()
 
 
 def _wrong_keys(replica: BrokerReplica) -> str | None:
-    """A key for which the index and the log disagree, described as a phrase; None if they agree."""
+    """Return a phrase about a key for which key index and log disagree, or None if they agree."""
     log, in_log = replica.log, defaultdict[tuple[int, int], list[int]](list)
     for index in range(log.last_index, log.first_index - 1, -1):
         header, body = log.entry(index)

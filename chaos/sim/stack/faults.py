@@ -1,8 +1,8 @@
 """Carries out the faults of nodes and disks in the stack world.
 
-A fault that breaks more than the cluster promises to survive is not carried out and not counted, for example the loss
-of a majority's acknowledged data. A process that ends by itself is a violation, unless its disk caused the end. An
-event may concern one shard: it hits that shard's leader or files.
+A fault that the cluster does not promise to survive is not carried out and not counted. An example is the loss of a
+majority's acknowledged data. A process that ends by itself is a violation, unless its disk caused the end. An event
+may concern one shard. Then the fault hits the leader or the files of this shard.
 
 damage.py damages the files of nodes that are down.
 """
@@ -73,7 +73,8 @@ class StackFaults:
         return self._rosters.present
 
     def fire(self, event: FaultEvent) -> bool:
-        """Carry out the event if it is a fault of this module and allowed now. Returns whether it had an effect."""
+        """Carry out the event if it is a fault of this module and allowed now. Return whether the event had an
+        effect."""
         shard = one_of(event, self._rosters.numbers)
         node, random, seconds = self._target(event, shard), chance_of(event), event.for_ms / 1000
         match event.kind:
@@ -127,7 +128,7 @@ class StackFaults:
         return False
 
     def _trouble(self, event: FaultEvent, node: StackNode, random: Random, seconds: float) -> bool:
-        """Carry out the event if the node survives it, such as a pause or a slow disk."""
+        """Carry out an event that does not end the node, such as a pause or a slow disk."""
         match event.kind:
             case "pause":
                 return self._pause(node, seconds)
@@ -178,7 +179,8 @@ class StackFaults:
             node.start_again()
 
     def _target(self, event: FaultEvent, shard: int) -> StackNode:
-        """The node that the event hits, from the shard's point of view; another node if that one is down."""
+        """Return the node that the event hits: the shard's leader, a follower, or any node. If the chosen node is
+        down, return another node."""
         there = self._rosters.of(shard).named if shard != TOPICS_SHARD else self._nodes
         parts = {node.part(shard): node for node in there if node.is_present}
         node = parts[target_of(event, [*parts])]
@@ -236,8 +238,8 @@ class StackFaults:
         return True
 
     def _isolate_with_client(self, shard: int, random: Random, seconds: float) -> bool:
-        """Cut a leader off from the other nodes, so that readers reach the old leader and senders reach the others. The
-        leader's clock may be slow, so that it notices later."""
+        """Cut a leader off from the other nodes, so that readers reach the old leader and senders reach the others.
+        The leader's clock may be slow, so that it notices later that it lost its followers."""
         leader = self._leader_of(shard)
         if leader is None:
             return False
@@ -314,7 +316,7 @@ class StackFaults:
 
 
 def _has_failed(node: StackNode) -> bool:
-    """Whether the node can no longer write until it is restarted."""
+    """Return whether the node cannot write until it is restarted."""
     failures = [part.replica.driver.failure for part in node.parts if part.replica is not None]
     return any(failure is not None and not isinstance(failure, DiskFullError | LogDamagedError) for failure in failures)
 

@@ -3,8 +3,8 @@
     SimDisk ─> NodeDirectory ─> NodeShards ─> LocalReplica ─> Replica ─> BrokerService ─> Calls
                                                   └── SimTransport, SimWorker, Life
 
-A node outlives its processes: it keeps its disk, its address and its wall clock. A process is a `Life` and everything
-in it; nothing of it remains when the life ends. node_part.py is a node's part in one shard.
+A node outlives its processes: it keeps its disk, its address and its wall clock. A process is a `Life` and all objects
+in it. No object of the process remains when the life ends. node_part.py is a node's part in one shard.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class WorkDurations:
 
 @dataclass(frozen=True, slots=True)
 class SharedParts:
-    """The parts of the world that all its nodes share."""
+    """The objects of the world that all nodes share."""
 
     loop: SimLoop
     network: Network
@@ -188,7 +188,7 @@ class StackNode:
         return self.process is not None
 
     def part(self, shard: int) -> NodePart:
-        """The node's part in a shard. The node may have no replica of that shard."""
+        """Return the node's part in a shard. The node may have no replica of the shard."""
         part = self._parts.get(shard)
         if part is None:
             part = self._parts[shard] = NodePart(self, self._shared.records.of(shard))
@@ -210,7 +210,7 @@ class StackNode:
 
     @property
     def raft(self) -> Raft | None:
-        """The Raft core of shard 0, which is on every node. The next properties are about shard 0 too."""
+        """The Raft core of shard 0, which is on every node. The properties after this one are about shard 0, too."""
         return self.part(TOPICS_SHARD).raft
 
     @property
@@ -234,7 +234,7 @@ class StackNode:
 
     @property
     def suspect(self) -> bool:
-        """Whether the node is suspect in any shard. The next properties are about all shards too."""
+        """Whether the node is suspect in any shard. The properties after this one are about all shards, too."""
         return self.lost_power or any(part.suspect for part in self.parts)
 
     @property
@@ -248,7 +248,7 @@ class StackNode:
     # -- processes
 
     def start(self) -> None:
-        """Start a new process on the disk's content. If it cannot start, `ended` says why."""
+        """Start a new process on the disk's content. If the process cannot start, `ended` gets the reason."""
         assert self.process is None
         self.is_present = True
         life = Life(self._shared.loop, self._after_event)
@@ -274,7 +274,8 @@ class StackNode:
             self.start()
 
     def kill(self) -> None:
-        """Kill the process. What it wrote stays on the disk, except writes that it staged in its own memory."""
+        """Kill the process. The writes of the process stay on the disk, except writes that are staged in its own
+        memory."""
         self.lost_power = self.lost_power or (self.alive and self._stages)
         self._die()
         self.disk = self.disk.kill()
@@ -321,7 +322,7 @@ class StackNode:
         self.is_present = False
 
     def will_be_suspect(self) -> None:
-        """Note that acknowledged data may be lost. The next start will find that out."""
+        """Record that acknowledged data may be lost, so that the next start will mark the node as a suspect."""
         self.lost_power = True
 
     def _die(self) -> None:
@@ -329,7 +330,7 @@ class StackNode:
             self._gone(self.process.life)
 
     def _gone(self, life: Life) -> None:
-        """Remove all traces of a life that is over."""
+        """Remove all references to a life that has ended."""
         life.end()
         for key in [key for key in self._shared.doors if key[1] == self.node]:
             del self._shared.doors[key]
@@ -344,7 +345,7 @@ class StackNode:
             self._ended(self.process.life, error)
 
     def _ended(self, life: Life, reason: BaseException) -> None:
-        """The process ended by itself."""
+        """Handle a process that ended by itself."""
         self.ended = reason
         self.lost_power = self.lost_power or (self.alive and self._stages)
         self._gone(life)
@@ -358,7 +359,7 @@ class StackNode:
         return START_MS + self.clock_ms + int(self._shared.loop.time() * 1000)
 
     def runtime(self, life: Life) -> Runtime:
-        """The runtime of one process."""
+        """Return the runtime of one process."""
         workers = {
             "votes": partial(SimWorker, mean_ms=self._vote_ms, worked=self._vote_saved),
             "flush": partial(SimWorker, mean_ms=self._flush_ms),

@@ -1,6 +1,6 @@
 """A simulated node's part in one shard: its replica, as the shard's invariants see it.
 
-In each shard a node has a separate log, vote and incarnation. For the invariants of a shard, the part is the node. A
+In each shard a node has a separate log, vote and incarnation. The invariants of a shard treat the part as a node. A
 part outlives processes, as the node does.
 """
 
@@ -21,7 +21,7 @@ DATA = Path("/data")
 
 
 def directory_of(shard: int) -> Path:
-    """The directory of a shard on a node's disk."""
+    """Return the directory of a shard on a node's disk."""
     return DATA / f"shard-{shard}"
 
 
@@ -56,7 +56,7 @@ class LogOfNode:
 
 
 class Home(Protocol):
-    """The node, as its parts use it."""
+    """The methods of a node that its parts use."""
 
     node: int
     disk: SimDisk
@@ -103,13 +103,15 @@ class NodePart:
 
     @property
     def incarnation(self) -> bytes:
-        """Incarnation of the disk in this shard, as the last process had it; empty if that had no such shard."""
+        """The incarnation of the disk in this shard, as the last process knew it. It is empty if the last process
+        did not have the shard."""
         local = self.local
         return local.vote.incarnation if local is not None else self._incarnation
 
     @property
     def suspect(self) -> bool:
-        """Whether the node may have lost acknowledged entries: its disk says so, or the next start will find it out."""
+        """Whether the node may have lost acknowledged entries. Either its disk has a suspect mark, or the next
+        start will write the mark."""
         marks = (directory_of(self.shard) / name for name in ("suspect", "repair"))
         return self._home.lost_power or any(self._home.disk.exists(mark) for mark in marks)
 
@@ -121,7 +123,7 @@ class NodePart:
 
     @property
     def why_apart(self) -> str:
-        """Why there is no replica, as a phrase."""
+        """The reason why the node has no running replica of this shard, as a phrase."""
         if not self.alive:
             return f"is down: {self._home.ended or 'no operator has started it'}"
         local = self.local
@@ -130,13 +132,13 @@ class NodePart:
     # -- start and end of processes
 
     def begin(self, local: LocalReplica) -> None:
-        """A process has started with this shard on its disk."""
+        """Record that a process has started with this shard on its disk."""
         vote = local.vote
         self._invariants.restarted(self.node)
         self._invariants.vote_found(self.node, vote.term, vote.voted_for)
 
     def end(self) -> None:
-        """The process is about to end."""
+        """Record the last state of a process that is about to end."""
         self._incarnation = self.incarnation
         self.raft = self.log = self._seen = None
 
@@ -147,7 +149,7 @@ class NodePart:
     # -- called by the node
 
     def vote_saved(self, local: LocalReplica) -> None:
-        """The disk holds the vote that `local` has."""
+        """Record that the vote of `local` is on the disk."""
         self._invariants.vote_saved(self.node, local.vote.term, local.vote.voted_for)
 
     def watch(self, replica: BrokerReplica) -> None:
@@ -188,7 +190,7 @@ class NodePart:
             invariants.same_state(me, driver.applied, replica.state.digest())
 
     def look(self) -> None:
-        """Check the invariants. Called after each event of the node."""
+        """Check the invariants after an event of the node."""
         raft, log = self.raft, self.log
         if raft is None or log is None:
             return

@@ -50,7 +50,7 @@ DoorKey = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """The entry point for messages of one shard to one node, while its process runs."""
+    """The entry point for messages of one shard to one node, while the node's process runs."""
 
     life: Life
     transport: SimTransport
@@ -67,7 +67,7 @@ class Transit:
         self._random = random
 
     def of(self, data: bytes) -> bytes:
-        """The data as it arrives."""
+        """Return the data as it arrives, perhaps with a changed byte."""
         random = self._random
         if not self.corrupts or not data or random.random() >= self.corrupts:
             return data
@@ -156,7 +156,7 @@ class SimTransport:
             self._life.call_later(RETRY_S, self._refused, peer)
 
     def _refused(self, peer: int) -> None:
-        """The peer has no running process."""
+        """Tell the sender that the peer has no running process."""
         self._retried.discard(peer)
         self._receiver.unreachable(peer)
 
@@ -166,7 +166,8 @@ class SimTransport:
             door.life.deliver(door.transport.take_in, sender, meant, hand_over)
 
     def take_in(self, sender: int, meant: bytes, hand_over: Callable[[Receiver], None]) -> None:
-        """A message has arrived. `meant` is the incarnation that it was sent to; empty for a response."""
+        """Handle a message that has arrived. `meant` is the incarnation to which it was sent; it is empty for a
+        response."""
         if meant:
             self.disowned = "" if meant == self._identity.incarnation else "the configuration names another incarnation"
             if self.disowned:

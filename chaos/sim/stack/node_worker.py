@@ -1,7 +1,7 @@
 """The worker threads of a simulated node, for flushes, votes and new segments.
 
-Work takes simulated time. It is done at one moment of that time and reported at the end. A crash may come before, after
-or between these two moments.
+A job takes simulated time. Its effect happens at one moment of this time, and its end is reported later. A crash may
+come before, between or after these two moments.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Power cuts and failed flushes in the stack world: faults that lose unflushed data.
 
-They are carried out only if they break no promise in any shard. Under `async`, fewer disks than a majority may lose
-acknowledged data. A power cut can make a node suspect, so either the other nodes can do without it or all voters
-respond.
+Such a fault is carried out only if it breaks no promise in any shard. Under `async`, fewer disks than a majority may
+lose acknowledged data. A power cut can make a node suspect. So the other nodes must be able to work without this node,
+or all voters must respond.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class PowerFaults:
         self._cut_when(node, crash, lambda: node.disk.exists(log) and node.disk.can_forget_names(log))
 
     def _cut_when(self, node: StackNode, crash: Crash, there_is_something: Callable[[], bool]) -> None:
-        """Cut the power at the first moment at which it has the wanted effect, and count the effect then."""
+        """Cut the power at the first moment at which the cut has the wanted effect, and count the effect."""
         deadline = self._loop.time() + WAIT_S
 
         def look() -> None:
@@ -89,11 +89,11 @@ class PowerFaults:
         return True
 
     def may_miss(self, node: StackNode) -> bool:
-        """Whether the node runs and the others can do without it."""
+        """Return whether the node runs and the other nodes can work without it."""
         return node.alive and self.can_do_without(node)
 
     def can_do_without(self, node: StackNode) -> bool:
-        """Whether the other nodes can do without this node in each of its shards."""
+        """Return whether the other nodes can work without this node in each of its shards."""
         if not self._rosters.first.is_member(node.node):
             return False
         return all(self._shard_may_miss(roster, node) for roster in self._rosters if node in roster.named)
@@ -108,11 +108,12 @@ class PowerFaults:
         return 2 * len(there) > len(voters)
 
     def may_kill(self, node: StackNode) -> bool:
-        """Whether the node may be killed. The end of a process that stages writes loses unflushed data."""
+        """Return whether the node may be killed without a broken promise. The end of a process that stages writes
+        loses unflushed data."""
         return not self._options.staged or self._may_lose([node])
 
     def kills(self, node: StackNode) -> None:
-        """Note that the node ends now, or in one of its next writes."""
+        """Record that the node ends now, or in one of its next writes."""
         if self._options.staged:
             self._losing[node] = node.process
 
@@ -123,8 +124,8 @@ class PowerFaults:
         return all(self._voters_may_lose(voters, roster, nodes) for voters in roster.electorates)
 
     def _voters_may_lose(self, voters: Sequence[StackNode], roster: Roster, nodes: Sequence[StackNode]) -> bool:
-        """Whether these nodes may lose power in a shard: always if all acknowledged data is flushed and every voter
-        responds. A stranger does not respond, nor does a node with a damaged log."""
+        """Return whether these nodes may lose power in a shard. They always may if all acknowledged data is flushed
+        and every voter responds. A stranger does not respond, nor does a node with a damaged log."""
         answering = [each for each in voters if roster.answers(each) and not self._damages.is_planted(each)]
         if self._options.sync and len(answering) == len(voters):
             return True

@@ -7,11 +7,10 @@
     commit                a leader counts replicas only for entries of its own term (section 5.4.2)
     another configuration one voter changes at a time, after the last change and an entry of the term are committed
 
-A broken promise does harm only if something else goes wrong later. Checked when it is made, it shows at once. The
-checks compare what the real core says with what the simulated disk and network know.
+A broken promise does harm only if another fault follows. The check at the time of the promise shows the mistake at
+once. The checks compare what the real core says with what the simulated disk and network know.
 
-Promises are checked only in runs with faults. A run without faults shows whether the code works at all, whether or not
-it keeps its promises.
+Promises are checked only in runs with faults. A run without faults only shows that the code works without faults.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class Promises:
                     self._heard.setdefault(node.node, {})[message.sender] = self._ticks.get(node.node, 0)
 
     def ticks(self, node: ProtocolNode) -> None:
-        """The node has handled a tick."""
+        """Check the node after it has handled a tick."""
         raft = node.driver.raft
         if raft.role is not Role.LEADER:
             self._ticks[node.node] = 0
@@ -99,7 +98,7 @@ class Promises:
             self._leads.pop(node.node, None)
 
     def _led(self, node: ProtocolNode, raft: Raft) -> None:
-        """Compare a leader with what it was at the last check."""
+        """Compare the state of a leader with its state at the last check."""
         now = (raft.term, raft.commit, raft.configuration_index, raft.configuration)
         before = self._leads.get(node.node)
         self._leads[node.node] = now

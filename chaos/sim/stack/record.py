@@ -15,7 +15,7 @@ from chaos.sim.world import InvariantViolation, SimNodeLog
 
 @dataclass(frozen=True, slots=True)
 class CommittedEntry:
-    """Term and chain of a committed entry. Implements `chaos.sim.world.EntryHeader`."""
+    """The term and the chain of a committed entry. Implements `chaos.sim.world.EntryHeader`."""
 
     term: int
     chain: int
@@ -37,7 +37,7 @@ class ShardRecord:
         self._entries.append(entry)
 
     def entry(self, index: int) -> CommittedEntry:
-        """The entry that was committed at this index."""
+        """Return the entry that was committed at this index."""
         return self._entries[index - 1]
 
 
@@ -60,7 +60,7 @@ class ShardRecords:
         return record
 
     def __iter__(self) -> Iterator[ShardRecord]:
-        """The records, ordered by shard."""
+        """Yield the records, ordered by shard."""
         return iter([self._by_shard[shard] for shard in sorted(self._by_shard)])
 
     def fail(self, invariant: str, what: str) -> None:

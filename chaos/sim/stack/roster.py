@@ -2,8 +2,9 @@
 
     never started ──> waits to be added ──> member ──> removed           wiped disk: a stranger under its old id
 
-A member is a node id together with an incarnation. So a node with a wiped disk is not a member until it is added again.
-Shard 0 has a replica on every node of the cluster. Its table lists the other shards and their first nodes.
+A member is a node id together with an incarnation. So a node with a wiped disk is not a member until it is added
+again. Shard 0 has a replica on every node of the cluster. The table in shard 0 lists the other shards and their first
+nodes.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from raft.configuration_entry import ShardConfiguration
 
 
 class Roster:
-    """The members of one shard. `nodes`: all nodes, including spare ones. `founders` returns the ids of the nodes on
-    which the shard was created."""
+    """The members of one shard. `nodes` has all nodes, including spare nodes. `founders` returns the ids of the
+    nodes on which the shard was created."""
 
     def __init__(self, shard: int, nodes: Sequence[StackNode], founders: Callable[[], Sequence[int]]) -> None:
         self.shard = shard
@@ -32,12 +33,12 @@ class Roster:
 
     @property
     def leader(self) -> NodePart | None:
-        """The part that leads the shard, in the newest term; None if there is none."""
+        """Return the part that leads the shard in the newest term, or None if no part leads."""
         return leader_of([node.part(self.shard) for node in self._nodes])
 
     @property
     def configuration(self) -> ShardConfiguration | None:
-        """The newest configuration that a leader has had; None if there was no leader yet."""
+        """The newest configuration that a leader has had, or None if there was no leader yet."""
         leader = self.leader
         if leader is not None and leader.replica is not None:
             self._newest = leader.replica.newest_configuration()
@@ -63,8 +64,8 @@ class Roster:
 
     @property
     def electorates(self) -> list[list[StackNode]]:
-        """The voters of the newest configuration, and those of the configuration before it while the newest one may
-        still be lost."""
+        """The voters of the newest configuration. While the newest configuration may still be lost, also the voters
+        of the configuration before it."""
         voters = self.voters
         before = voters if self._applied is None else self._numbered(self._applied.voters)
         return [voters] if before == voters else [voters, before]
@@ -87,14 +88,15 @@ class Roster:
 
     @property
     def strangers(self) -> list[StackNode]:
-        """Nodes that the configuration names but that have lost the disks with which they were added."""
+        """The nodes that the configuration names, but that have lost the disks with which they were added."""
         return [node for node in self.named if not self._is_known(node)]
 
     def is_member(self, node: int) -> bool:
         return any(member.node == node for member in self.members)
 
     def answers(self, node: StackNode) -> bool:
-        """Whether the node has the disk that a configuration names. Two configurations count: see `electorates`."""
+        """Return whether the node has the disk that a configuration names. Both configurations of `electorates`
+        count."""
         named = [each.members.get(node.node) for each in (self._newest, self._applied) if each is not None]
         return not named or any(
             member is not None and member.incarnation == node.part(self.shard).incarnation for member in named
@@ -126,7 +128,7 @@ class Rosters:
 
     @property
     def present(self) -> list[StackNode]:
-        """Nodes that were ever started and are not put away."""
+        """The nodes that were ever started and are not put away."""
         return [node for node in self._nodes if node.is_present]
 
     @property

@@ -3,8 +3,8 @@
     clients (workload.py) ── SimChannel ── Calls ── BrokerService ── Replica ── Driver ── Raft      node.py
                                                           SimTransport ──┘         └── CommitLog, VoteFile ── SimDisk
 
-The world builds what the seed has drawn, and compares all results that clients receive with the log. The code under
-test is unchanged: it receives its runtime and environment as parameters.
+The world builds the cluster and the clients that the seed has drawn, and compares all results that clients receive
+with the log. The code under test is unchanged: it receives its runtime and environment as parameters.
 """
 
 from __future__ import annotations
@@ -134,7 +134,8 @@ class StackWorld:
         return [self._make_node(number, overrides, self._make_disk(number), shared) for number in self._addresses]
 
     def _retention(self, segment_bytes: int) -> dict[str, Any]:
-        """Settings of retention. It is off unless the operator trims logs, and mild then, so that trims have effect."""
+        """Return the settings of retention. Retention is off unless the operator trims logs. If the operator trims
+        logs, retention is mild, so that trims have an effect."""
         if not self._is_drawn("log_start"):
             return {"disk_force_ratio": 0.0, "disk_refuse_ratio": 0.0}
         random = self.options.chance("retention")
@@ -196,7 +197,7 @@ class StackWorld:
         return replace(client, environment=environment)
 
     def _environment(self, life: Life, number: int, random: Random, channel: MakeChannel | None = None) -> Environment:
-        """The environment of a client in this process, at this place of the network."""
+        """Return the environment of a client in this process, with this address in the simulated network."""
         numbers, connect = {address: node for node, address in self._addresses.items()}, channel or self._channel
         return Environment(
             channel=lambda address, _: connect(life, number, numbers[address]),
@@ -255,8 +256,8 @@ class StackWorld:
         return missing
 
     def _wait_until_settled(self, within_s: float) -> list[str]:
-        """Wait until nothing is missing, or until consumers have made no progress for `within_s`. Returns what is
-        missing."""
+        """Wait until all conditions are met, or until consumers have made no progress for `within_s`. Return the
+        conditions that are not met."""
         deadline = self.loop.time() + within_s
         end, come = self.loop.time() + MOST_TO_SETTLE * within_s, self.consumption.come
         while (missing := self._unsettled()) and self.loop.time() < min(deadline, end) and not self._failed():
@@ -338,7 +339,8 @@ class StackWorld:
             self.history_of_clients.begins(topic.name, queue, offset)
 
     def _log_start_moved(self, replica: BrokerReplica, snapshot: Snapshot) -> None:
-        """By an entry, and not because the whole log came from another node."""
+        """Record that an entry moved the log start. (A log that came as a snapshot from another node is not
+        recorded.)"""
         if len(replica.state.holds) > 0:
             held = [hold.name for hold in replica.state.holds]
             self.records.fail(
@@ -351,4 +353,4 @@ class StackWorld:
 
 
 def _nothing() -> None:
-    """A client's events are checked where they have a meaning."""
+    """Ignore an event of a client."""

@@ -1,4 +1,5 @@
-"""The load on a simulated cluster: the real clients, each in a separate process, acting as the seed has drawn.
+"""The load on a simulated cluster: real clients, each in a separate simulated process, whose actions the seed has
+drawn.
 
 Producers send while the load is on, whatever happens to the cluster, and report the result of each send to the history.
 Consumers read all messages: one reads from the leaders, and the others read from one node each.
@@ -56,7 +57,8 @@ MakeProcess = Callable[[int], ClientProcess]
 
 
 class Workload:
-    """The clients of a run. `process(number)` makes a client's process. `takes_part(node)`: whether it is a member."""
+    """The clients of a run. `process(number)` makes a client's process. `takes_part(node)` returns whether the node
+    is a member."""
 
     def __init__(
         self,
@@ -114,11 +116,11 @@ class Workload:
             _spawn(self._late.process, self._late.read(name))
 
     def hurry(self, seconds: float) -> None:
-        """Let the reader read much more often for this time."""
+        """Let the reader read much more often for the given time."""
         self._hurried_until = self._reader.life.time() + seconds
 
     def unsettled(self) -> list[str]:
-        """The conditions that are not met yet, as phrases."""
+        """Return the conditions that are not met yet, as phrases."""
         missing = [f"producer {each.process.number} has open sends" for each in self.producers if not each.done]
         ends = self._history.ends()
         for consumer in self.consumers:
@@ -131,7 +133,7 @@ class Workload:
         return missing
 
     async def _make_topics(self) -> None:
-        """Create the topics one after another, each with as many attempts as needed."""
+        """Create the topics one after another, and repeat each attempt until it succeeds."""
         for number in range(TOPICS):
             name = f"t{number}"
             while not await self._made(name):  # noqa: ASYNC110 (the cluster sends no event when it is ready)
@@ -180,7 +182,7 @@ class LoadProducer:
     """One AsyncProducer, from the first topic to the end of the load."""
 
     def __init__(self, load: Workload, process: ClientProcess, random: Random, routing: Random) -> None:
-        """`routing`: random stream for its queue selector and its number of attempts."""
+        """`routing` is the random stream for the producer's queue selector and its number of attempts."""
         # True when every send has a result and the producer is closed.
         self.done = False
         self.process = process
@@ -256,8 +258,9 @@ class LoadProducer:
         self._settle(messages, places, error)
 
     def _line(self, key: bytes | None, count: int) -> int:
-        """The line of a send. A message without key may move to a queue of another shard if its shard is unavailable;
-        it loses its order then (ledger/client/producer/queue_sequencer.py)."""
+        """Return a number for the order of a send: messages of a queue with the same number must stay in order. A
+        message without key has no promised order, because it may move to a queue of another shard
+        (ledger/client/producer/queue_sequencer.py)."""
         if key is None and self._load.options.shards > 1:
             return NO_ORDER
         return self._calls if count > 1 else 0
@@ -281,7 +284,7 @@ def by_length(message: UnplacedMessage, queues: int) -> int | None:
 
 
 def surely_failed(error: LedgerError) -> bool:
-    """Whether the error says that the message is in no log and never will be."""
+    """Return whether the error means that the message is in no log and never will be."""
     if isinstance(error, DeliveryTimeoutError):
         return not error.maybe_committed
     return isinstance(error, ClosedError) or not leaves_doubt(error)
@@ -296,7 +299,8 @@ def _places(topic: str, ranges: list[RecordRange]) -> list[MessagePlace]:
 
 
 class LoadConsumer:
-    """Reads each topic with one AsyncConsumer. `node`: the node to read from while it is a member; None: leaders."""
+    """Reads each topic with one AsyncConsumer. `node` is the node to read from while it is a member; None means to
+    read from leaders."""
 
     def __init__(
         self,
@@ -306,7 +310,7 @@ class LoadConsumer:
         random: Random,
         max_bytes: tuple[int, ...] = (2_000, 1 << 20),
     ) -> None:
-        """`max_bytes`: the sizes from which the consumer draws that of its fetches."""
+        """`max_bytes` has the sizes from which the consumer draws the size of its fetches."""
         self.process = process
         self._load = load
         self._node = node
@@ -314,7 +318,8 @@ class LoadConsumer:
         self._max_bytes = max_bytes
 
     async def read(self, topic: str) -> None:
-        """Read forever. A consumer that fails is replaced by another, which continues at the same position."""
+        """Read forever. Read until the end of the load. If a consumer fails, a new consumer continues at the same
+        position."""
         while True:
             node = self._node if self._node is not None and self._load.takes_part(self._node) else None
             consumer = AsyncConsumer(
@@ -333,8 +338,8 @@ class LoadConsumer:
                 await asyncio.sleep(AGAIN_S)
 
     async def _read_on(self, consumer: AsyncConsumer, node: int | None) -> None:
-        """Read until an error. The consumer may discover a queue later, because a lagging node did not know it. It then
-        seeks to the position that the history has for this queue."""
+        """Read until an error. The consumer may discover a queue later, because a lagging node did not know it. In
+        this case the consumer seeks to the position that the history has for the queue."""
         history, number = self._load.history, self.process.number
         placed: dict[tuple[str, int], None] = {}
         await consumer.start()

@@ -5,7 +5,7 @@
     deliver                                                  given by a consumer
 
 A message's value names its producer and its number, so a message in a log or from a consumer can be traced to the call
-that sent it. Results and deliveries are compared with the truth at once.
+that sent it. Results and deliveries are compared with the committed entries at once.
 """
 
 from __future__ import annotations
@@ -136,11 +136,11 @@ class LoadHistory:
         queue.append(sent)
 
     def begins(self, topic: str, queue: int, offset: int) -> None:
-        """The log of some node now starts so late that the queue begins at this offset."""
+        """Record that the log of a node now starts so late that the queue begins at this offset."""
         self._begins[topic, queue] = max(offset, self.first_offset(topic, queue))
 
     def first_offset(self, topic: str, queue: int) -> int:
-        """The largest first offset of the queue on any node."""
+        """Return the largest first offset of the queue on any node."""
         return self._begins.get((topic, queue), 0)
 
     # -- called by consumers
@@ -163,7 +163,7 @@ class LoadHistory:
             self._fail("delivered is committed", f"consumer {consumer} received {value[:40]!r} at {place}, not {sent}")
 
     def skip(self, consumer: int, topic: str, queue: int, offset: int) -> None:
-        """The consumer was told that the queue begins at this offset."""
+        """Record that the consumer learned that the queue begins at this offset."""
         if offset > self.first_offset(topic, queue):
             self._fail(
                 "nothing kept is skipped",
@@ -173,7 +173,8 @@ class LoadHistory:
         self._positions[consumer, topic, queue] = offset
 
     def read(self, topic: str, queue: int, floor: int, end: int) -> None:
-        """A linearizable read found `end`; `floor` messages of the queue were committed when it was requested."""
+        """Check a linearizable read that found the end offset `end`. `floor` messages of the queue were committed
+        when the read was requested."""
         self.reads += 1
         if end < floor:
             self._fail("reads are not stale", f"{topic}/{queue} ends at {end}, but {floor} were committed before")
@@ -183,15 +184,15 @@ class LoadHistory:
     # -- the end
 
     def ends(self) -> dict[tuple[str, int], int]:
-        """Queue -> the offset after its last committed message."""
+        """Return the offset after the last committed message of each queue."""
         return {key: len(queue) for key, queue in self._queues.items()}
 
     @property
     def total(self) -> int:
-        """Number of committed messages."""
+        """The number of committed messages."""
         return sum(len(queue) for queue in self._queues.values())
 
 
 def name_of(value: bytes) -> bytes:
-    """The message's name. A value is the name, a colon, and arbitrary bytes."""
+    """Return the message's name. A value is the name, a colon, and arbitrary bytes."""
     return value.partition(b":")[0]
