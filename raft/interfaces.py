@@ -16,7 +16,7 @@ from store import EntryDraft, Header, Readable, Snapshot, StoreError
 
 
 class Log(Protocol):
-    """The part of `store.CommitLog` that the driver uses."""
+    """The methods of `store.CommitLog` that the driver uses."""
 
     @property
     def first_index(self) -> int: ...
@@ -36,7 +36,7 @@ class Log(Protocol):
 
 
 class Transport(Protocol):
-    """Sends messages to other nodes. A transport never waits and may lose messages."""
+    """A `Transport` sends messages to other nodes. A transport never waits and may lose messages."""
 
     def send(self, message: RaftMessage) -> None:
         """Send a vote request, a heartbeat, or an answer of any kind."""
@@ -57,7 +57,8 @@ class Transport(Protocol):
 
 
 class DriverDisk(Protocol):
-    """The disk as the driver uses it: work on helper threads. Each callback runs later, in the driver's thread."""
+    """The disk as the driver uses it: the driver asks for work on helper threads. Each callback runs later, in the
+    driver's thread."""
 
     def save_vote(self, term: int, voted_for: int, done: Callable[[], None]) -> None:
         """Write term and vote to the vote file, fsync the file in every flush mode, and then call done()."""
@@ -97,25 +98,27 @@ class Machine(Protocol):
         """The log now begins after `snapshot`, so earlier entries cannot be read any more."""
 
     def role_changed(self, change: RoleChange) -> None:
-        """The role, the term or the known leader of this node has changed."""
+        """Called when the role, the term or the known leader of this node has changed."""
 
     def leading(self, term: int) -> None:
-        """This node leads `term` and has applied all entries of earlier leaders, so it may take proposals."""
+        """Called when this node leads `term` and has applied all entries of earlier leaders, so that it may take
+        proposals."""
 
     def failed(self, failure: StoreError) -> None:
-        """The disk refused a write of this shard.
+        """Called when the disk refused a write of this shard.
 
         This node does not lead the shard until the disk accepts writes again."""
 
 
 class Proposal(Protocol):
-    """One entry that a client wants appended. The driver calls `appended` at most once, then `settled` once."""
+    """A `Proposal` is one entry that a client wants to append. The driver calls `appended` at most once, then
+    `settled` once."""
 
     @property
     def draft(self) -> EntryDraft: ...
 
     def appended(self, header: Header) -> None:
-        """The entry is written to this node's log, and `header` has its index and position."""
+        """Called when the entry is written to this node's log. `header` has the index and position of the entry."""
 
     def settled(self, committed: bool) -> None:
         """If `committed` is true, the entry is committed and applied. Otherwise this node stopped leading or failed

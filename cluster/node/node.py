@@ -63,7 +63,8 @@ class Node:
     """One node, which runs from `start` to `stop`."""
 
     def __init__(self, settings: NodeSettings, disk: Disk | None = None) -> None:
-        """Lock the data directory and open the logs of its shards. Raises StoreError or ShardError."""
+        """Lock the data directory and open the logs of its shards. Raise StoreError or ShardError if the node
+        cannot open its directory or a log."""
         disk = disk or PosixDisk()
         self._settings = settings
         self._registry = CollectorRegistry()
@@ -199,7 +200,7 @@ def run_node(settings: NodeSettings) -> int:
 
 
 async def serve_until_stopped(settings: NodeSettings) -> None:
-    """Run a node until SIGTERM or SIGINT. Raises NodeError, ShardError, StoreError."""
+    """Run a node until SIGTERM or SIGINT. Raise NodeError, ShardError or StoreError if the node cannot run."""
     stopping = stop_requested()
     node = Node(settings)
     try:

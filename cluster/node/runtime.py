@@ -1,6 +1,6 @@
 """The runtime of a node: the transports, clocks, randomness, clients and worker threads that the node is given.
 
-The runtime is one frozen object. A real node gets gRPC, clocks and threads; the simulator gives the same code its own
+`Runtime` is one frozen object. A real node gets gRPC, clocks and threads; the simulator gives the same code its own
 implementations.
 """
 

@@ -1,5 +1,5 @@
-"""The refusals of the core, and `Diverged`, the error after which a server must stop. A refusal is an ordinary answer.
-A refused request has changed nothing.
+"""The refusals of the core, and `Diverged`, the error after which a server must stop. A refusal is not a fault of the
+server. A refused request has changed nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class NotLeader(Refusal):
 
 
 class Busy(Refusal):
-    """Too many bytes wait to be committed. Propose again after some of these bytes are committed."""
+    """Too many bytes of proposals wait to be committed. Propose again after some of these bytes are committed."""
 
     def __init__(self, uncommitted_bytes: int) -> None:
         super().__init__(f"{uncommitted_bytes} bytes wait to be committed; propose again later")
@@ -36,7 +36,7 @@ class Crowded(Refusal):
 
 
 class Stalled(Refusal):
-    """The disk is too slow to take more entries. Propose again later."""
+    """The disk is too slow to take more entries. Propose the entry again later."""
 
 
 class Transferring(Refusal):
@@ -48,7 +48,7 @@ class Transferring(Refusal):
 
 
 class TransferRefused(Refusal):
-    """The requested node cannot become the leader now. The present leader stays."""
+    """The requested node cannot become the leader now. The present leader keeps leading."""
 
     retriable = False
 

@@ -6,8 +6,8 @@ Terms never decrease along a log, so one run for each term is enough.
     term    1  1  1  4  4  5  5  5        last_index 8
 
 By the Log Matching property (section 5.3), two logs with the same term at an index are equal up to that index. So
-elections and the consistency check need no more than terms. A log may begin after a snapshot; then the index and term
-of the snapshot's last entry are kept as `snapshot_index` and `snapshot_term` (section 7).
+elections and the consistency check need only the terms of the entries. A log may begin after a snapshot. Then
+`snapshot_index` and `snapshot_term` are the index and term of the snapshot's last entry (section 7).
 """
 
 from __future__ import annotations

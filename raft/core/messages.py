@@ -1,7 +1,7 @@
 """The messages between the nodes of one shard, as the core sees them.
 
-A message is a frozen value. The core ignores an answer whose term is out of date. The core never sees the body of an
-entry: an `Append` describes a range of entries by their terms, and the driver keeps the bytes beside it.
+A message is a frozen value. The core ignores an answer with an old term. The core never sees the body of an entry: an
+`Append` describes a range of entries by their terms, and the driver keeps the bytes beside it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class VoteResponse(RaftMessage):
 @dataclass(frozen=True, slots=True)
 class Heartbeat(RaftMessage):
     """The leader's heartbeat, which keeps a follower from standing for election. `commit` never exceeds the index
-    that the receiver has acknowledged. `round` counts up within one leadership."""
+    that the receiver has acknowledged. `round` increases within one leadership."""
 
     commit: int
     round: int
@@ -60,7 +60,7 @@ class Heartbeat(RaftMessage):
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatResponse(RaftMessage):
-    """The answer to a Heartbeat. `round` is the heartbeat's round.
+    """The answer to a Heartbeat. `round` is the round of the heartbeat that is answered.
 
     The answer proves that the sender of the heartbeat still led after the round began."""
 

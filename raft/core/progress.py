@@ -1,9 +1,9 @@
 """The progress of one follower: what the leader knows about the follower, and which messages it may send to the
 follower.
 
-PROBE: the leader looks for the last entry on which both logs agree, with one empty Append at a time. REPLICATE: the
-logs agree, so the leader streams entries ahead of the acknowledgements, within bounds. SNAPSHOT: the follower lacks
-entries from before the leader's log start, so the leader first sends the snapshot, one piece at a time.
+PROBE: the leader sends one empty Append at a time to find the last entry on which both logs agree. REPLICATE: the logs
+agree, so the leader sends more entries before earlier entries are acknowledged, within limits. SNAPSHOT: the follower
+lacks entries from before the leader's log start, so the leader first sends the snapshot, one piece at a time.
 
                        agreed at next - 1
         PROBE  -------------------------------->  REPLICATE
@@ -147,7 +147,7 @@ class FollowerProgress:
 
     def rejected(self, rejected_index: int, agreement: int) -> None:
         """Record that the follower's log differs from the leader's log at `rejected_index` and everywhere above
-        `agreement`. An answer to an outdated message is ignored."""
+        `agreement`. The method ignores an answer to an outdated message."""
         if self.mode is Mode.REPLICATE:
             if rejected_index > self.match:
                 self.restart()
@@ -169,7 +169,8 @@ class FollowerProgress:
         self.restart()
 
     def restart(self) -> None:
-        """Ask for agreement again, because messages in flight may be lost. A probe keeps its index."""
+        """Ask for agreement again, because messages in flight may be lost. In mode PROBE, the next index stays as
+        it is."""
         if self.mode is Mode.REPLICATE:
             self.mode, self.next = Mode.PROBE, self.match + 1
             self._in_flight.clear()
@@ -180,11 +181,11 @@ class FollowerProgress:
         self.waited = self.waited + 1 if self._in_flight else 0
 
     def heartbeat(self) -> None:
-        """Allow a message that was not answered since the last heartbeat to be sent again."""
+        """Allow the leader to repeat a message that was not answered since the last heartbeat."""
         self.paused = False
 
     def _land(self) -> None:
-        """Remove the acknowledged Appends from those in flight."""
+        """Remove the acknowledged Appends from the list of Appends in flight."""
         while self._in_flight and self._in_flight[0][0] <= self.match:
             self.in_flight_bytes -= self._in_flight.popleft()[1]
             self.waited = 0

@@ -1,5 +1,5 @@
 """Majorities: computes which index a majority of the voters has reached, and whether an election is won or lost. All
-functions are pure. The safety of Raft needs that any two majorities of the same voters share a node.
+functions of quorum.py are pure. The safety of Raft needs that any two majorities of the same voters share a node.
 """
 
 from __future__ import annotations

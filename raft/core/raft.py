@@ -68,7 +68,7 @@ from raft.core.voting import grants
 
 
 class Raft:
-    """One server of a shard. The methods never wait, and do no I/O."""
+    """`Raft` is one server of a shard. Its methods never wait, and do no I/O."""
 
     def __init__(self, settings: RaftSettings, recovered: RecoveredState) -> None:
         self.settings = settings
@@ -115,7 +115,7 @@ class Raft:
 
     @property
     def log(self) -> LogTerms:
-        """The terms of this server's log. Callers must not change the returned object."""
+        """Return the terms of this server's log. Callers must not change the returned object."""
         return self._server.log
 
     @property
@@ -144,7 +144,8 @@ class Raft:
 
     @property
     def uncommitted_bytes(self) -> int:
-        """The bytes of this leader's proposals that are not committed; 0 if this server does not lead."""
+        """Return the bytes of this leader's proposals that are not committed. Return 0 if this server does not
+        lead."""
         return self._role.uncommitted_bytes if isinstance(self._role, Leader) else 0
 
     # -- inputs
@@ -193,21 +194,23 @@ class Raft:
         self._become(self._role.tick())
 
     def propose(self, sizes: Sequence[int]) -> tuple[int, int]:
-        """Append entries of these sizes (bytes). Returns the term and the first index. Raises Refusal."""
+        """Append entries of these sizes (bytes). Return the term and the index of the first of these entries.
+        Raises Refusal."""
         return self.term, self._as_leader().propose(sizes)
 
     def change(self, configuration: Configuration, size: int) -> tuple[int, int]:
-        """Append a configuration entry of this size (bytes), which takes effect at once. Returns its term and index."""
+        """Append a configuration entry of this size (bytes), which takes effect at once. Return the term and the
+        index of the configuration entry."""
         return self.term, self._as_leader().change(configuration, size)
 
     def transfer(self, to: int) -> None:
-        """Hand leadership to the voter `to`. Raises NotLeader, TransferRefused. The handover may fail after this
-        call."""
+        """Hand leadership to the voter `to`. Raise NotLeader or TransferRefused if no handover can begin. The
+        handover may fail after this call."""
         self._as_leader().transfer(to)
 
     def held_up(self) -> None:
-        """Report that nothing ran on this node for longer than an election takes. A leader must confirm its
-        leadership again."""
+        """Report that nothing ran on this node for longer than an election takes. If this node leads, it must
+        confirm its leadership again."""
         if isinstance(self._role, Leader):
             self._role.held_up()
 

@@ -5,7 +5,7 @@
                  |            |  (a leader's commit may pass its own durable)
 
 A message leaves this node only after everything that the message promises is durable. So no message is sent while term
-and vote differ from the saved term and vote. A server acknowledges entries up to `durable` and no further.
+and vote differ from the saved term and vote. A server acknowledges entries up to `durable` and no later entries.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ class Server:
 
     @property
     def may_stand(self) -> bool:
-        """Whether this server may stand for election: it is a voter, or its removal as a voter is not committed yet.
+        """Return True if this server may stand for election: it is a voter, or its removal as a voter is not committed
+        yet.
 
         During its removal its own vote does not count, but an election may need its log to succeed (dissertation,
         section 4.2.2)."""
@@ -112,20 +113,20 @@ class Server:
     # -- term and vote
 
     def enter(self, term: int, voted_for: int = 0) -> None:
-        """Begin a newer term (section 5.1). Waiting messages of the old term are dropped."""
+        """Begin a newer term (section 5.1). Messages of the old term that wait to be sent are dropped."""
         assert term > self.term, f"term {term} is not newer than {self.term}"
         self.promise = Durable(term, voted_for)
         self.matched = self.commit
         self._outbox.clear()
 
     def vote(self, candidate: int) -> None:
-        """Vote for `candidate` in the present term. The vote is sent only after it is saved."""
+        """Vote for `candidate` in the present term. The vote is sent only after it is saved on the disk."""
         assert self.voted_for in (0, candidate), f"voted for {self.voted_for} in term {self.term} already"
         self.promise = Durable(self.term, candidate)
 
     @property
     def has_output(self) -> bool:
-        """Whether there may be output to take. Messages that wait for a save count as output."""
+        """Return True if there may be output for the driver. Messages that wait for a save count as output."""
         promise, saving = self.promise, self._saving
         return bool(
             self._outbox
@@ -137,7 +138,7 @@ class Server:
 
     @property
     def is_saved(self) -> bool:
-        """Whether the present term and vote are on disk."""
+        """Return True if the present term and vote are on the disk."""
         return self.promise == self._saved
 
     def take_save(self) -> Save | None:
@@ -159,7 +160,7 @@ class Server:
         self._outbox.append(message)
 
     def take_messages(self) -> tuple[RaftMessage, ...]:
-        """Return the messages to send: none until term and vote are saved on the disk."""
+        """Return the messages to send. Return no messages until term and vote are saved on the disk."""
         if not self._outbox or not self.is_saved:
             return ()
         messages = tuple(self._outbox)
@@ -233,7 +234,7 @@ class Server:
 
     def persisted(self, token: int, term: int, index: int) -> bool:
         """Record that the writes up to `token` are held; the last entry of these writes has this index and term.
-        Return whether `durable` rose. An entry of the writes may have been cut and written again since. Only the
+        Return True if `durable` rose. An entry of the writes may have been cut and written again since. Only the
         token shows such a cut, so tokens from before the last cut are ignored."""
         assert token <= self._token, f"the core never issued token {token}"
         if token < self._valid_from:

@@ -25,7 +25,7 @@ def no_preference(_: tuple[int, ...]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RaftSettings:
-    """The settings of one server."""
+    """`RaftSettings` are the settings of one server, which never change while it runs."""
 
     # This server's node id, from 1.
     node: int

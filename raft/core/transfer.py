@@ -6,8 +6,8 @@
       +──> refused: the target is not a voter, is a suspect, or was not heard lately
 
 During a handover the leader accepts no proposals, so the target's log can become equal to the leader's log. Proposals
-from before the handover are not lost. If the shard has a preferred leader, any other leader hands leadership over to
-the preferred leader as soon as that node keeps up.
+from before the handover are not lost. If the shard has a preferred leader, any other leader hands leadership over as
+soon as the preferred leader keeps up with the log.
 """
 
 from __future__ import annotations

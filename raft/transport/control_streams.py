@@ -1,13 +1,13 @@
-"""Control streams: one stream each way between two nodes carries the votes and heartbeats of all their shards.
+"""Control streams carry the votes and heartbeats of all shards of two nodes, on one stream in each direction.
 
     shard 0 ─┐                                                                        ┌─> shard 0
     shard 1 ─┼─> the messages to node 2 in one turn of the loop ══ one ControlBundle ═╪═> shard 1 ──> answers, on the
     shard 2 ─┘                                                                        └─> shard 2     same stream
 
-All control messages of one turn to one node leave in one bundle, because a write to a stream costs more than a message.
-All shards of a node tick in the same turn, so many idle shards cost little more than one shard. The caller's identity
-is checked when a stream opens. Each message also names the receiver's incarnation, because two shards may know
-different incarnations of one node. Messages that cannot be sent are dropped.
+All control messages that leave for one node in the same turn are sent in one bundle, because a write to a stream costs
+more than a message. All shards of a node tick in the same turn, so many idle shards cost little more than one shard.
+The node checks the caller's identity when a stream opens. Each message also names the receiver's incarnation, because
+two shards may know different incarnations of one node. Control messages that cannot be sent are dropped.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class ControlStreams:
 
 
 def caller(cluster: str, sender: int, receiver: int) -> tuple[tuple[str, str], ...]:
-    """Return the metadata of a stream: the cluster, the calling node and the called node."""
+    """Return the metadata that identifies a stream: the cluster, the calling node and the called node."""
     return (
         ("ledgermq-cluster", cluster),
         ("ledgermq-sender", str(sender)),

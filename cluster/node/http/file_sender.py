@@ -4,10 +4,10 @@
     thread                                         └─ sendfile ─> full? poll ─> sendfile ─ ... one turn, next turn
 
 Aiohttp uses the `sendfile` method of the event loop. uvloop has no such method, so aiohttp would copy the bytes
-through this process. Therefore this module calls sendfile in a thread, on a copy of the connection's descriptor. The
-thread may wait for a disk or a slow client. Each turn of the thread is short, so a cancelled request ends soon. While
-sendfile runs, no other code writes to the connection, because aiohttp answers the requests of a connection one after
-another.
+through this process. Therefore this module calls sendfile in a thread, on a duplicate of the connection's file
+descriptor. The thread may wait for a disk or a slow client. Each turn of the thread is short, so the thread ends soon
+after a request is cancelled. While sendfile runs, no other code writes to the connection, because aiohttp answers the
+requests of a connection one after another.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _MOST_AT_ONCE = 8 << 20
 
 
 class FileSender:
-    """Sends parts of one open file. A file sender uses at most one thread of `threads` at a time. The caller must
-    call `close`."""
+    """Sends parts of one open file. A file sender uses at most one thread of `threads` at a time. The owner of a
+    `FileSender` must call `close`."""
 
     def __init__(self, threads: Executor, descriptor: int) -> None:
         """Take over the open file `descriptor`; `close` closes it."""

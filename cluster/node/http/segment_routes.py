@@ -8,7 +8,7 @@
 The node sends the bytes of a segment file by sendfile, up to the end of the last entry. The rest of the file is blank.
 A segment is *sealed* when all its entries are committed and the log continues in a later segment. A sealed segment
 never changes, and it has the same ETag on every replica. An active segment grows, and its uncommitted entries may be
-replaced, so its readers check the CRC and the chain of each entry.
+replaced. So a reader of an active segment checks the CRC and the chain of each entry.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ RETRY_AFTER_S = 1
 
 
 class ServedReplica(Protocol):
-    """This node's replica of one shard."""
+    """`ServedReplica` is this node's replica of one shard, as `segment_routes` reads it."""
 
     @property
     def number(self) -> int: ...
     @property
     def is_closed(self) -> bool:
-        """Whether the log cannot be read, because startup repair has not finished."""
+        """Return True if the log cannot be read, because startup repair has not finished."""
 
     def not_ready(self) -> str:
         """Return the reason why the replica is not ready, or "" if it is ready."""
@@ -213,8 +213,8 @@ def _gone(log: CommitLog) -> web.HTTPGone:
 
 def _part(request: web.Request, length: int, etag: str | None) -> range | None:
     """Return the range of bytes that the client requests, or None for the whole segment. If the request has an
-    If-Range header that differs from `etag`, return None too. Raises HTTP 416 if the segment has no byte of the
-    range."""
+    If-Range header that differs from `etag`, return None too. Raise HTTP 416 if the segment has no byte of the
+    requested range."""
     if_range = request.headers.get("If-Range")
     if "Range" not in request.headers or (if_range is not None and (etag is None or if_range != f'"{etag}"')):
         return None

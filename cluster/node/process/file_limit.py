@@ -14,7 +14,7 @@ _LEAST_QUEUES, _MOST_QUEUES = 16, 4096
 
 
 def raise_file_limit() -> None:
-    """Raise the soft limit of open files, often 1,024, to the hard limit."""
+    """Raise the soft limit of open files to the hard limit. The soft limit is often 1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):  # the kernel allows fewer by now; a node also works with fewer open files
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,4 +1,4 @@
-"""The log output of a node: lines of text, or one JSON object a line, on standard error.
+"""The log output of a node on standard error: lines of text, or one JSON object in each line.
 
 Every module uses the standard `logging`. Only this module uses structlog, to format the records.
 """

@@ -55,6 +55,6 @@ class Vital:
 
 
 def end_now(_: BaseException) -> None:
-    """End the process with exit status 70, without a stop in order."""
+    """End the process with exit status 70, without an orderly stop."""
     logging.shutdown()
     os._exit(EXIT_BUG)

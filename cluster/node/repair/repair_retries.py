@@ -1,6 +1,6 @@
 """The waits between the attempts of a repair, and the times of its log lines. The number of attempts has no limit.
 
-Each wait is twice the wait before, from 0.2 s up to 10 s. The same log line is repeated at most once a minute.
+Each wait is twice the previous wait, from 0.2 s up to 10 s. The same log line is repeated at most once a minute.
 """
 
 from __future__ import annotations

@@ -69,7 +69,8 @@ class Scrub:
             log.debug("retention removed a segment while the scrub read it: %s", error)
 
     def _begin(self) -> None:
-        """Start reading at the log start. The scrub starts anew when retention has moved the log start."""
+        """Start to read at the log start. The scrub starts again at the log start when retention has moved the log
+        start."""
         self._first = self._log.first_index
         segments = self._log.reading.segment_files(self._last)
         # `segments` leaves out a file without entries, so the first segment may begin after the log start.

@@ -1,4 +1,4 @@
-"""Creates the running parts of one replica, without starting them.
+"""Creates the objects of one running replica, without starting them.
 
 files ─> broker replica ─> disk threads, transport ─> Raft core ─> driver
 """
@@ -32,7 +32,7 @@ LEAST_UNCOMMITTED_BYTES = 8 << 20
 
 
 class ReplicaBuilder:
-    """Creates the parts of the replica of shard `number` from its open files."""
+    """`ReplicaBuilder` creates the objects of the replica of shard `number` from its open files."""
 
     def __init__(self, number: int, node: NodeResources, files: ShardFiles, votes: VoteFile, stall: Stall) -> None:
         self.number = number

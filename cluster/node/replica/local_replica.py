@@ -44,7 +44,7 @@ log = logging.getLogger("ledgermq.node.shard")
 
 @dataclass(frozen=True, slots=True)
 class RunningParts:
-    """The parts of a replica that has started."""
+    """The objects of a replica that has started."""
 
     replica: BrokerReplica
     threads: DiskThreads
@@ -54,12 +54,12 @@ class RunningParts:
 
 
 class LocalReplica:
-    """This node's replica of one shard. The constructor opens and checks the files, `take_part` starts the replica,
-    and `stop` stops the replica."""
+    """`LocalReplica` is this node's replica of one shard. The constructor opens and checks the files, `take_part`
+    starts the replica, and `stop` stops the replica."""
 
     def __init__(self, number: int, node: NodeResources, ticker: Ticker, fetch_waiters: FetchWaiters) -> None:
-        """Read the log, or only the entries after the last checkpoint. If the log is damaged and there are other nodes
-        to repair it from, `take_part` repairs it. Raises StoreError, ShardError."""
+        """Read the log, or only the entries after the last checkpoint. If the log is damaged and other nodes can
+        repair it, `take_part` repairs it. Raise StoreError or ShardError if the files cannot be opened."""
         self.number = number
         self._node = node
         self._ticker = ticker
@@ -114,8 +114,8 @@ class LocalReplica:
             self._running.transport.configured(replace(configuration, voters={}, learners={}), served=())
 
     async def stop(self) -> None:
-        """Stop in order: all acknowledged entries are on the disk, and a clean mark records that. The caller must
-        close the ports before `stop`."""
+        """Stop the replica in order: flush all acknowledged entries to the disk, then write a clean mark. The
+        caller must close the ports before `stop`."""
         self._ticker.remove(self._tick)
         for task in self._tasks:
             task.cancel()
@@ -140,12 +140,12 @@ class LocalReplica:
 
     @property
     def shard_consumption(self) -> ShardConsumption | None:
-        """The part that serves consumer groups in this shard; None until the replica has started."""
+        """Return the object that serves consumer groups in this shard. Return None until the replica has started."""
         return self._running.consumption if self._running is not None else None
 
     @property
     def log(self) -> CommitLog:
-        """The open log. Do not use the log while `is_closed` is true."""
+        """Return the open log. Do not use the log while `is_closed` is true."""
         return self._opened.log
 
     @property
@@ -160,7 +160,7 @@ class LocalReplica:
 
     @property
     def vote(self) -> Vote:
-        """The vote as last written to the vote file."""
+        """Return the vote as last written to the vote file."""
         return self._votes.vote
 
     @property
@@ -185,7 +185,7 @@ class LocalReplica:
 
     @property
     def is_formed(self) -> bool:
-        """Whether this node knows the first voters of the shard."""
+        """Return True if this node knows the first voters of the shard."""
         return self._formation.first_voters is not None
 
     @property
@@ -207,7 +207,7 @@ class LocalReplica:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether the log is damaged and a startup repair or scrub repair is not finished."""
+        """Return True if the log is damaged and a startup repair or scrub repair is not finished."""
         repairs = self._running is not None and bool(self._running.upkeep.damage)
         return self.is_closed or self._opening.left is not None or repairs
 

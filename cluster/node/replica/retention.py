@@ -1,4 +1,4 @@
-"""The retention watch: watches this node's disk and, on the leader of a shard, moves the log start of that shard.
+"""The retention watch: watches this node's disk. On the leader of a shard, it also moves the log start of that shard.
 
     every `retention_check_ms`:   how full is the disk?    ->  writes are accepted or refused
                                   does this node lead?     ->  `ledger.broker.retention.retention.choose`
@@ -36,8 +36,8 @@ log = logging.getLogger("ledgermq.node.retention")
 
 
 class LogClock:
-    """The time according to the log: the append time of the newest entry, plus the time since this node first saw that
-    entry, by a clock that does not jump."""
+    """The time according to the log: the append time of the newest entry, plus the time since this node first saw
+    that entry. A clock that does not jump measures the second of these times."""
 
     def __init__(self, log: CommitLog, monotonic_ms: Callable[[], float]) -> None:
         self._log = log
@@ -53,8 +53,8 @@ class LogClock:
 
 
 class Learners:
-    """The learners that are catching up. Retention keeps the entries that these learners still need. A learner that
-    makes no progress between two checks is ignored, because it would hold the log for ever."""
+    """The learners that are catching up with the log. Retention keeps the entries that these learners still need. A
+    learner that makes no progress between two checks is ignored, because it would hold the log for ever."""
 
     def __init__(self) -> None:
         # By node, the last index that the learner had at the last check.
@@ -144,8 +144,8 @@ class RetentionWatch:
     # -- the log
 
     async def _forget_holds(self) -> None:
-        """Remove expired holds. Holds expire by the append times of entries. While no message is written there are
-        no such times, so the leader proposes to remove expired holds."""
+        """Propose an entry that removes expired holds. Holds expire by the append times of entries. While no
+        message is written there are no such times, so the leader proposes to remove expired holds."""
         now_ms = self._clock.now_ms()
         if any(hold.expires_ms <= now_ms for hold in self._replica.state.holds):
             await self._replica.log_holds.expire()
