@@ -37,12 +37,12 @@ class ShardConfiguration:
 
     @property
     def core(self) -> Configuration:
-        """The configuration as the core uses it: the node ids of voters and learners."""
+        """Return the configuration as the core uses it: the node ids of voters and learners."""
         return Configuration(tuple(sorted(self.voters)), tuple(sorted(self.learners)))
 
     @property
     def members(self) -> dict[int, ConfiguredMember]:
-        """The voters and learners by node id."""
+        """Return the voters and learners by node id."""
         return dict(sorted({**self.voters, **self.learners}.items()))
 
     def with_learner(self, node: int, member: ConfiguredMember) -> ShardConfiguration:

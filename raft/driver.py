@@ -1,7 +1,7 @@
 """The driver carries out what the core decides, in a fixed order of duties. Each replica has one driver.
 
 The driver reaches files, sockets, clocks and threads only through small interfaces (`raft/interfaces.py`). So the same
-code runs under gRPC and in the simulator.
+driver runs under gRPC and in the simulator.
 
     event ──> core.step ──> Ready ──> save vote · write log · send · apply ──> (end of the turn) group write, appends
 
@@ -59,7 +59,7 @@ TRY_AGAIN_TICKS = 20
 
 
 class Driver:
-    """`Driver` runs one replica of a shard. All methods belong to one thread, and no method waits."""
+    """`Driver` runs one replica of a shard. All methods of the driver belong to one thread, and no method waits."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Driver:
         machine: Machine,
         runtime: DriverRuntime,
     ) -> None:
-        """`machine` has applied the entries up to `storage.resumed`."""
+        """`machine` must have applied the entries up to `storage.resumed`."""
         log, snapshots, resumed = storage.log, storage.snapshots, storage.resumed
         self.raft = raft
         # Why this node cannot write; None while it can.
@@ -115,7 +115,7 @@ class Driver:
 
     @property
     def backlog(self) -> int:
-        """The number of proposals that have no result yet."""
+        """Return the number of proposals that have no result yet."""
         return len(self._proposals)
 
     # -- events
@@ -247,8 +247,8 @@ class Driver:
         """Begin a linearizable read. Raise NotLeader if this node does not lead, or Crowded if too many reads wait.
 
         The driver calls answer(True) when two conditions hold: this node still leads, and it has applied every
-        entry that was committed at the time of this call. If this node stops leading first, the driver calls
-        answer(False)."""
+        entry that was committed at the time of this call. If this node stops leading before the read is answered,
+        the driver calls answer(False)."""
         self._notice_pause()
         if self._stopped:
             raise NotLeader(0)
@@ -258,8 +258,8 @@ class Driver:
         self._settle()
 
     def configuration(self) -> bytes:
-        """The body of the newest configuration entry in the log or in its snapshot. It is empty if there is no
-        configuration."""
+        """Return the body of the newest configuration entry in the log or in its snapshot. Return empty bytes if
+        there is no configuration entry."""
         index = self.raft.configuration_index
         if self.log_start and index <= self.applied:
             return self.log_start.configuration  # not read from the log, which may be damaged there
@@ -352,8 +352,8 @@ class Driver:
         self._machine.role_changed(change)
 
     def _give_up_waiting(self) -> None:
-        """Called when this node does not lead. Settle its proposals as not committed, and answer its reads with
-        False."""
+        """Give up all waiting proposals and reads, because this node does not lead. Settle the proposals as not
+        committed, and answer the reads with False."""
         proposals, answers = self._proposals.give_up(), self._reads.give_up()
         for proposal in proposals:
             proposal.settled(committed=False)

@@ -44,13 +44,15 @@ class Transport(Protocol):
     def replicate(self, ranges: Iterable[tuple[Append, Readable]]) -> None:
         """Send byte ranges of the CommitLog over the bulk connections, in the order of the iterable.
 
-        A range may be a view of memory that changes after this call, so the transport copies it before it returns."""
+        A range may be a view of memory that changes after this call. So the transport copies the range before it
+        returns."""
 
     def send_snapshot(self, chunk: SnapshotChunk, piece: SnapshotPiece) -> None:
         """Send a piece of a snapshot over the bulk connection."""
 
     def configured(self, configuration: ShardConfiguration, served: Container[int]) -> None:
-        """Connect to the members of `configuration`, the newest in the log, and disconnect from removed members.
+        """Connect to the members of `configuration`, the newest configuration in the log, and disconnect from removed
+        members.
 
         The leader still sends the log to the nodes in `served`, so the transport stays connected to these nodes
         even if they are no longer members."""
@@ -72,11 +74,10 @@ class DriverDisk(Protocol):
         """Call done() when all writes so far are on the disk. An fsync is needed in every flush mode."""
 
     def tidy(self) -> None:
-        """Remove the segment files that the log no longer uses. The removal may happen at any later time."""
+        """Remove, at any later time, the segment files that the log no longer uses."""
 
     def trusted(self) -> None:
-        """Remove the suspect mark, because this node is no longer a suspect. The removal may happen at any later
-        time."""
+        """Remove the suspect mark at any later time, because this node is no longer a suspect."""
 
 
 class Machine(Protocol):
@@ -95,7 +96,8 @@ class Machine(Protocol):
         """Replace the state by the state of a snapshot from the leader, which has replaced the log."""
 
     def log_starts(self, snapshot: Snapshot) -> None:
-        """The log now begins after `snapshot`, so earlier entries cannot be read any more."""
+        """Called when the log start has moved: the log now begins after `snapshot`. The entries before the log
+        start cannot be read any more."""
 
     def role_changed(self, change: RoleChange) -> None:
         """Called when the role, the term or the known leader of this node has changed."""
@@ -121,6 +123,6 @@ class Proposal(Protocol):
         """Called when the entry is written to this node's log. `header` has the index and position of the entry."""
 
     def settled(self, committed: bool) -> None:
-        """If `committed` is true, the entry is committed and applied. Otherwise this node stopped leading or failed
-        before the commit. An entry that was appended may then still be committed by the next leader. An entry that
-        was not appended is never committed."""
+        """If `committed` is true, the entry is committed and applied. If `committed` is false, this node stopped
+        leading or failed before the commit. If `committed` is false, an entry that was appended may still be
+        committed by the next leader. An entry that was not appended is never committed."""

@@ -50,7 +50,7 @@ class LogStart:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The snapshot at the log start, or None if the log begins with entry 1."""
+        """Return the snapshot at the log start, or None if the log begins with entry 1."""
         return self._snapshots.snapshot
 
     def candidates(self) -> list[int]:
@@ -114,8 +114,8 @@ class LogStart:
 
     @property
     def is_installing(self) -> bool:
-        """Whether an installation is in progress: the old log is already invalid, and the log after the received
-        snapshot has not begun."""
+        """Return True if an installation is in progress: the old log is already invalid, and the log after the
+        received snapshot has not begun."""
         return self._snapshots.is_resetting
 
     def receive(self, offset: int, piece: SnapshotPiece) -> int | Snapshot:

@@ -50,7 +50,7 @@ class LogWriter:
         self._persist(received.headers, write.token, write.term, write.last)
 
     def report_persisted(self) -> bool:
-        """Report the oldest held write to the core. Return whether there was a held write."""
+        """Report the oldest held write to the core. Return True if there was a held write to report."""
         if not self._persisted:
             return False
         self._raft.persisted(*self._persisted.popleft())

@@ -23,8 +23,8 @@ class ReceivedRange:
     def take(self, append: Append, entries: Readable) -> Append:
         """Return the Append with the terms and configurations that its entries contain.
 
-        The CRCs and the chain of the entries are checked first. If the entry before the range is not in this log, the
-        core will reject the Append without its entries, so the Append is returned unchanged.
+        The CRCs and the chain of the entries are checked first. If this log lacks the entry before the range, the core
+        rejects the Append without its entries. So `take` then returns the Append unchanged.
 
         Raise CorruptRangeError if the bytes are damaged, or ForkedError if they do not continue this log's chain."""
         if not entries or not self.continues_log(append) or append.term < self._raft.term:

@@ -56,7 +56,7 @@ STOP_GRACE_S = 1.0
 
 
 class NodeError(Exception):
-    """A node cannot run. The message names the reason and says what to do."""
+    """`NodeError` says that a node cannot run. The error message names the reason and says what to do."""
 
 
 class Node:
@@ -122,7 +122,8 @@ class Node:
             self._tasks.append(self._runtime.vital.spawn(work, "registration with name servers"))
 
     async def stop(self) -> None:
-        """Stop in order: hand leadership to other nodes, close the ports, then flush all acknowledged entries."""
+        """Stop the node in order: hand leadership to other nodes, close the ports, then flush all acknowledged
+        entries."""
         await self._shards.hand_over()
         for task in self._tasks:
             task.cancel()

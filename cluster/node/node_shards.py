@@ -124,8 +124,7 @@ class NodeShards:
 
     def introduce(self, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
         """Return this node's introduction, for a node that forms a shard or adds this node to a shard. Return None
-        if this node cannot answer yet. If a leader adds this node to a shard, this call creates the replica on this
-        node."""
+        if this node cannot answer yet. If a leader adds this node to a shard, create the replica on this node."""
         number, shard = request.shard, self.local.get(request.shard)
         if shard is None and request.adding and number < MAX_SHARDS and request.cluster == self._settings.cluster:
             shard = self._try_open(number)
@@ -214,10 +213,10 @@ class NodeShards:
 
 
 def _first_voters(number: int, first: BrokerReplica) -> FirstVoters | None:
-    """Return the voters on which the shard begins, or None if the shard does not begin on this node. If this node
-    would write entry 1, but its data directory was replaced, return None too: the node cannot know whether the old
-    directory has already written entry 1. The other first voters only answer, so their data directories may be new:
-    the voter that asks them has not written entry 1."""
+    """Return the voters on which the shard begins, or None if the shard does not begin on this node. Return None
+    too if this node would write entry 1, but its data directory was replaced. The new directory does not know
+    whether the old directory has already written entry 1. The other first voters only answer, so their data
+    directories may be new: the voter that asks them has not written entry 1."""
     founders, membership = first.state.shards.founders(number), first.membership
     me = membership.node
     if me not in founders or (me == in_turn(number, [*founders]) and founders[me] != membership.incarnation):

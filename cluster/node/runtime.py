@@ -30,7 +30,7 @@ class PeerTransport(Transport, Protocol):
 
     @property
     def disowned(self) -> str:
-        """The reason why the peers refuse this node, or "" while they do not refuse it."""
+        """Return the reason why the peers refuse this node, or "" while they do not refuse it."""
 
     def start(self) -> None: ...
     async def stop(self) -> None: ...

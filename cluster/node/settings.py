@@ -252,8 +252,8 @@ class NodeSettings(BaseSettings):
     @property
     def addresses(self) -> dict[int, str]:
         """Return the addresses at which clients reach each node, as far as the settings name them. A node with
-        `join = true` leaves itself out, because the operator's `add-node` command gives its address. If `peers` or
-        `advertised` gives its address, the node is included."""
+        `join = true` leaves out its own address, because the operator's `add-node` command gives this address. If
+        `peers` or `advertised` gives the address of this node, the result includes it."""
         told = not self.join or self.node in self.peers or "advertised" in self.model_fields_set
         return {**self.peers, self.node: self.advertised} if told else dict(self.peers)
 

@@ -51,13 +51,13 @@ class Candidate:
 
     @property
     def needs_all(self) -> bool:
-        """Whether this candidate can win only with the votes of suspects. In that case it needs the votes of all
-        voters."""
+        """Return True if this candidate can win only with the votes of suspects. A candidate that can win only with
+        the votes of suspects needs the votes of all voters."""
         return self._by_majority() is not VoteOutcome.WON
 
     def stand(self) -> Role | None:
         """Ask all voters for their votes. A candidate has begun a new term and voted for itself before this call. A
-        pre-candidate has not."""
+        pre-candidate has not begun a new term."""
         server = self._server
         assert self.campaign.pre or server.voted_for == server.node, "a candidate votes for itself"
         for voter in server.voters:

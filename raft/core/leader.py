@@ -3,8 +3,8 @@
 An entry of the leader's *own term* is committed when a majority holds it; all earlier entries are committed with it
 (section 5.4.2). Each leadership has its own Leader object.
 
-A leader steps down if it hears no majority, if it has handed leadership over, or if its disk is too slow. It also
-steps down if a committed configuration does not contain it.
+A leader steps down if it hears no majority, if it has handed leadership over, or if its disk is too slow. A leader
+also steps down if a committed configuration does not contain it.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Leader:
 
     @property
     def transferring_to(self) -> int:
-        """The node to which this leader hands leadership over, or 0 if there is no handover."""
+        """Return the node to which this leader hands leadership over, or 0 if there is no handover."""
         return self._transfer.to
 
     def tick(self) -> Role | None:
@@ -140,9 +140,9 @@ class Leader:
     # -- entries
 
     def propose(self, sizes: Sequence[int]) -> int:
-        """Append entries of these sizes (bytes), and return the index of the first. Raise Busy if too many bytes
-        are uncommitted, or Transferring during a handover. If all earlier entries are committed, entries of any
-        size are accepted."""
+        """Append entries of these sizes in bytes, and return the index of the first entry. Raise Busy if too many
+        bytes are uncommitted, or Transferring during a handover. If all earlier entries are committed, entries of
+        any size are accepted."""
         assert sizes, "a proposal has at least one entry"
         if self._transfer.to:
             raise Transferring(self._transfer.to)
@@ -158,7 +158,7 @@ class Leader:
         """Append a configuration entry of this size (bytes), which takes effect at once. Return the index of the
         configuration entry.
 
-        Only one voter may change at a time. Each change waits until the previous change and an entry of this
+        Only one voter may change at a time. A change is refused until the previous change and an entry of this
         leader's term are committed. Without this rule, two majorities could have no common node (Ongaro's
         correction of 2015 to section 4.1 of the dissertation)."""
         server = self._server
@@ -344,7 +344,7 @@ class Leader:
         return self._fresh_round == 0
 
     def _is_stuck(self) -> bool:
-        """Return whether writes have waited for the disk for so long that this leader should step down."""
+        """Return True if this leader's writes have waited so long for the disk that it should step down."""
         server = self._server
         if server.durable >= self._written:
             self._stuck_since = 0
@@ -355,7 +355,7 @@ class Leader:
         )
 
     def _hears_majority(self) -> bool:
-        """Return whether this leader heard a majority within an election timeout (check-quorum, dissertation, section
+        """Return True if this leader heard a majority within an election timeout (check-quorum, dissertation, section
         6.2).
 
         A leader that cannot reach a majority steps down, so that clients look for the new leader."""

@@ -77,12 +77,12 @@ class FollowerProgress:
 
     @property
     def held(self) -> int:
-        """The index that counts for a commit: `match`, or 0 while the follower is a suspect."""
+        """Return the index that counts for a commit: `match`, or 0 while the follower is a suspect."""
         return 0 if self.suspicion else self.match
 
     @property
     def confirmed(self) -> int:
-        """The heartbeat round that counts for a read: `round`, or 0 while the follower is a suspect."""
+        """Return the heartbeat round that counts for a read: `round`, or 0 while the follower is a suspect."""
         return 0 if self.suspicion else self.round
 
     @property
@@ -98,9 +98,9 @@ class FollowerProgress:
         return self.mode is Mode.REPLICATE and not self.is_full
 
     def must_ask(self, patience: int) -> bool:
-        """Return whether to send an empty Append that asks for agreement at next - 1. The leader asks before it
-        streams entries. The leader asks again if Appends in flight were not acknowledged for `patience` ticks,
-        because some may be lost."""
+        """Return True if the leader should send an empty Append that asks for agreement at next - 1. The leader
+        asks before it streams entries. The leader asks again if Appends in flight were not acknowledged for
+        `patience` ticks, because some may be lost."""
         if self.mode is Mode.REPLICATE:
             return self.waited >= patience
         return self.mode is Mode.PROBE and not self.paused
@@ -119,7 +119,7 @@ class FollowerProgress:
         self.next = last_index + 1
 
     def accepted(self, match: int) -> bool:
-        """Record that the follower holds the log up to `match`. Return whether `match` rose."""
+        """Record that the follower holds the log up to `match`. Return True if `match` rose."""
         rises = match > self.match
         self.match = max(self.match, match)
         self.next = max(self.next, match + 1)
@@ -131,8 +131,8 @@ class FollowerProgress:
         return rises
 
     def must_send(self, snapshot_index: int) -> bool:
-        """Return whether to send the next piece of the snapshot at this index now. The piece is sent only if the
-        follower lacks entries up to this index and no piece waits for its answer."""
+        """Return True if the leader should send the next piece of the snapshot at this index now. The piece is sent
+        only if the follower lacks entries up to this index and no piece waits for its answer."""
         if self.next > snapshot_index:
             return False
         if self.mode is not Mode.SNAPSHOT or self.snapshot_index != snapshot_index:
@@ -169,8 +169,8 @@ class FollowerProgress:
         self.restart()
 
     def restart(self) -> None:
-        """Ask for agreement again, because messages in flight may be lost. In mode PROBE, the next index stays as
-        it is."""
+        """Make the leader ask again for agreement, because messages in flight may be lost. In mode PROBE, the next
+        index stays as it is."""
         if self.mode is Mode.REPLICATE:
             self.mode, self.next = Mode.PROBE, self.match + 1
             self._in_flight.clear()

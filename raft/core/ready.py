@@ -1,4 +1,4 @@
-"""The work that the core asks its driver to do: `Ready`, and the parts of a `Ready`.
+"""The work that the core asks its driver to do: `Ready`, and the fields of a `Ready`.
 
 The core does no I/O. After each input the driver takes a `Ready` from the core and carries it out.
 """

@@ -105,8 +105,8 @@ class Server:
         """Return True if this server may stand for election: it is a voter, or its removal as a voter is not committed
         yet.
 
-        During its removal its own vote does not count, but an election may need its log to succeed (dissertation,
-        section 4.2.2)."""
+        During the removal of a server its own vote does not count. But an election may need the log of this server
+        to succeed (dissertation, section 4.2.2)."""
         is_wanted = self.is_voter or self.node in self.configurations.voters_before(self.commit)
         return is_wanted and self.writable and not self.is_slow
 
@@ -142,7 +142,7 @@ class Server:
         return self.promise == self._saved
 
     def take_save(self) -> Save | None:
-        """Return a new Save if term or vote changed since the last Save; otherwise None."""
+        """Return a new Save if term or vote changed since the last Save. Otherwise return None."""
         if (self._saving.term, self._saving.voted_for) == (self.term, self.voted_for):
             return None
         self._saving = Save(self.next_token(), self.term, self.voted_for)
@@ -174,13 +174,13 @@ class Server:
         return self._token
 
     def append_own(self, count: int) -> int:
-        """Append `count` new entries of this leader's term, and return the index of the first."""
+        """Append `count` new entries of this leader's term, and return the index of the first entry."""
         first = self.log.last_index + 1
         self.log.append(self.term, count)
         return first
 
     def take_over(self, append: Append) -> None:
-        """Take the entries of an Append whose prev_index agrees with this log (section 5.3).
+        """Add the entries of an Append whose prev_index agrees with this log (section 5.3).
 
         Cut a conflicting entry and all entries after it. Keep entries that agree, because the Append may be out of
         date. Raises Diverged if a committed entry conflicts."""
@@ -233,9 +233,9 @@ class Server:
         return write
 
     def persisted(self, token: int, term: int, index: int) -> bool:
-        """Record that the writes up to `token` are held; the last entry of these writes has this index and term.
-        Return True if `durable` rose. An entry of the writes may have been cut and written again since. Only the
-        token shows such a cut, so tokens from before the last cut are ignored."""
+        """Record that the writes up to `token` are held. The last entry of these writes has this index and term.
+        Return True if `durable` rose. An entry of these writes may have been cut and written again after the write.
+        Only the token shows such a cut, so tokens from before the last cut are ignored."""
         assert token <= self._token, f"the core never issued token {token}"
         if token < self._valid_from:
             return False

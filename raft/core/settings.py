@@ -19,7 +19,7 @@ Prefer = Callable[[tuple[int, ...]], int]
 
 
 def no_preference(_: tuple[int, ...]) -> int:
-    """A rule without a preferred leader: the elected leader keeps leadership."""
+    """Return 0, so that no voter is preferred as the leader and the elected leader keeps leadership."""
     return 0
 
 

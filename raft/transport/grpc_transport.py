@@ -2,9 +2,9 @@
 
 Votes and heartbeats use the control stream that all shards of the node share (control_streams.py). Byte ranges of the
 log use a separate connection to each peer. A caller names the incarnation that its configuration has for the peer. So
-a node with a wiped disk refuses the call. The node can neither vote nor acknowledge until it is added again. A stream
-for byte ranges names cluster, shard, caller and callee in its metadata when it opens. Messages that cannot be sent
-over gRPC are dropped.
+a node with a wiped disk refuses the call. A node with a wiped disk can neither vote nor acknowledge until an operator
+adds it again. A stream for byte ranges names cluster, shard, caller and callee in its metadata when it opens. Messages
+that cannot be sent over gRPC are dropped.
 """
 
 from __future__ import annotations
@@ -143,8 +143,8 @@ class GrpcTransport:
         self.receiver.message(message)
 
     def refusal_for(self, incarnation: bytes) -> str:
-        """Return the reason why a message for this incarnation of this node is refused, or "" if it is accepted. Of
-        several refusals in a row, only the first is logged."""
+        """Return the reason why a message for this incarnation of this node is refused, or "" if it is accepted. If
+        several refusals follow each other, only the first refusal is logged."""
         was, self.disowned = self.disowned, ""
         if incarnation != self.identity.incarnation:
             self.disowned = (
@@ -200,7 +200,8 @@ class GrpcTransport:
 
 
 class PeerLink:
-    """The connections of one shard to one peer: one for byte ranges, and the control stream that all shards share."""
+    """The connections of one shard to one peer: a connection for byte ranges, and the control stream that all
+    shards share."""
 
     def __init__(
         self,

@@ -91,8 +91,8 @@ class OutboundStream:
         on_answer: Callable[[Any], None],
         on_broken: Callable[[], None],
     ) -> None:
-        """`open_call` returns a new call, or None if there is no reason to call the peer yet. After None, the
-        stream calls `open_call` again later."""
+        """`open_call` returns a new call, or None if there is no reason to call the peer yet. After `open_call`
+        returned None, the stream calls it again later."""
         self._name = name
         self._open_call = open_call
         self._bound = bound
@@ -112,7 +112,7 @@ class OutboundStream:
                 await self._task
 
     def send(self, message: Any) -> None:
-        """Queue the message without waiting, or drop it while the stream is down."""
+        """Queue the message without waiting, or drop the message while the stream is down."""
         if self._queue is not None:
             self._queue.put(message)
 
@@ -131,8 +131,8 @@ class OutboundStream:
             await asyncio.sleep(delay)
 
     async def _converse(self) -> None:
-        """Open the stream and read the peer's answers until the stream ends. Return if the stream ends in order;
-        otherwise raise AioRpcError."""
+        """Open the stream and read the peer's answers until the stream ends. Return if the stream ended in order.
+        Otherwise raise AioRpcError."""
         call = self._open_call()
         if call is None:
             return

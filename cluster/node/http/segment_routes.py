@@ -5,10 +5,10 @@
     GET /shards/0/segments                          the list of segments, as JSON
     GET /shards/0/segments/00000000000067108864     one segment up to its last entry; with Range, and HEAD
 
-The node sends the bytes of a segment file by sendfile, up to the end of the last entry. The rest of the file is blank.
-A segment is *sealed* when all its entries are committed and the log continues in a later segment. A sealed segment
-never changes, and it has the same ETag on every replica. An active segment grows, and its uncommitted entries may be
-replaced. So a reader of an active segment checks the CRC and the chain of each entry.
+The node sends the bytes of a segment file by sendfile, up to the end of the last entry. The bytes after the last entry
+of the file are blank. A segment is *sealed* when all its entries are committed and the log continues in a later
+segment. A sealed segment never changes, and it has the same ETag on every replica. An active segment grows, and its
+uncommitted entries may be replaced. So a reader of an active segment checks the CRC and the chain of each entry.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ class ServedReplica(Protocol):
     def log(self) -> CommitLog: ...
     @property
     def snapshot(self) -> Snapshot | None:
-        """The snapshot with which the log begins, or None if the log begins at entry 1."""
+        """Return the snapshot with which the log begins, or None if the log begins at entry 1."""
 
     @property
     def commit(self) -> int:
-        """The commit index that this node knows. The leader's commit index may be higher."""
+        """Return the commit index that this node knows. The leader's commit index may be higher."""
 
 
 class SegmentRoutes:
     def __init__(self, node: int, cluster: str, shards: Mapping[int, ServedReplica]) -> None:
-        """`shards` maps shard numbers to this node's replicas. Shards may be added to this mapping later."""
+        """`shards` maps shard numbers to this node's replicas. Shards may be added to the mapping `shards` later."""
         self._node = node
         self._cluster = cluster
         self._shards = shards
@@ -72,7 +72,7 @@ class SegmentRoutes:
         ]
 
     def close(self) -> None:
-        """Stop the threads. Call `close` after the server has ended all requests."""
+        """Stop the threads that send files. Call `close` after the server has ended all requests."""
         self._threads.shutdown(wait=False)
 
     async def _list_shards(self, _: web.Request) -> web.Response:
@@ -189,7 +189,7 @@ def _damaged(reason: str) -> web.HTTPServiceUnavailable:
 
 def _span(log: CommitLog, base: int) -> SegmentSpan:
     """Return the segment that begins at position `base`. Raises HTTP 410 if `base` is before the log start, 404 if
-    no segment with entries begins there, and 503 if the segment is damaged."""
+    no segment with entries begins at `base`, and 503 if the segment is damaged."""
     spans = _spans(log)
     found = next((span for span in spans if span.base == base), None)
     if found is not None:

@@ -13,7 +13,7 @@ import structlog
 
 
 def set_up_logging(form: Literal["text", "json"], level: str) -> None:
-    """Send all log records of this process to standard error. Replaces all earlier handlers of the root logger."""
+    """Send all log records of this process to standard error. Replace all earlier handlers of the root logger."""
     renderer: structlog.types.Processor
     if form == "json":
         renderer = structlog.processors.JSONRenderer()

@@ -27,8 +27,8 @@ class Vital:
         self._end = end or end_now
 
     def event(self, work: Callable[Arguments, None]) -> Callable[Arguments, None]:
-        """Return a function that does `work`, and ends the node if `work` raises. The returned function passes
-        CorruptRangeError and ForkedError to its caller, and they do not end the node."""
+        """Return a function that does `work`, and ends the node if `work` raises. The returned function raises
+        CorruptRangeError and ForkedError to its caller. These two errors do not end the node."""
 
         def run(*arguments: Arguments.args, **named: Arguments.kwargs) -> None:
             try:

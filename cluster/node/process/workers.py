@@ -15,14 +15,14 @@ from typing import Protocol
 class Worker(Protocol):
     def run(self, work: Callable[[], object], done: Callable[[BaseException | None], None]) -> None:
         """Run `work` after all work that was accepted earlier. When `work` ends, call `done` in the event loop,
-        with the exception that `work` raised or None."""
+        with the exception that `work` raised, or with None."""
 
     async def stop(self) -> None:
         """Return when all accepted work has ended."""
 
 
 class ThreadWorker:
-    """A worker with its own thread. Create a worker in the thread of the event loop."""
+    """A worker with its own thread. Create a `ThreadWorker` in the thread of the event loop."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.get_running_loop()

@@ -46,7 +46,8 @@ class Scrub:
         self._flaw: Flaw | None = None
 
     async def run(self, beside: Beside) -> None:
-        """Read the log, and return when all entries are read. The reads run in `beside`, on a helper thread."""
+        """Read the entries that the start did not read, and return when all of them are read. The scrub reads the
+        disk in `beside`, on a helper thread."""
         if self._last < self._log.first_index:
             return
         while not self._is_over and self._last >= self._log.first_index:

@@ -4,8 +4,8 @@
                                                       ^───── no node has them: wait, then again ─┘
 
 The node knows the position, length and term of each damaged entry, and the entries before and after them are whole. So
-only the original bytes fit. Scrub repair writes these bytes in place and never cuts the log. During the repair the
-node serves the rest of the log.
+only the original bytes fit in the place of the damaged entries. Scrub repair writes these bytes in place and never
+cuts the log. During a scrub repair the node serves the undamaged entries of the log.
 """
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ class ScrubRepairer:
         return first
 
     async def _is_whole(self, entries: range, beside: Beside) -> bool:
-        """Flush the log and read the repaired entries again. Return whether these entries are whole and flushed."""
+        """Flush the log and read the repaired entries again. Return True if the repaired entries are whole and
+        flushed."""
         flushed: list[object] = []
         await beside(lambda: flushed.append(self._replica.log.sync()))
         try:

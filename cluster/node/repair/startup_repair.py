@@ -65,7 +65,7 @@ class DamagedLog:
 
 
 class StartupRepair:
-    """The startup repair of one damaged log."""
+    """`StartupRepair` repairs one damaged log."""
 
     def __init__(
         self,
@@ -187,8 +187,8 @@ class StartupRepair:
         self._directory.marks(self._damaged.number).mark_repair(RepairMark(suspect, ends))
 
     def _forget(self) -> None:
-        """Remove the repair mark. If the log was cut before, keep the mark, because entries after the cut may be
-        missing."""
+        """Remove the repair mark, unless the log was cut. After a cut, keep the repair mark, because entries after
+        the cut may be missing."""
         mark = self._directory.marks(self._damaged.number).repair()
         if mark is not None and not mark.ends:
             self._directory.marks(self._damaged.number).clear_repair()
@@ -273,8 +273,8 @@ class _Peer:
         self._asker = asker
 
     async def ask(self) -> bool:
-        """Request entries until the node has no more. Return whether the repair reached the whole entries after the
-        flaw, so that the log can be opened."""
+        """Request entries until the other node has no more entries. Return True if the repair reached the whole
+        entries after the flaw, so that the log can be opened."""
         while True:
             answer = await self._read(self._repair.tail)
             if answer is None:
@@ -305,8 +305,8 @@ class _Peer:
 
     async def _align(self) -> bool:
         """Called when the other node's log lacks this node's last whole entry. Find the last entry that both logs
-        have, and cut this node's log after it if that is safe. Return True if this node should ask the other node
-        again."""
+        have, and cut this node's log after that entry if the cut is safe. Return True if this node should ask the
+        other node again."""
         common = self._repair.committed_tail()
         while common.index < self._repair.tail.index:
             answer = await self._read(common)
@@ -320,8 +320,8 @@ class _Peer:
         return True
 
     async def _supersedes(self, answer: raft_pb2.ReadEntriesResponse) -> bool:
-        """Called when the other node's log begins after the flaw. Return whether the other log has all whole
-        entries of this log after the flaw, or later entries that replaced them."""
+        """Called when the other node's log begins after the flaw. Return True if the other log has all whole
+        entries that this log has after the flaw, or later entries that replaced these entries."""
         last = self._repair.last_behind()
         if last is None or last.index < answer.first_index:
             return self._repair.may_cut(answer.commit) if last is None else True

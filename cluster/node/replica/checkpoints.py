@@ -1,4 +1,4 @@
-"""Checkpoints of one shard: a start continues from the last checkpoint, and reads only the log after it.
+"""Checkpoints of one shard: a start continues from the last checkpoint, and reads only the entries after it.
 
     start    the index files match the marks of the checkpoint ──> continue from the checkpoint
              no checkpoint, or any mark does not match         ──> read the whole log, rebuild all indexes
@@ -49,7 +49,8 @@ class Checkpoints:
     `found` may be used."""
 
     def __init__(self, snapshots: Snapshots, positions: PositionFiles, queues: ConsumeQueues, keys: KeyIndex) -> None:
-        """Adopt the checkpoint and the indexes of the last run. If they do not match, wipe the indexes."""
+        """Adopt the checkpoint and the indexes of the last run. If the indexes do not match the checkpoint, wipe
+        the indexes."""
         self._snapshots = snapshots
         self._positions = positions
         self._queues = queues
@@ -123,7 +124,7 @@ class Checkpoints:
 
     def write(self, draft: CheckpointDraft, flush: Callable[[], object]) -> None:
         """Write the checkpoint, and make it durable. `flush` must flush the log, because the checkpoint says that
-        the entries before it are on the disk."""
+        the entries before the checkpoint are on the disk."""
         flush()
         if draft.first != self._positions.next_index or draft.log_number != self._log_number:
             self._positions.wipe(draft.first)

@@ -27,6 +27,6 @@ class FlushSchedule:
     write_out_ms: int
 
     def is_due(self, dirty_bytes: int, since_ms: float) -> bool:
-        """Return whether to flush a log that has `dirty_bytes` unflushed bytes (more than 0), and whose last flush
-        began `since_ms` ago."""
+        """Return True if the log should be flushed now. The log has `dirty_bytes` unflushed bytes, more than 0, and
+        its last flush began `since_ms` ago."""
         return dirty_bytes >= self.pages * PAGE_BYTES or since_ms >= self.thorough_ms

@@ -3,7 +3,7 @@
     open ──damaged──> startup repair ──> open ──> ...
       └──whole──> files              └──> files, with damage left for scrub repair
 
-`finish` returns when the files are open. Until then `repair.reason` says why the files are not open.
+`finish` returns when the files are open. Until the files are open, `repair.reason` says why they are not open.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Opening:
         self._node.meters.log_damaged.labels(str(number)).set(int(self.repair is not None))
 
     def _repair_of(self, damage: LogDamagedError, snapshots: Snapshots, *, may_wait: bool) -> StartupRepair:
-        """Return a startup repair of the damage. Raises `damage` if no other node is known."""
+        """Return a startup repair of the damaged log. Raises `damage` if no other node is known."""
         node, settings, number, checkpoint = self._node, self._settings, self._number, snapshots.checkpoint()
         members = node.other_peers
         first = configuration_at_start(node.disk, node.directory.log_directory(number), snapshots.snapshot)

@@ -1,4 +1,4 @@
-"""Detects that this node was removed from a shard, logs it, and makes the replica silent.
+"""Detects that this node was removed from a shard, logs the removal, and makes the replica silent.
 
 The leader stops sending to a node that it removed, so the removed node may never receive the new configuration.
 Therefore a member that hears no leader asks the other members. The answer of the other members is a linearizable read

@@ -2,8 +2,8 @@
 
 The detector follows the rule of RocketMQ's page-cache-busy detection, for one event loop. A slow append blocks the
 whole event loop, so the node detects a slow append only after its end. The node then refuses new sends for as long as
-the append took. After that it tries the next append. A flush runs on a helper thread, so the node detects a slow flush
-while the flush runs.
+the append took. After that time the node tries the next append. A flush runs on a helper thread, so the node detects a
+slow flush while the flush runs.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class ReplicaUpkeep:
 
     @property
     def damage(self) -> str:
-        """A sentence about the damage that scrub repair is repairing, or "" if there is no damage."""
+        """Return a sentence about the damage that scrub repair is repairing, or "" if there is no damage."""
         return self._repairer.reason
 
     def save_last_checkpoint(self) -> None:
@@ -91,8 +91,8 @@ class ReplicaUpkeep:
         )
 
     async def _scrub(self) -> None:
-        """Repair the damage that startup repair has left in the log. Then scrub the entries that the start did not
-        read."""
+        """Repair the damage that startup repair has left in the log. After the repair, scrub the entries that the
+        start did not read."""
         opened = self._files.opened
         if self._opening.left is not None:
             await self._repair(self._opening.left)
