@@ -41,8 +41,8 @@ class Applier:
     def apply(self) -> None:
         """Apply committed entries up to the limits of one turn.
 
-        Raises StoreError if an entry cannot be read or an index cannot be written. After an error, the next call
-        continues with the same entry."""
+        Raises StoreError if an entry cannot be read or an index cannot be written. After an error, the next call of
+        `apply` continues with the same entry."""
         budget = APPLY_BYTES_PER_TURN
         last = min(self._raft.commit, self.applied + APPLY_ENTRIES_PER_TURN)
         while self.applied < last and budget > 0:
@@ -69,9 +69,9 @@ class Applier:
             self._disk.tidy()
 
     def _announce_leading(self, term: int) -> None:
-        """Tell the state machine once that this node leads, when the first entry of its own term is applied.
+        """Tell the state machine once that this node leads, when the first entry of this leader's term is applied.
 
-        At that moment all entries of earlier leaders are applied, too."""
+        When that entry is applied, all entries of earlier leaders are applied too."""
         if self._raft.role is Role.LEADER and term == self._raft.term and self._led_term != term:
             self._led_term = term
             self._machine.leading(term)

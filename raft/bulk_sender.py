@@ -19,7 +19,8 @@ class BulkSender:
         self._transport = transport
 
     def send(self, messages: Sequence[Append | SnapshotChunk]) -> None:
-        """Send all messages whose entries can be read. Raises StoreError if some entries cannot be read."""
+        """Send all messages whose entries can be read. Raise StoreError if the entries of some messages cannot be
+        read."""
         self._transport.replicate(self._readable(message for message in messages if isinstance(message, Append)))
         for message in messages:
             if isinstance(message, SnapshotChunk):
@@ -27,7 +28,8 @@ class BulkSender:
                 self._transport.send_snapshot(message, self._log_start.piece(message.offset))
 
     def _readable(self, appends: Iterable[Append]) -> Iterator[tuple[Append, Readable]]:
-        """Yield each Append with its entries. At the end, raise the first error of a range that cannot be read."""
+        """Yield each Append with its entries. After the last readable Append, raise the first error of a range that
+        cannot be read."""
         failure: StoreError | None = None
         for append in appends:
             first, last = append.prev_index + 1, append.last_index

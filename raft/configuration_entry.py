@@ -1,7 +1,8 @@
 """The body of a configuration entry: the members of a shard, and the sizes that never change for the shard.
 
-`segment_bytes` and the largest entry size are part of the log, so every replica puts each entry at the same position. A
-member's incarnation is also part of the log, so a node with a wiped disk is not a member until it is added again.
+`segment_bytes` and the largest entry size are part of the log, so every replica puts each entry at the same position.
+A member's incarnation is also part of the log. So a node with a wiped disk is not a member until an operator adds it
+again.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ class ShardConfiguration:
 
     @property
     def core(self) -> Configuration:
-        """The configuration as the core uses it: the node ids of voters and learners."""
+        """Return the configuration as the core uses it: the node ids of voters and learners."""
         return Configuration(tuple(sorted(self.voters)), tuple(sorted(self.learners)))
 
     @property
     def members(self) -> dict[int, ConfiguredMember]:
-        """The voters and learners by node id."""
+        """Return the voters and learners by node id."""
         return dict(sorted({**self.voters, **self.learners}.items()))
 
     def with_learner(self, node: int, member: ConfiguredMember) -> ShardConfiguration:
-        """Return this configuration with `node` as a learner. If `node` was a voter, it becomes a learner."""
+        """Return this configuration with `node` as a learner. If `node` was a voter before, it becomes a learner."""
         return replace(self.without(node), learners={**self.without(node).learners, node: member})
 
     def with_voter(self, node: int) -> ShardConfiguration:
@@ -62,7 +63,7 @@ class ShardConfiguration:
 
 
 def encode_configuration(configuration: ShardConfiguration) -> bytes:
-    """Return the entry's body. Equal configurations give equal bytes."""
+    """Return the body of a configuration entry. Equal configurations give equal bytes."""
     message = raft_pb2.Configuration(
         voters=_to_wire(configuration.voters),
         learners=_to_wire(configuration.learners),
@@ -74,7 +75,8 @@ def encode_configuration(configuration: ShardConfiguration) -> bytes:
 
 
 def decode_configuration(body: bytes) -> ShardConfiguration:
-    """Read an entry's body. The caller has checked the CRC of the entry."""
+    """Return the configuration in the body of a configuration entry. The caller must have checked the CRC of the
+    entry before."""
     message = raft_pb2.Configuration.FromString(body)
     return ShardConfiguration(
         cluster=message.cluster,

@@ -1,7 +1,7 @@
-"""The driver carries out what the core decides, in a fixed order of duties. Each shard has one driver.
+"""The driver carries out what the core decides, in a fixed order of duties. Each replica has one driver.
 
-Files, sockets, clocks and threads are behind small interfaces (`raft/interfaces.py`). So the same code runs under gRPC
-and in the simulator.
+The driver reaches files, sockets, clocks and threads only through small interfaces (`raft/interfaces.py`). So the same
+driver runs under gRPC and in the simulator.
 
     event ──> core.step ──> Ready ──> save vote · write log · send · apply ──> (end of the turn) group write, appends
 
@@ -10,9 +10,9 @@ one message. Until the end of the turn the proposals are queued (`raft/proposals
 So a proposal that fails while it is queued was certainly not appended.
 
 When the disk fails (`failure`), this node stops leading and accepts no entries, so that another node can lead. Entries
-that this node has applied stay readable. If the disk is full, or too many files are open, the driver tries again from
-time to time, and service resumes by itself. After any other failure the node must restart, which reads the real content
-of the disk.
+that this node has applied stay readable. If the disk is full, or too many files are open, the driver tries to write
+again from time to time. When a write succeeds, the service resumes. After any other failure the node must restart. The
+restart reads the real content of the disk.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ TRY_AGAIN_TICKS = 20
 
 
 class Driver:
-    """Runs one replica of a shard. All methods belong to one thread, and no method waits."""
+    """`Driver` runs one replica of a shard. All methods of the driver belong to one thread, and no method waits."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Driver:
         machine: Machine,
         runtime: DriverRuntime,
     ) -> None:
-        """`machine` has applied the entries up to `storage.resumed`."""
+        """`machine` must have applied the entries up to `storage.resumed`."""
         log, snapshots, resumed = storage.log, storage.snapshots, storage.resumed
         self.raft = raft
         # Why this node cannot write; None while it can.
@@ -105,7 +105,8 @@ class Driver:
 
     @property
     def applied(self) -> int:
-        """The index of the last applied entry: log.first_index - 1 <= applied <= raft.commit <= log.last_index."""
+        """Return the index of the last applied entry. The following is always true: log.first_index - 1 <= applied
+        <= raft.commit <= log.last_index."""
         return self._applier.applied
 
     @property
@@ -114,7 +115,7 @@ class Driver:
 
     @property
     def backlog(self) -> int:
-        """The number of proposals that have no result yet."""
+        """Return the number of proposals that have no result yet."""
         return len(self._proposals)
 
     # -- events
@@ -127,7 +128,7 @@ class Driver:
     def stop(self) -> None:
         """Accept no further input and write nothing, so that the log can be closed.
 
-        Waiting proposals and reads get no answer, so stop their callers before this call."""
+        Waiting proposals and reads get no answer, so the caller of `stop` must stop their callers before."""
         self._stopped = True
 
     def tick(self) -> None:
@@ -188,7 +189,7 @@ class Driver:
     def check_room(self, size: int) -> None:
         """Check that an entry with a body of `size` bytes can be proposed now.
 
-        Raises Refusal, or StoreError if this node cannot write."""
+        Raise Refusal if the entry cannot be proposed now, or StoreError if this node cannot write."""
         self._notice_pause()
         if self._stopped:
             raise NotLeader(0)
@@ -207,14 +208,17 @@ class Driver:
             raise Crowded("proposals", self.backlog)
 
     def propose(self, proposal: Proposal) -> None:
-        """Queue an entry for the group write at the end of the turn. Call `check_room` before, in the same turn."""
+        """Queue an entry for the group write at the end of the turn. Call `check_room` in the same turn before
+        `propose`."""
         self._proposals.add(proposal)
         self._schedule_turn()
 
     def change(self, proposal: Proposal, configuration: Configuration) -> None:
-        """Append a configuration entry, which takes effect at once. `proposal` is settled like any other proposal.
+        """Append a configuration entry, which takes effect at once. `proposal` gets its result like any other
+        proposal.
 
-        Raises Refusal, or StoreError if the disk fails. If the call raises, the entry was certainly not appended."""
+        Raise Refusal if the change is refused, or StoreError if the disk fails. If the call raises, the entry was
+        certainly not appended."""
         self.check_room(len(proposal.draft.body))
         self._write_proposals()  # proposals that were queued earlier get smaller indexes
         self.raft.change(configuration, len(proposal.draft.body))
@@ -240,10 +244,11 @@ class Driver:
         self._settle()
 
     def read_index(self, answer: Callable[[bool], None]) -> None:
-        """Begin a linearizable read. Raises NotLeader, Crowded.
+        """Begin a linearizable read. Raise NotLeader if this node does not lead, or Crowded if too many reads wait.
 
-        The driver calls answer(True) when this node still leads and has applied every entry that was committed at
-        the time of this call. If this node stops leading first, the driver calls answer(False)."""
+        The driver calls answer(True) when two conditions hold: this node still leads, and it has applied every
+        entry that was committed at the time of this call. If this node stops leading before the read is answered,
+        the driver calls answer(False)."""
         self._notice_pause()
         if self._stopped:
             raise NotLeader(0)
@@ -253,8 +258,8 @@ class Driver:
         self._settle()
 
     def configuration(self) -> bytes:
-        """The body of the newest configuration entry in the log or in its snapshot. It is empty if there is no
-        configuration."""
+        """Return the body of the newest configuration entry in the log or in its snapshot. Return empty bytes if
+        there is no configuration entry."""
         index = self.raft.configuration_index
         if self.log_start and index <= self.applied:
             return self.log_start.configuration  # not read from the log, which may be damaged there
@@ -301,7 +306,7 @@ class Driver:
             self._schedule_turn()
 
     def _next_duty(self) -> bool:
-        """Do one duty. Return whether there was a duty."""
+        """Do one duty. Return True if there was a duty."""
         try:
             if (ready := self.raft.ready()) is None:
                 return self._writer.report_persisted()
@@ -347,8 +352,8 @@ class Driver:
         self._machine.role_changed(change)
 
     def _give_up_waiting(self) -> None:
-        """Called when this node does not lead. Settle its proposals as not committed, and answer its reads with
-        False."""
+        """Give up all waiting proposals and reads, because this node does not lead. Settle the proposals as not
+        committed, and answer the reads with False."""
         proposals, answers = self._proposals.give_up(), self._reads.give_up()
         for proposal in proposals:
             proposal.settled(committed=False)

@@ -11,7 +11,7 @@ from store import Snapshot, Snapshots
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStorage:
-    """The opened files of one replica."""
+    """`ReplicaStorage` contains the open files of one replica."""
 
     log: Log
     # None: the log always begins with entry 1.
@@ -26,7 +26,7 @@ class ReplicaStorage:
 
 @dataclass(frozen=True, slots=True)
 class DriverRuntime:
-    """Clock, event loop and state of the node, as the driver uses them."""
+    """`DriverRuntime` contains the clock, the event loop and the state of the node, as the driver uses them."""
 
     # The time of day in milliseconds since 1970, for the append time of entries.
     now_ms: Callable[[], int]

@@ -1,4 +1,4 @@
-"""Errors after which a shard on this node stops. Each message says what to do."""
+"""Errors after which a shard on this node stops. The message of each error says what to do."""
 
 from __future__ import annotations
 

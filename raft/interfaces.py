@@ -16,7 +16,7 @@ from store import EntryDraft, Header, Readable, Snapshot, StoreError
 
 
 class Log(Protocol):
-    """The part of `store.CommitLog` that the driver uses."""
+    """The methods of `store.CommitLog` that the driver uses."""
 
     @property
     def first_index(self) -> int: ...
@@ -36,7 +36,7 @@ class Log(Protocol):
 
 
 class Transport(Protocol):
-    """Sends messages to other nodes. A transport never waits and may lose messages."""
+    """A `Transport` sends messages to other nodes. A transport never waits and may lose messages."""
 
     def send(self, message: RaftMessage) -> None:
         """Send a vote request, a heartbeat, or an answer of any kind."""
@@ -44,20 +44,23 @@ class Transport(Protocol):
     def replicate(self, ranges: Iterable[tuple[Append, Readable]]) -> None:
         """Send byte ranges of the CommitLog over the bulk connections, in the order of the iterable.
 
-        A range may be a view of memory that changes after this call, so the transport copies it before it returns."""
+        A range may be a view of memory that changes after this call. So the transport copies the range before it
+        returns."""
 
     def send_snapshot(self, chunk: SnapshotChunk, piece: SnapshotPiece) -> None:
         """Send a piece of a snapshot over the bulk connection."""
 
     def configured(self, configuration: ShardConfiguration, served: Container[int]) -> None:
-        """Connect to the members of `configuration`, the newest in the log, and disconnect from removed members.
+        """Connect to the members of `configuration`, the newest configuration in the log, and disconnect from removed
+        members.
 
         The leader still sends the log to the nodes in `served`, so the transport stays connected to these nodes
         even if they are no longer members."""
 
 
 class DriverDisk(Protocol):
-    """The disk as the driver uses it: work on helper threads. Each callback runs later, in the driver's thread."""
+    """The disk as the driver uses it: the driver asks for work on helper threads. Each callback runs later, in the
+    driver's thread."""
 
     def save_vote(self, term: int, voted_for: int, done: Callable[[], None]) -> None:
         """Write term and vote to the vote file, fsync the file in every flush mode, and then call done()."""
@@ -71,11 +74,10 @@ class DriverDisk(Protocol):
         """Call done() when all writes so far are on the disk. An fsync is needed in every flush mode."""
 
     def tidy(self) -> None:
-        """Remove the segment files that the log no longer uses. The removal may happen at any later time."""
+        """Remove, at any later time, the segment files that the log no longer uses."""
 
     def trusted(self) -> None:
-        """Remove the suspect mark, because this node is no longer a suspect. The removal may happen at any later
-        time."""
+        """Remove the suspect mark at any later time, because this node is no longer a suspect."""
 
 
 class Machine(Protocol):
@@ -94,30 +96,33 @@ class Machine(Protocol):
         """Replace the state by the state of a snapshot from the leader, which has replaced the log."""
 
     def log_starts(self, snapshot: Snapshot) -> None:
-        """The log now begins after `snapshot`, so earlier entries cannot be read any more."""
+        """Called when the log start has moved: the log now begins after `snapshot`. The entries before the log
+        start cannot be read any more."""
 
     def role_changed(self, change: RoleChange) -> None:
-        """The role, the term or the known leader of this node has changed."""
+        """Called when the role, the term or the known leader of this node has changed."""
 
     def leading(self, term: int) -> None:
-        """This node leads `term` and has applied all entries of earlier leaders, so it may take proposals."""
+        """Called when this node leads `term` and has applied all entries of earlier leaders, so that it may take
+        proposals."""
 
     def failed(self, failure: StoreError) -> None:
-        """The disk refused a write of this shard.
+        """Called when the disk refused a write of this shard.
 
         This node does not lead the shard until the disk accepts writes again."""
 
 
 class Proposal(Protocol):
-    """One entry that a client wants appended. The driver calls `appended` at most once, then `settled` once."""
+    """A `Proposal` is one entry that a client wants to append. The driver calls `appended` at most once, then
+    `settled` once."""
 
     @property
     def draft(self) -> EntryDraft: ...
 
     def appended(self, header: Header) -> None:
-        """The entry is written to this node's log, and `header` has its index and position."""
+        """Called when the entry is written to this node's log. `header` has the index and position of the entry."""
 
     def settled(self, committed: bool) -> None:
-        """If `committed` is true, the entry is committed and applied. Otherwise this node stopped leading or failed
-        before the commit. An entry that was appended may then still be committed by the next leader. An entry that
-        was not appended is never committed."""
+        """If `committed` is true, the entry is committed and applied. If `committed` is false, this node stopped
+        leading or failed before the commit. If `committed` is false, an entry that was appended may still be
+        committed by the next leader. An entry that was not appended is never committed."""

@@ -6,8 +6,8 @@
                                                            log after it; then the leader sends the retained entries
 
 The log contains the messages themselves. A snapshot contains no messages, so it replaces only entries that retention
-has removed. An entry in the log moves the log start, so all replicas remove the same entries. A replica without a
-snapshot at that index keeps more entries.
+has removed. An entry in the log moves the log start, so all replicas remove the same entries. A replica that has no
+snapshot at the new log start keeps more entries.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def log_start_draft(index: int) -> EntryDraft:
 
 
 class LogStart:
-    """The log start of one shard. Calls are rare, and some of them write to the disk."""
+    """`LogStart` moves the log start of one shard on one replica. Its methods are called rarely, and some of them
+    write to the disk."""
 
     def __init__(self, log: Log, snapshots: Snapshots, machine: Machine, resumed: Snapshot | None) -> None:
         """`resumed` is the snapshot from which the state machine started, or None if it started empty."""
@@ -49,7 +50,7 @@ class LogStart:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The snapshot at the log start, or None if the log begins with entry 1."""
+        """Return the snapshot at the log start, or None if the log begins with entry 1."""
         return self._snapshots.snapshot
 
     def candidates(self) -> list[int]:
@@ -57,7 +58,7 @@ class LogStart:
         return self._snapshots.candidates()
 
     def candidate(self, index: int) -> Snapshot | None:
-        """Return the snapshot that is kept at `index`; None if it is missing or damaged."""
+        """Return the snapshot that is kept at `index`. Return None if the snapshot is missing or damaged."""
         return self._snapshots.candidate(index)
 
     # -- this replica's log
@@ -113,18 +114,19 @@ class LogStart:
 
     @property
     def is_installing(self) -> bool:
-        """Whether an installation is in progress: the old log is already invalid, and the log after the received
-        snapshot has not begun."""
+        """Return True if an installation is in progress: the old log is already invalid, and the log after the
+        received snapshot has not begun."""
         return self._snapshots.is_resetting
 
     def receive(self, offset: int, piece: SnapshotPiece) -> int | Snapshot:
-        """Store a piece. Return the number of bytes received so far, or the whole snapshot when it is complete."""
+        """Store a piece of a snapshot from the leader. Return the number of bytes received so far, or the whole
+        snapshot when it is complete."""
         return self._snapshots.receive(piece.offer, offset, piece.data, piece.crc)
 
     def install(self, snapshot: Snapshot) -> None:
         """Replace log and state by a received snapshot. After `install` the log begins after the snapshot. If the
-        process is killed during the installation, the next start completes it. After an error, log and state are
-        unchanged unless `is_installing`."""
+        process is killed during the installation, the next start completes it. If the installation fails, log and
+        state are unchanged unless `is_installing`."""
         self._snapshots.begin_reset(snapshot)
         self._log.reset(snapshot)
         self._snapshots.finish_reset()

@@ -1,4 +1,4 @@
-"""Writes entries to the log, for a leader and for a follower, and notes when they are held as the flush mode
+"""Writes the entries of a leader or of a follower to the log, and records when they are held as the flush mode
 promises."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from store import EntryDraft, EntryKind, Header, StoreError
 
 
 class LogWriter:
-    """The writes of one replica. A write that fails raises StoreError."""
+    """`LogWriter` does the writes of one replica. A write that fails raises StoreError."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class LogWriter:
         self._persist(received.headers, write.token, write.term, write.last)
 
     def report_persisted(self) -> bool:
-        """Report the oldest held write to the core. Return whether there was a held write."""
+        """Report the oldest held write to the core. Return True if there was a held write to report."""
         if not self._persisted:
             return False
         self._raft.persisted(*self._persisted.popleft())
@@ -63,9 +63,10 @@ class LogWriter:
             raise CutFailedError(last_index) from failure
 
     def _persist(self, headers: Sequence[Header], token: int, term: int, index: int) -> None:
-        """Ask the disk to hold these entries. A configuration is flushed in every flush mode before it counts.
+        """Ask the disk to hold these entries. A configuration entry is flushed in every flush mode before it counts as
+        held.
 
-        A node that lost a configuration in a crash could otherwise believe that it is the only voter."""
+        Without this flush, a node that lost a configuration in a crash could believe that it is the only voter."""
         is_flushed = any(header.kind is EntryKind.CONFIGURATION for header in headers)
         hold = self._disk.flush if is_flushed else self._disk.persist
         hold(lambda: self._note(token, term, index))

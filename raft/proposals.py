@@ -3,7 +3,7 @@
     add ──> queued ──group write──> uncommitted ──commit and apply──> settled(True)
               └───────────── leadership lost, or the write failed ──> settled(False)
 
-A queued proposal is not known to the core. So a proposal that fails while it is queued was certainly not appended.
+The core does not know a queued proposal. So a proposal that fails while it is queued was certainly not appended.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from store import Header
 
 
 class WaitingProposals:
-    """Each proposal is in exactly one of the two states, queued or uncommitted."""
+    """Each waiting proposal is in exactly one of two states: queued or uncommitted."""
 
     def __init__(self) -> None:
         # The bytes of the bodies of all queued proposals.
@@ -38,22 +38,25 @@ class WaitingProposals:
         self._queued.append(proposal)
 
     def take_queued(self) -> list[Proposal]:
-        """Remove and return all queued proposals. The caller calls `appended` or settles each of them."""
+        """Remove and return all queued proposals. The caller of `take_queued` must call `appended` or settle each
+        of the proposals."""
         queued, self._queued, self.queued_bytes = self._queued, [], 0
         return queued
 
     def appended(self, proposal: Proposal, header: Header) -> None:
-        """The proposal's entry is written to the log."""
+        """Record that the proposal's entry is written to the log."""
         proposal.appended(header)
         self._uncommitted.append((header.index, proposal))
 
     def applied(self, index: int) -> None:
-        """Entry `index` is applied. Settle the proposal of that entry, if it is a proposal of this replica."""
+        """Record that entry `index` is applied. Settle the proposal of that entry, if this replica proposed the
+        entry."""
         if self._uncommitted and self._uncommitted[0][0] == index:
             self._uncommitted.popleft()[1].settled(committed=True)
 
     def give_up(self) -> list[Proposal]:
-        """Remove all proposals. Return them in order; the caller settles each of them as not committed."""
+        """Remove all proposals, queued and uncommitted. Return the proposals in order. The caller settles each
+        proposal as not committed."""
         waiting = [*(proposal for _, proposal in self._uncommitted), *self._queued]
         self._uncommitted.clear()
         self.take_queued()

@@ -1,6 +1,7 @@
 """Extracts from a byte range of the CommitLog the terms and the configurations that the core needs. Pure functions.
 
-`CommitLog.examine` returns the headers of these entries, after it has checked the CRC of each entry and its chain.
+`CommitLog.examine` returns the headers of the entries in a range, after it has checked the CRC and the chain of each
+entry.
 """
 
 from __future__ import annotations

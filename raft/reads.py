@@ -1,7 +1,7 @@
 """Linearizable reads that wait at the leader (Raft dissertation, section 6.4).
 
-A read waits twice: until a majority confirms that this node still leads, and then until the node has applied every
-entry that was committed when the read began.
+A read waits twice. First, a majority must confirm that this node still leads. Then the node must apply every entry
+that was committed when the read began.
 
     begin ──> waiting for a majority ──confirm──> waiting for entries ──applied──> answer(True)
                       └──────────── leadership lost ────────┴──────────────────> answer(False)
@@ -21,7 +21,8 @@ _Answer = Callable[[bool], None]
 
 
 class WaitingReads:
-    """The waiting reads of one replica. Each read is in exactly one of the two states, and is answered once."""
+    """The waiting reads of one replica. Each read is in exactly one of two states, not confirmed or confirmed, and
+    is answered once."""
 
     def __init__(self) -> None:
         # By token: reads for which no majority has confirmed the leader yet.
@@ -31,7 +32,7 @@ class WaitingReads:
         self._next_token = 1
 
     def next_token(self) -> int:
-        """Return a token that no other read has. Raises Crowded when too many reads wait."""
+        """Return a token that no other read has. Raise Crowded if too many reads wait."""
         if len(self._unconfirmed) + len(self._confirmed) >= MAX_READS:
             raise Crowded("reads", MAX_READS)
         token = self._next_token
@@ -39,11 +40,11 @@ class WaitingReads:
         return token
 
     def begin(self, token: int, answer: _Answer) -> None:
-        """The core has accepted the read with this token."""
+        """Record that the core has accepted the read with this token."""
         self._unconfirmed[token] = answer
 
     def confirm(self, token: int, index: int) -> None:
-        """A majority has confirmed the leader: the read waits for entry `index` to be applied."""
+        """Record that a majority has confirmed the leader. The read now waits until entry `index` is applied."""
         self._confirmed.append((index, self._unconfirmed.pop(token)))
 
     def answer(self, applied: int) -> None:
@@ -52,7 +53,8 @@ class WaitingReads:
             self._confirmed.popleft()[1](True)
 
     def give_up(self) -> list[_Answer]:
-        """Remove all reads. Return their answer functions in order; the caller answers False to each."""
+        """Remove all waiting reads. Return the answer functions of the reads in order. The caller calls each
+        function with False."""
         answers = [*self._unconfirmed.values(), *(answer for _, answer in self._confirmed)]
         self._unconfirmed.clear()
         self._confirmed.clear()

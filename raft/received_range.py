@@ -9,7 +9,8 @@ from store import ForkedError, Header, Readable
 
 
 class ReceivedRange:
-    """Checks each received byte range against the log, and keeps the range until the core has decided about it."""
+    """`ReceivedRange` checks each received byte range against the log, and keeps the range until the core has
+    decided about it."""
 
     def __init__(self, raft: Raft, log: Log) -> None:
         self.data: Readable = b""
@@ -22,10 +23,10 @@ class ReceivedRange:
     def take(self, append: Append, entries: Readable) -> Append:
         """Return the Append with the terms and configurations that its entries contain.
 
-        CRCs and chain of the entries are checked first. If the entry before the range is not in this log, the core
-        will reject the Append without its entries, so the Append is returned unchanged.
+        The CRCs and the chain of the entries are checked first. If this log lacks the entry before the range, the core
+        rejects the Append without its entries. So `take` then returns the Append unchanged.
 
-        Raises CorruptRangeError, ForkedError."""
+        Raise CorruptRangeError if the bytes are damaged, or ForkedError if they do not continue this log's chain."""
         if not entries or not self.continues_log(append) or append.term < self._raft.term:
             return append
         headers = self._log.examine(entries, append.prev_index)
@@ -47,12 +48,13 @@ class ReceivedRange:
         self.data, self.headers = b"", []
 
     def forked_again(self, fork: ForkedError) -> bool:
-        """Remember a fork. Return whether the last fork was at the same index, so that it is no transmission error."""
+        """Record a fork at an index. Return True if the last fork was at the same index, which means that the fork
+        is no transmission error."""
         again = fork.index == self._forked_at
         self._forked_at = fork.index
         return again
 
     def continues_log(self, append: Append) -> bool:
-        """Whether the entry before the range is in this log."""
+        """Return True if the entry before the range is in this log."""
         prev, log = append.prev_index, self._log
         return log.first_index - 1 <= prev <= log.last_index and (prev == 0 or log.term(prev) == append.prev_term)

@@ -1,5 +1,5 @@
-"""Receives a snapshot from the leader in pieces. When the snapshot is complete, it replaces log and state (section
-7)."""
+"""Receives a snapshot from the leader in pieces. When the snapshot is complete, this module replaces log and state
+by the snapshot (section 7)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class SnapshotInstallation:
         self._applier = applier
 
     def take(self, chunk: SnapshotChunk) -> None:
-        """Store the piece of this chunk, and install the snapshot if the piece completes it.
+        """Store the piece of the snapshot in this chunk, and install the snapshot if the piece completes it.
 
-        Raises StoreError, or CutFailedError if only a restart can complete the installation."""
+        Raise StoreError if the disk fails, or CutFailedError if only a restart can complete the installation."""
         assert self._log_start is not None, "a snapshot came to a shard whose log always begins with entry 1"
         assert self.piece is not None, "the core asks for a chunk only while its piece is here"
         taken = self._log_start.receive(chunk.offset, self.piece)

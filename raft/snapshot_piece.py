@@ -9,7 +9,7 @@ from store import SnapshotOffer
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPiece:
-    """Some bytes of an encoded snapshot, with the description of the whole snapshot."""
+    """`SnapshotPiece` contains some bytes of an encoded snapshot, and the description of the whole snapshot."""
 
     # Describes the snapshot that the piece belongs to.
     offer: SnapshotOffer

@@ -22,7 +22,7 @@ STOP_GRACE_S = 1.0
 
 
 class NameServerError(Exception):
-    """A name server cannot run. The message names the reason and says what to do."""
+    """`NameServerError` says that a name server cannot run. The error message names the reason and says what to do."""
 
 
 class NameServer:

@@ -56,14 +56,15 @@ STOP_GRACE_S = 1.0
 
 
 class NodeError(Exception):
-    """A node cannot run. The message names the reason and says what to do."""
+    """`NodeError` says that a node cannot run. The error message names the reason and says what to do."""
 
 
 class Node:
     """One node, which runs from `start` to `stop`."""
 
     def __init__(self, settings: NodeSettings, disk: Disk | None = None) -> None:
-        """Lock the data directory and open the logs of its shards. Raises StoreError or ShardError."""
+        """Lock the data directory and open the logs of its shards. Raise StoreError or ShardError if the node
+        cannot open its directory or a log."""
         disk = disk or PosixDisk()
         self._settings = settings
         self._registry = CollectorRegistry()
@@ -121,7 +122,8 @@ class Node:
             self._tasks.append(self._runtime.vital.spawn(work, "registration with name servers"))
 
     async def stop(self) -> None:
-        """Stop in order: hand leadership to other nodes, close the ports, then flush all acknowledged entries."""
+        """Stop the node in order: hand leadership to other nodes, close the ports, then flush all acknowledged
+        entries."""
         await self._shards.hand_over()
         for task in self._tasks:
             task.cancel()
@@ -199,7 +201,7 @@ def run_node(settings: NodeSettings) -> int:
 
 
 async def serve_until_stopped(settings: NodeSettings) -> None:
-    """Run a node until SIGTERM or SIGINT. Raises NodeError, ShardError, StoreError."""
+    """Run a node until SIGTERM or SIGINT. Raise NodeError, ShardError or StoreError if the node cannot run."""
     stopping = stop_requested()
     node = Node(settings)
     try:

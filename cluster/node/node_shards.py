@@ -1,11 +1,11 @@
-"""The shards of one node, from the first start to the stop, and what these shards share.
+"""The shards of one node, from the first start to the stop, and the objects that these shards share.
 
     data directory               ──> the shards that this node already has
     the shard table of shard 0   ──> new shards with a replica on this node; on its leader: shards still to be added
     a leader that adds this node ──> one more shard
 
-Shard 0 stores the table of shards, and every node follows that table. So a node needs to know only shard 0. When shard
-0 commits that a shard begins on this node, this node starts its replica of the shard.
+Shard 0 stores the table of shards, and every node follows that table. So a node needs to know only shard 0 when it
+starts. When shard 0 commits that a shard begins on this node, this node starts its replica of the shard.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class NodeShards:
         on_start: Callable[[BrokerReplica], None],
     ) -> None:
         """Open and check the files of all shards in the data directory. `on_start` is called with each replica that
-        has started. Raises StoreError, ShardError."""
+        has started. Raise StoreError or ShardError if the files of a shard cannot be opened."""
         self.replicas = Replicas(lambda shard: self.local[shard].not_ready() if shard in self.local else "")
         self.fetch_waiters = FetchWaiters()
         self._calls = ShardCalls(self._addresses, runtime)
@@ -80,11 +80,11 @@ class NodeShards:
 
     @property
     def first(self) -> LocalReplica:
-        """This node's replica of shard 0."""
+        """Return this node's replica of shard 0."""
         return self.local[TOPICS_SHARD]
 
     def start(self) -> None:
-        """Return at once. Formation and elections continue in the background."""
+        """Start all shards, and return at once. Formation and elections continue in the background."""
         for number, shard in self.local.items():
             if number == TOPICS_SHARD or shard.has_begun:
                 self._begin(number)
@@ -92,7 +92,8 @@ class NodeShards:
         self._watches.append(self._runtime.vital.spawn(self.deletion.run(), "deleted topics"))
 
     async def stop(self) -> None:
-        """Stop all replicas in order and flush all acknowledged entries. The caller has closed the ports before."""
+        """Stop all replicas in order and flush all acknowledged entries. The caller must have closed the ports
+        before."""
         tasks = [*self._starts.values(), *self._watches]
         for task in tasks:
             task.cancel()
@@ -123,8 +124,7 @@ class NodeShards:
 
     def introduce(self, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
         """Return this node's introduction, for a node that forms a shard or adds this node to a shard. Return None
-        if this node cannot answer yet. If a leader adds this node to a shard, this call creates the replica on this
-        node."""
+        if this node cannot answer yet. If a leader adds this node to a shard, create the replica on this node."""
         number, shard = request.shard, self.local.get(request.shard)
         if shard is None and request.adding and number < MAX_SHARDS and request.cluster == self._settings.cluster:
             shard = self._try_open(number)
@@ -213,10 +213,10 @@ class NodeShards:
 
 
 def _first_voters(number: int, first: BrokerReplica) -> FirstVoters | None:
-    """Return the voters on which the shard begins, or None if the shard does not begin on this node. If this node
-    would write entry 1, but its data directory was replaced, return None too: the node cannot know whether the old
-    directory has already written entry 1. The other voters only answer, so their directory may be a new one: the
-    voter that asks them has not written entry 1."""
+    """Return the voters on which the shard begins, or None if the shard does not begin on this node. Return None
+    too if this node would write entry 1, but its data directory was replaced. The new directory does not know
+    whether the old directory has already written entry 1. The other first voters only answer, so their data
+    directories may be new: the voter that asks them has not written entry 1."""
     founders, membership = first.state.shards.founders(number), first.membership
     me = membership.node
     if me not in founders or (me == in_turn(number, [*founders]) and founders[me] != membership.incarnation):

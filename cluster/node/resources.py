@@ -22,6 +22,6 @@ class NodeResources:
 
     @property
     def other_peers(self) -> dict[int, str]:
-        """The addresses in the setting `peers`, without the address of this node."""
+        """Return the addresses in the setting `peers`, without the address of this node."""
         settings = self.settings
         return {node: address for node, address in settings.peers.items() if node != settings.node}

@@ -1,6 +1,6 @@
 """The runtime of a node: the transports, clocks, randomness, clients and worker threads that the node is given.
 
-The runtime is one frozen object. A real node gets gRPC, clocks and threads; the simulator gives the same code its own
+`Runtime` is one frozen object. A real node gets gRPC, clocks and threads; the simulator gives the same code its own
 implementations.
 """
 
@@ -30,7 +30,7 @@ class PeerTransport(Transport, Protocol):
 
     @property
     def disowned(self) -> str:
-        """The reason why the peers refuse this node, or "" while they do not refuse it."""
+        """Return the reason why the peers refuse this node, or "" while they do not refuse it."""
 
     def start(self) -> None: ...
     async def stop(self) -> None: ...

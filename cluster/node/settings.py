@@ -1,7 +1,7 @@
 """The settings of one node, read from a TOML file and the environment, and checked in one place.
 
 `NodeSettings` is one frozen object, made before the node opens any file. If settings are wrong, SettingsError lists
-every fault at once, in one sentence each that names the setting. A variable ``LEDGERMQ_<KEY>`` in the environment takes
+all faults, each in one sentence that names the setting. A variable ``LEDGERMQ_<KEY>`` in the environment takes
 precedence over the file:
 
     node = 1
@@ -44,7 +44,8 @@ _RENAMED = {"groups": "shards"}
 
 
 class SettingsError(Exception):
-    """The settings cannot be used. The message has one line for each fault, and each line names its setting."""
+    """`SettingsError` says that the settings cannot be used. The error message has one line for each fault, and
+    each line names the faulty setting."""
 
 
 def _check_optional_address(address: str) -> str:
@@ -244,15 +245,15 @@ class NodeSettings(BaseSettings):
 
     @property
     def largest_entry_bytes(self) -> int:
-        """The size in bytes, header included, of the largest entry that a node accepts. `segment_bytes` is never
-        less."""
+        """Return the size in bytes, header included, of the largest entry that a node accepts. `segment_bytes` is
+        never less than this size."""
         return self.max_message_bytes + _BESIDE_THE_MESSAGE_BYTES
 
     @property
     def addresses(self) -> dict[int, str]:
-        """The addresses at which clients reach each node, as far as the settings name them. A node with `join =
-        true` leaves itself out, because the operator's `add-node` command gives its address. If `peers` or
-        `advertised` gives its address, the node is included."""
+        """Return the addresses at which clients reach each node, as far as the settings name them. A node with
+        `join = true` leaves out its own address, because the operator's `add-node` command gives this address. If
+        `peers` or `advertised` gives the address of this node, the result includes it."""
         told = not self.join or self.node in self.peers or "advertised" in self.model_fields_set
         return {**self.peers, self.node: self.advertised} if told else dict(self.peers)
 
@@ -312,8 +313,8 @@ class NodeSettings(BaseSettings):
 
     @classmethod
     def load(cls, path: Path | None, **given: Any) -> NodeSettings:
-        """Read the settings from the file at `path` (None: no file). The environment takes precedence over the file,
-        and `given` over both. Raises SettingsError."""
+        """Read the settings from the file at `path`. With None, read no file. A variable of the environment takes
+        precedence over the file, and `given` takes precedence over both. Raises SettingsError."""
         file = {} if path is None else _read(path)
         for old, new in _RENAMED.items():
             if (variable := f"{ENVIRONMENT_PREFIX}{old.upper()}") in os.environ:

@@ -1,4 +1,5 @@
-"""The core of Raft: pure decisions without I/O, clock or randomness. The servers of one shard agree on one log.
+"""The core of Raft: pure decisions without I/O, clock or randomness. The servers of one shard use Raft to agree on one
+log.
 
 Modules in reading order:
 

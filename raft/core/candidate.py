@@ -1,7 +1,7 @@
 """The candidate: a server that asks the voters for their votes (section 5.2), after a pre-vote (dissertation, 9.6).
 
-A pre-candidate only asks whether it would win. A pre-vote changes no term and no vote, so a node that returns from a
-partition does not depose a working leader.
+A pre-candidate only asks whether it would win an election. A pre-vote changes no term and no vote, so a node that
+returns from a partition does not depose a working leader.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ PRE_VOTE = Campaign(pre=True)
 
 
 class Candidate:
-    """One election of one server. Methods return the role to take on next, or None while the election is open."""
+    """`Candidate` is one election in which one server stands. Its methods return the role that the server takes on
+    next, or None while the election is not decided."""
 
     __slots__ = ("_server", "_timer", "_votes", "campaign", "role")
 
@@ -50,13 +51,13 @@ class Candidate:
 
     @property
     def needs_all(self) -> bool:
-        """Whether this candidate can win only with the votes of suspects. In that case it needs the votes of all
-        voters."""
+        """Return True if this candidate can win only with the votes of suspects. A candidate that can win only with
+        the votes of suspects needs the votes of all voters."""
         return self._by_majority() is not VoteOutcome.WON
 
     def stand(self) -> Role | None:
-        """Ask all voters. A candidate (not a pre-candidate) has begun a new term and voted for itself before this
-        call."""
+        """Ask all voters for their votes. A candidate has begun a new term and voted for itself before this call. A
+        pre-candidate has not begun a new term."""
         server = self._server
         assert self.campaign.pre or server.voted_for == server.node, "a candidate votes for itself"
         for voter in server.voters:
@@ -67,20 +68,21 @@ class Candidate:
         return self._decide()
 
     def tick(self) -> Role | None:
-        """After an election timeout without a decision, start again with a pre-vote."""
+        """After an election timeout without a decision, start a new pre-vote."""
         if not self._timer.tick():
             return None
         return Role.PRE_CANDIDATE if self._server.may_stand else Role.FOLLOWER
 
     def on_vote_saved(self) -> Role | None:
-        """This candidate's vote for itself is on disk, so the vote counts now."""
+        """Record that this candidate's vote for itself is on the disk, so that the vote counts from now on."""
         if self.campaign.pre:
             return None
         self._vote_for_itself()
         return self._decide()
 
     def on_vote_response(self, response: VoteResponse) -> Role | None:
-        """Count a voter's first response. Return the role to take on if the election is decided."""
+        """Count the first response of each voter. Return the role that the server takes on, if the response decides
+        the election."""
         if response.pre != self.campaign.pre:
             return None
         self._votes.setdefault(response.sender, (response.granted, response.suspicion != 0))

@@ -28,11 +28,11 @@ class Configuration:
 
     @property
     def members(self) -> tuple[int, ...]:
-        """Voters and learners, sorted."""
+        """Return the node ids of the voters and learners, sorted."""
         return tuple(sorted((*self.voters, *self.learners))) if self.learners else self.voters
 
     def is_one_step_from(self, other: Configuration) -> bool:
-        """Whether the voters of this configuration and of `other` differ by at most one node."""
+        """Return True if the voters of this configuration and of `other` differ by at most one node."""
         return len(set(self.voters) ^ set(other.voters)) <= 1
 
 
@@ -55,11 +55,12 @@ class Configurations:
 
     @property
     def newest_index(self) -> int:
-        """The index of the newest configuration's entry, or 0 if the log has no configuration."""
+        """Return the index of the newest configuration's entry. Return 0 if the log has no configuration."""
         return self._entries[-1][0] if self._entries else 0
 
     def voters_before(self, commit: int) -> tuple[int, ...]:
-        """The voters of the configuration before the newest, while the newest is not committed. Otherwise empty."""
+        """Return the voters of the configuration before the newest configuration, while the newest is not
+        committed. Otherwise empty."""
         return self._entries[-2][1].voters if self.newest_index > commit and len(self._entries) > 1 else ()
 
     def extend(self, entries: Iterable[tuple[int, Configuration]]) -> None:
@@ -68,8 +69,8 @@ class Configurations:
             self._entries.append((index, configuration))
 
     def drop_before(self, snapshot_index: int) -> None:
-        """The log now begins after `snapshot_index`. Of the configurations up to `snapshot_index`, keep only the
-        newest."""
+        """Record that the log now begins after `snapshot_index`. Of the configurations up to `snapshot_index`, keep
+        only the newest."""
         while len(self._entries) > 1 and self._entries[1][0] <= snapshot_index:
             self._entries.pop(0)
 

@@ -1,6 +1,6 @@
 """The election timer: counts the ticks that a server waits before it stands for election.
 
-The wait is randomized so that votes are rarely split (section 5.2). The caller supplies ticks and randomness.
+The wait is randomized so that votes are rarely split (section 5.2). The caller supplies the ticks and the randomness.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RaftTiming:
-    """How many ticks heartbeats and elections take."""
+    """`RaftTiming` says after how many ticks heartbeats are sent and elections begin."""
 
     # Ticks between two heartbeats of a leader.
     heartbeat_ticks: int
@@ -35,7 +35,7 @@ class ElectionTimer:
         assert self.timeout >= timing.election_ticks, "jitter only lengthens the wait"
 
     def tick(self) -> bool:
-        """Count one tick. Return whether the election timeout has passed."""
+        """Count one tick. Return True if the election timeout has passed."""
         self.elapsed += 1
         return self.elapsed >= self.timeout
 
@@ -44,5 +44,5 @@ class ElectionTimer:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the last restart was less than the shortest election timeout ago."""
+        """Return True if the last restart of the timer is less than the shortest election timeout ago."""
         return self.elapsed < self._election_ticks

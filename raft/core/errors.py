@@ -1,5 +1,5 @@
-"""The refusals of the core, and `Diverged`, the error after which a server must stop. A refusal is an ordinary answer.
-A refused request has changed nothing.
+"""The refusals of the core, and `Diverged`, the error after which a server must stop. A refusal is not a fault of the
+server. A refused request has changed nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ class NotLeader(Refusal):
 
 
 class Busy(Refusal):
-    """Too many bytes wait to be committed. Propose again after some of these bytes are committed."""
+    """Too many bytes of proposals wait to be committed. Propose the entry again after some of these bytes are
+    committed."""
 
     def __init__(self, uncommitted_bytes: int) -> None:
         super().__init__(f"{uncommitted_bytes} bytes wait to be committed; propose again later")
@@ -29,18 +30,18 @@ class Busy(Refusal):
 
 
 class Crowded(Refusal):
-    """Too many proposals or reads are waiting. Try again after some proposals or reads have finished."""
+    """Too many proposals or reads are waiting. Repeat the request after some proposals or reads have finished."""
 
     def __init__(self, what: str, count: int) -> None:
         super().__init__(f"{count} {what} wait for a majority; try again later")
 
 
 class Stalled(Refusal):
-    """The disk is too slow to take more entries. Propose again later."""
+    """The disk is too slow to take more entries. Propose the entry again later."""
 
 
 class Transferring(Refusal):
-    """The leader is handing leadership to node `to`. Propose again when the handover has ended."""
+    """The leader is handing leadership to node `to`. Propose the entry again when the handover has ended."""
 
     def __init__(self, to: int) -> None:
         super().__init__(f"leadership is being handed to node {to}; propose again shortly")
@@ -48,7 +49,7 @@ class Transferring(Refusal):
 
 
 class TransferRefused(Refusal):
-    """The requested node cannot become the leader now. The present leader stays."""
+    """The requested node cannot become the leader now. The present leader keeps leading."""
 
     retriable = False
 
@@ -67,8 +68,8 @@ class ChangeInProgress(Refusal):
 class Diverged(Exception):  # noqa: N818 (as the others here)
     """The leader lacks an entry that this server knows to be committed, so this server must stop.
 
-    The two logs differ only if the other nodes accepted a loss without this server (see suspicion.py). `index` is the
-    first index at which they differ.
+    The logs of the leader and of this server differ only if the other nodes accepted a loss without this server (see
+    suspicion.py). `index` is the first index at which the two logs differ.
     """
 
     def __init__(self, index: int, term: int) -> None:

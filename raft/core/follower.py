@@ -34,8 +34,8 @@ class Follower:
 
     @property
     def hears_leader(self) -> bool:
-        """Whether the leader was heard within the shortest election timeout. If so, the server ignores vote
-        requests (section 6)."""
+        """Return True if this server heard the leader within the shortest election timeout. A server that hears its
+        leader ignores vote requests (section 6)."""
         return self.leader != 0 and self._timer.is_fresh
 
     def tick(self) -> Role | None:
@@ -98,8 +98,8 @@ class Follower:
         )
 
     def on_persisted(self) -> None:
-        """More entries of this log are held. Acknowledge those that the follower has accepted, and advance the
-        commit index."""
+        """Record that more entries of this log are held. Acknowledge the held entries that the follower has
+        accepted, and advance the commit index."""
         if self._owed:
             held = min(self._owed, self._server.durable)
             if held == self._owed:
@@ -108,7 +108,8 @@ class Follower:
         self._learn_commit(self._leader_commit)
 
     def on_cut(self) -> None:
-        """The disk refused a write and the end of the log was cut. The cut entries must never be acknowledged."""
+        """Record that the disk refused a write and the end of the log was cut. This server must never acknowledge
+        the cut entries."""
         self._owed = min(self._owed, self._server.matched)
         if self._owed <= self._server.durable:
             self._owed = 0
@@ -135,8 +136,8 @@ class Follower:
         server.send(AppendResponse(server.node, self.leader, server.term, match=match, suspicion=server.suspicion))
 
     def _reject(self, append: Append) -> None:
-        """Refuse an Append, with a hint where the logs may agree. With the hint the leader skips whole terms (end
-        of section 5.3)."""
+        """Refuse an Append, with a hint at which index the logs may agree. With the hint the leader skips whole
+        terms (end of section 5.3)."""
         server = self._server
         hint_index = server.log.last_at_or_below(append.prev_index, append.prev_term)
         server.send(

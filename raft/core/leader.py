@@ -3,8 +3,8 @@
 An entry of the leader's *own term* is committed when a majority holds it; all earlier entries are committed with it
 (section 5.4.2). Each leadership has its own Leader object.
 
-A leader steps down when it hears no majority, when it has handed leadership over, when its disk is too slow, and when a
-configuration without it is committed.
+A leader steps down if it hears no majority, if it has handed leadership over, or if its disk is too slow. A leader
+also steps down if a committed configuration does not contain it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ SLOW_DISK_PATIENCE = 4
 
 
 class Leader:
-    """One server as the leader of one term. Methods return the role to take on next, or None to stay the leader."""
+    """One server as the leader of one term. Its methods return the role that the server takes on next, or None if
+    it stays the leader."""
 
     __slots__ = (
         "_fresh_round",
@@ -90,12 +91,12 @@ class Leader:
 
     @property
     def no_op(self) -> int:
-        """The index of the first entry of this leadership."""
+        """Return the index of the first entry of this leadership."""
         return self._no_op
 
     @property
     def transferring_to(self) -> int:
-        """The node to which this leader hands leadership over, or 0 if there is no handover."""
+        """Return the node to which this leader hands leadership over, or 0 if there is no handover."""
         return self._transfer.to
 
     def tick(self) -> Role | None:
@@ -119,8 +120,8 @@ class Leader:
     def begin_round(self) -> None:
         """Send heartbeats to all members.
 
-        Heartbeats keep followers from standing and confirm reads. Each heartbeat carries the commit index, but at
-        most the index up to which the follower's log is known to agree."""
+        Heartbeats keep followers from standing for election, and confirm reads. Each heartbeat carries the commit
+        index, but at most the index up to which the follower's log is known to agree."""
         self._round += 1
         self._reads.begin(self._round)
         server = self._server
@@ -130,17 +131,18 @@ class Leader:
             server.send(Heartbeat(server.node, peer, server.term, commit, self._round, lifted))
 
     def held_up(self) -> None:
-        """This node did nothing for longer than an election takes, so another leader may exist.
+        """Record that this node did nothing for longer than an election takes, so that another leader may exist.
 
-        Until a majority has confirmed this leadership in a new round, no acknowledgement counts."""
+        Until a majority has confirmed this leadership in a new round of heartbeats, no acknowledgement counts."""
         self.begin_round()
         self._fresh_round = self._round
 
     # -- entries
 
     def propose(self, sizes: Sequence[int]) -> int:
-        """Append entries of these sizes (bytes), and return the index of the first. Raises Busy or Transferring. If
-        all earlier entries are committed, entries of any size are accepted."""
+        """Append entries of these sizes in bytes, and return the index of the first entry. Raise Busy if too many
+        bytes are uncommitted, or Transferring during a handover. If all earlier entries are committed, entries of
+        any size are accepted."""
         assert sizes, "a proposal has at least one entry"
         if self._transfer.to:
             raise Transferring(self._transfer.to)
@@ -153,9 +155,10 @@ class Leader:
         return first
 
     def change(self, configuration: Configuration, size: int) -> int:
-        """Append a configuration entry of this size (bytes), which takes effect at once. Returns its index.
+        """Append a configuration entry of this size (bytes), which takes effect at once. Return the index of the
+        configuration entry.
 
-        Only one voter may change at a time. Each change waits until the previous change and an entry of this
+        Only one voter may change at a time. A change is refused until the previous change and an entry of this
         leader's term are committed. Without this rule, two majorities could have no common node (Ongaro's
         correction of 2015 to section 4.1 of the dissertation)."""
         server = self._server
@@ -178,7 +181,7 @@ class Leader:
         self._transfer.begin(to)
 
     def wrote(self, last_index: int) -> None:
-        """This leader's entries up to `last_index` were written, so they may be sent."""
+        """Record that this leader's entries up to `last_index` were written, so that they may be sent."""
         last = self._server.log.last_index
         assert self._written < last_index <= last, f"wrote {last_index} of {self._written + 1}..{last}"
         self._written = last_index
@@ -258,8 +261,8 @@ class Leader:
             self.progress[peer].restart()
 
     def count(self) -> Role | None:
-        """Commit up to the last index that a majority holds, if that entry is of this term (section 5.4.2, Figure
-        8)."""
+        """Commit up to the last index that a majority holds, if the entry at that index is of this leader's term
+        (section 5.4.2, Figure 8)."""
         server = self._server
         if not self._is_confirmed():
             return None
@@ -274,8 +277,8 @@ class Leader:
     # -- members
 
     def _meet_members(self) -> None:
-        """Start tracking new members. The progress of a new member begins at the configuration entry that was just
-        appended."""
+        """Start to track the members that are new in the configuration. The progress of a new member begins at the
+        configuration entry that was just appended."""
         server = self._server
         for node in server.members:
             if node != server.node and node not in self.progress:
@@ -303,8 +306,8 @@ class Leader:
     # -- reads
 
     def read(self, token: int) -> None:
-        """Register a read. The index of the read is at least the index of the no-op, because all entries that
-        earlier leaders committed lie before the no-op."""
+        """Register a linearizable read. The index of the read is at least the index of the no-op, because all
+        entries that earlier leaders committed lie before the no-op."""
         self._reads.request(token, max(self._server.commit, self._no_op))
 
     @property
@@ -341,7 +344,7 @@ class Leader:
         return self._fresh_round == 0
 
     def _is_stuck(self) -> bool:
-        """Return whether writes have waited for the disk for so long that this leader should step down."""
+        """Return True if this leader's writes have waited so long for the disk that it should step down."""
         server = self._server
         if server.durable >= self._written:
             self._stuck_since = 0
@@ -352,10 +355,10 @@ class Leader:
         )
 
     def _hears_majority(self) -> bool:
-        """Return whether this leader heard a majority within an election timeout (check-quorum, dissertation, section
+        """Return True if this leader heard a majority within an election timeout (check-quorum, dissertation, section
         6.2).
 
-        A leader that is cut off steps down, so that clients look for the new leader."""
+        A leader that cannot reach a majority steps down, so that clients look for the new leader."""
         now, patience = self._server.ticks, self._timing.election_ticks
         heard = self._of_voters(True, lambda progress: now - progress.heard_at < patience)
         return sum(heard) >= majority(self._server.voters)

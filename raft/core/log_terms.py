@@ -6,8 +6,8 @@ Terms never decrease along a log, so one run for each term is enough.
     term    1  1  1  4  4  5  5  5        last_index 8
 
 By the Log Matching property (section 5.3), two logs with the same term at an index are equal up to that index. So
-elections and the consistency check need no more than terms. A log may begin after a snapshot; then the index and term
-of the snapshot's last entry are kept as `snapshot_index` and `snapshot_term` (section 7).
+elections and the consistency check need only the terms of the entries. A log may begin after a snapshot. Then
+`snapshot_index` and `snapshot_term` are the index and term of the snapshot's last entry (section 7).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class LogTerms:
         return self._terms[bisect_right(self._firsts, index) - 1] if index else 0
 
     def holds(self, index: int, term: int) -> bool:
-        """Return whether the log has an entry of `term` at `index` (the consistency check of section 5.3)."""
+        """Return True if the log has an entry of `term` at `index` (the consistency check of section 5.3)."""
         return self.snapshot_index <= index <= self._last_index and self.term(index) == term
 
     def runs(self, first: int, last: int) -> tuple[TermRun, ...]:
@@ -124,15 +124,15 @@ class LogTerms:
         return last_index + 1
 
     def last_at_or_below(self, index: int, term: int) -> int:
-        """Return the last index at or before `index` whose entry has at most this `term`; snapshot_index - 1 if the
-        log has no such entry. Another log that has an entry of `term` at `index` cannot agree with this log above
-        the returned index."""
+        """Return the last index at or before `index` whose entry has at most this `term`. Return snapshot_index - 1
+        if the log has no such entry. Another log that has an entry of `term` at `index` cannot agree with this log
+        above the returned index."""
         run = bisect_right(self._terms, term)
         end = self._firsts[run] - 1 if run < len(self._firsts) else self._last_index
         return min(index, end)
 
     def is_no_newer_than(self, last_index: int, last_term: int) -> bool:
-        """Return whether a log that ends with the given entry is at least as up-to-date as this log (section
+        """Return True if a log that ends with the given entry is at least as up-to-date as this log (section
         5.4.1)."""
         return (last_term, last_index) >= (self.last_term, self._last_index)
 

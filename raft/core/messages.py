@@ -1,7 +1,7 @@
 """The messages between the nodes of one shard, as the core sees them.
 
-A message is a frozen value. The core ignores an answer whose term is out of date. The core never sees the body of an
-entry: an `Append` describes a range of entries by their terms, and the driver keeps the bytes beside it.
+A message is a frozen value. The core ignores an answer with an old term. The core never sees the body of an entry. An
+`Append` describes a range of entries by their terms, and the driver keeps the bytes of these entries.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class VoteResponse(RaftMessage):
 @dataclass(frozen=True, slots=True)
 class Heartbeat(RaftMessage):
     """The leader's heartbeat, which keeps a follower from standing for election. `commit` never exceeds the index
-    that the receiver has acknowledged. `round` counts up within one leadership."""
+    that the receiver has acknowledged. `round` increases within one leadership."""
 
     commit: int
     round: int
@@ -60,7 +60,7 @@ class Heartbeat(RaftMessage):
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatResponse(RaftMessage):
-    """The answer to a Heartbeat. `round` is the heartbeat's round.
+    """The answer to a Heartbeat. `round` is the round of the heartbeat that is answered.
 
     The answer proves that the sender of the heartbeat still led after the round began."""
 
@@ -97,7 +97,7 @@ class SnapshotChunk(RaftMessage):
     """InstallSnapshot (section 7): one piece of the snapshot after entry `index`, from byte `offset` on.
 
     A leader sends snapshot chunks to a member that lacks entries from before the leader's log start. The bytes of the
-    piece are sent with the message, outside of it.
+    piece are not part of this message. They are sent together with it.
     """
 
     index: int
@@ -120,9 +120,9 @@ class SnapshotResponse(RaftMessage):
 class AppendResponse(RaftMessage):
     """The answer to an Append.
 
-    If accepted, the sender's log agrees with the leader's log up to `match`, and the sender holds these entries as the
-    flush mode promises. If rejected, the logs differ at `rejected_index`, and cannot agree above `hint_index`. The
-    sender's log has `hint_term` at `hint_index`.
+    If the Append is accepted, the sender's log agrees with the leader's log up to `match`. The sender holds the
+    entries up to `match` as the flush mode promises. If the Append is rejected, the logs differ at `rejected_index`,
+    and cannot agree after `hint_index`. The sender's log has `hint_term` at `hint_index`.
     """
 
     match: int = 0

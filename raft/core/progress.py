@@ -1,9 +1,9 @@
 """The progress of one follower: what the leader knows about the follower, and which messages it may send to the
 follower.
 
-PROBE: the leader looks for the last entry on which both logs agree, with one empty Append at a time. REPLICATE: the
-logs agree, so the leader streams entries ahead of the acknowledgements, within bounds. SNAPSHOT: the follower lacks
-entries from before the leader's log start, so the leader first sends the snapshot, one piece at a time.
+PROBE: the leader sends one empty Append at a time to find the last entry on which both logs agree. REPLICATE: the logs
+agree, so the leader sends more entries before earlier entries are acknowledged, within limits. SNAPSHOT: the follower
+lacks entries from before the leader's log start, so the leader first sends the snapshot, one piece at a time.
 
                        agreed at next - 1
         PROBE  -------------------------------->  REPLICATE
@@ -77,12 +77,12 @@ class FollowerProgress:
 
     @property
     def held(self) -> int:
-        """The index that counts for a commit: `match`, or 0 while the follower is a suspect."""
+        """Return the index that counts for a commit: `match`, or 0 while the follower is a suspect."""
         return 0 if self.suspicion else self.match
 
     @property
     def confirmed(self) -> int:
-        """The heartbeat round that counts for a read: `round`, or 0 while the follower is a suspect."""
+        """Return the heartbeat round that counts for a read: `round`, or 0 while the follower is a suspect."""
         return 0 if self.suspicion else self.round
 
     @property
@@ -98,9 +98,9 @@ class FollowerProgress:
         return self.mode is Mode.REPLICATE and not self.is_full
 
     def must_ask(self, patience: int) -> bool:
-        """Return whether to send an empty Append that asks for agreement at next - 1. The leader asks before it
-        streams entries. The leader asks again if Appends in flight were not acknowledged for `patience` ticks,
-        because some may be lost."""
+        """Return True if the leader should send an empty Append that asks for agreement at next - 1. The leader
+        asks before it streams entries. The leader asks again if Appends in flight were not acknowledged for
+        `patience` ticks, because some may be lost."""
         if self.mode is Mode.REPLICATE:
             return self.waited >= patience
         return self.mode is Mode.PROBE and not self.paused
@@ -119,7 +119,7 @@ class FollowerProgress:
         self.next = last_index + 1
 
     def accepted(self, match: int) -> bool:
-        """Record that the follower holds the log up to `match`. Return whether `match` rose."""
+        """Record that the follower holds the log up to `match`. Return True if `match` rose."""
         rises = match > self.match
         self.match = max(self.match, match)
         self.next = max(self.next, match + 1)
@@ -131,8 +131,8 @@ class FollowerProgress:
         return rises
 
     def must_send(self, snapshot_index: int) -> bool:
-        """Return whether to send the next piece of the snapshot at this index now. The piece is sent only if the
-        follower lacks entries up to this index and no piece waits for its answer."""
+        """Return True if the leader should send the next piece of the snapshot at this index now. The piece is sent
+        only if the follower lacks entries up to this index and no piece waits for its answer."""
         if self.next > snapshot_index:
             return False
         if self.mode is not Mode.SNAPSHOT or self.snapshot_index != snapshot_index:
@@ -147,7 +147,7 @@ class FollowerProgress:
 
     def rejected(self, rejected_index: int, agreement: int) -> None:
         """Record that the follower's log differs from the leader's log at `rejected_index` and everywhere above
-        `agreement`. An answer to an outdated message is ignored."""
+        `agreement`. The method ignores an answer to an outdated message."""
         if self.mode is Mode.REPLICATE:
             if rejected_index > self.match:
                 self.restart()
@@ -169,7 +169,8 @@ class FollowerProgress:
         self.restart()
 
     def restart(self) -> None:
-        """Ask for agreement again, because messages in flight may be lost. A probe keeps its index."""
+        """Make the leader ask again for agreement, because messages in flight may be lost. In mode PROBE, the next
+        index stays as it is."""
         if self.mode is Mode.REPLICATE:
             self.mode, self.next = Mode.PROBE, self.match + 1
             self._in_flight.clear()
@@ -180,11 +181,11 @@ class FollowerProgress:
         self.waited = self.waited + 1 if self._in_flight else 0
 
     def heartbeat(self) -> None:
-        """Allow a message that was not answered since the last heartbeat to be sent again."""
+        """Allow the leader to repeat a message that was not answered since the last heartbeat."""
         self.paused = False
 
     def _land(self) -> None:
-        """Remove the acknowledged Appends from those in flight."""
+        """Remove the acknowledged Appends from the list of Appends in flight."""
         while self._in_flight and self._in_flight[0][0] <= self.match:
             self.in_flight_bytes -= self._in_flight.popleft()[1]
             self.waited = 0

@@ -1,5 +1,5 @@
 """Majorities: computes which index a majority of the voters has reached, and whether an election is won or lost. All
-functions are pure. The safety of Raft needs that any two majorities of the same voters share a node.
+functions of quorum.py are pure. The safety of Raft needs that any two majorities of the same voters share a node.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def reached_by_majority(values: Iterable[int]) -> int:
 
 
 def outcome(voters: Collection[int], votes: Mapping[int, bool], needed: int | None = None) -> VoteOutcome:
-    """Return the outcome of an election. The election is lost as soon as `needed` votes (default: a majority) are no
-    longer possible.
+    """Return how an election stands: won, lost or open. The election is lost as soon as `needed` votes are no longer
+    possible. By default `needed` is a majority.
 
     Answers of nodes that are not voters do not count."""
     answers = [votes[voter] for voter in voters if voter in votes]

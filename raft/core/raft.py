@@ -68,7 +68,7 @@ from raft.core.voting import grants
 
 
 class Raft:
-    """One server of a shard. The methods never wait, and do no I/O."""
+    """`Raft` is one server of a shard. Its methods never wait, and do no I/O."""
 
     def __init__(self, settings: RaftSettings, recovered: RecoveredState) -> None:
         self.settings = settings
@@ -102,7 +102,7 @@ class Raft:
 
     @property
     def leader(self) -> int:
-        """The node id of the leader of this term, or 0 if the leader is unknown."""
+        """Return the node id of the leader of this term, or 0 if the leader is unknown."""
         return self._role.leader
 
     @property
@@ -115,7 +115,7 @@ class Raft:
 
     @property
     def log(self) -> LogTerms:
-        """The terms of this server's log. Callers must not change the returned object."""
+        """Return the terms of this server's log. Callers must not change the returned object."""
         return self._server.log
 
     @property
@@ -124,7 +124,7 @@ class Raft:
 
     @property
     def configuration_index(self) -> int:
-        """The index of the newest configuration's entry, or 0 if the log has no configuration."""
+        """Return the index of the newest configuration's entry, or 0 if the log has no configuration."""
         return self._server.configurations.newest_index
 
     @property
@@ -133,18 +133,19 @@ class Raft:
 
     @property
     def transferring_to(self) -> int:
-        """The node to which this leader hands leadership over, or 0 if there is no handover."""
+        """Return the node to which this leader hands leadership over, or 0 if there is no handover."""
         return self._role.transferring_to if isinstance(self._role, Leader) else 0
 
     @property
     def progress(self) -> Mapping[int, FollowerProgress]:
-        """The progress of each follower by node id, if this server leads; otherwise empty. Callers must not change
-        the returned objects."""
+        """Return the progress of each follower by node id, if this server leads. Otherwise return an empty mapping.
+        Callers must not change the returned objects."""
         return self._role.progress if isinstance(self._role, Leader) else {}
 
     @property
     def uncommitted_bytes(self) -> int:
-        """The bytes of this leader's proposals that are not committed; 0 if this server does not lead."""
+        """Return the bytes of this leader's proposals that are not committed. Return 0 if this server does not
+        lead."""
         return self._role.uncommitted_bytes if isinstance(self._role, Leader) else 0
 
     # -- inputs
@@ -193,21 +194,23 @@ class Raft:
         self._become(self._role.tick())
 
     def propose(self, sizes: Sequence[int]) -> tuple[int, int]:
-        """Append entries of these sizes (bytes). Returns the term and the first index. Raises Refusal."""
+        """Append entries of these sizes in bytes. Return the term and the index of the first of these entries.
+        Raises Refusal."""
         return self.term, self._as_leader().propose(sizes)
 
     def change(self, configuration: Configuration, size: int) -> tuple[int, int]:
-        """Append a configuration entry of this size (bytes), which takes effect at once. Returns its term and index."""
+        """Append a configuration entry of this size (bytes), which takes effect at once. Return the term and the
+        index of the configuration entry."""
         return self.term, self._as_leader().change(configuration, size)
 
     def transfer(self, to: int) -> None:
-        """Hand leadership to the voter `to`. Raises NotLeader, TransferRefused. The handover may fail after this
-        call."""
+        """Hand leadership to the voter `to`. Raise NotLeader or TransferRefused if no handover can begin. The
+        handover may fail after this call."""
         self._as_leader().transfer(to)
 
     def held_up(self) -> None:
-        """Report that nothing ran on this node for longer than an election takes. A leader must confirm its
-        leadership again."""
+        """Report that nothing ran on this node for longer than an election takes. If this node leads, it must
+        confirm its leadership again."""
         if isinstance(self._role, Leader):
             self._role.held_up()
 
@@ -219,8 +222,8 @@ class Raft:
     def read(self, token: int) -> None:
         """Request the index that must be applied before a linearizable read is answered.
 
-        A later Ready has the index in `reads`, with this token. If this node stops leading first, the read gets no
-        index."""
+        A later Ready has the index in `reads`, with this token. If this node stops leading before that Ready, the
+        read gets no index."""
         self._as_leader().read(token)
 
     def unreachable(self, peer: int) -> None:
@@ -288,7 +291,7 @@ class Raft:
     # -- outputs
 
     def ready(self) -> Ready | None:
-        """Return the work that the driver must do now, or None."""
+        """Return the work that the driver must do now, or None if there is no work."""
         if not self._has_news():
             return None
         if isinstance(self._role, Leader):
@@ -314,7 +317,7 @@ class Raft:
         )
 
     def _has_news(self) -> bool:
-        """Return whether there may be work for the driver. This quick check runs after every event."""
+        """Return True if there may be work for the driver. This quick check runs after every event."""
         server, role, reported = self._server, self._role, self._reported_role
         return (
             server.commit != self._reported_commit
@@ -369,10 +372,11 @@ class Raft:
     # -- terms (section 5.1)
 
     def _follow(self, message: Append | SnapshotChunk | Heartbeat | TimeoutNow) -> bool:
-        """Follow the sender if its term is at least this server's term, and return whether this server follows.
-        Otherwise the sender is a leader of an older term, and the caller sends an answer without content, so that
-        the sender learns the newer term. If the answer had content, a sender that leads the newer term by then
-        could take it for an answer to a message of the newer term."""
+        """Follow the sender if its term is at least this server's term. Return True if this server follows the
+        sender. If this server does not follow, the sender is a leader of an older term. Then the caller sends an
+        answer without content, so that the sender learns the newer term. The answer must have no content, because
+        the sender may lead the newer term when the answer arrives. The sender would then take the answer for an
+        answer to a message of the newer term."""
         if message.term < self.term:
             return False
         assert self.role is not Role.LEADER or message.term > self.term, f"two leaders in term {self.term}"
@@ -383,7 +387,7 @@ class Raft:
         return True
 
     def _answered_leader(self, message: AppendResponse | SnapshotResponse | HeartbeatResponse) -> Leader | None:
-        """Return this server's Leader if it still leads the term of this answer; otherwise None."""
+        """Return this server's Leader if it still leads the term of this answer. Otherwise return None."""
         if message.term > self.term:
             self._enter(message.term)
         return self._role if isinstance(self._role, Leader) and message.term == self.term else None

@@ -24,21 +24,22 @@ class UnconfirmedReads:
         self._asked: deque[tuple[int, int, int]] = deque()
 
     def request(self, token: int, index: int) -> None:
-        """Register the read `token`. `index` is the entry that must be applied before the read is answered."""
+        """Register the read with the token `token`. `index` is the entry that must be applied before the read is
+        answered."""
         self._requested.append((token, index))
 
     @property
     def needs_round(self) -> bool:
-        """Whether the leader should begin a round of heartbeats for new reads now."""
+        """Return True if the leader should begin a round of heartbeats for new reads now."""
         return bool(self._requested) and not self._asked
 
     @property
     def in_round(self) -> bool:
-        """Whether reads wait for a round to be confirmed."""
+        """Return True if reads wait for a round to be confirmed."""
         return bool(self._asked)
 
     def begin(self, number: int) -> None:
-        """A round of heartbeats begins now. The round covers all reads requested before this call."""
+        """Record that a round of heartbeats begins now. The round covers all reads requested before this call."""
         self._asked.extend((number, token, index) for token, index in self._requested)
         self._requested.clear()
 

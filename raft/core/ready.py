@@ -1,6 +1,6 @@
-"""The work that the core asks its driver to do: `Ready`, and the parts of a `Ready`.
+"""The work that the core asks its driver to do: `Ready`, and the fields of a `Ready`.
 
-The core does no I/O. After each input the driver takes a `Ready` and carries it out.
+The core does no I/O. After each input the driver takes a `Ready` from the core and carries it out.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Save:
 class Write:
     """Write entries of a follower: first cut the log to `truncate_to` (unless None), then write first..last.
 
-    The entries are those of the Append that was just stepped. When these entries are held as the flush mode promises,
-    call persisted(token, term, last).
+    These entries are those of the Append that the core has just processed. When these entries are held as the flush
+    mode promises, call persisted(token, term, last).
     """
 
     token: int
@@ -69,10 +69,11 @@ class RoleChange:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Work for the driver, to be carried out completely before the next step, tick, propose or read.
+    """`Ready` is the work for the driver. The driver carries it out completely before the next step, tick, propose or
+    read.
 
-    Carry out `write` before `commit`. The other parts may come in any order: the core hands out a message only when
-    everything that the message promises is durable."""
+    The driver must carry out `write` before `commit`. The driver may carry out the other fields in any order,
+    because the core hands out a message only when everything that the message promises is durable."""
 
     messages: tuple[RaftMessage, ...]
     save: Save | None

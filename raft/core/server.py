@@ -5,7 +5,7 @@
                  |            |  (a leader's commit may pass its own durable)
 
 A message leaves this node only after everything that the message promises is durable. So no message is sent while term
-and vote differ from the saved term and vote. A server acknowledges entries up to `durable` and no further.
+and vote differ from the saved term and vote. A server acknowledges entries up to `durable` and no later entries.
 """
 
 from __future__ import annotations
@@ -102,30 +102,31 @@ class Server:
 
     @property
     def may_stand(self) -> bool:
-        """Whether this server may stand for election: it is a voter, or its removal as a voter is not committed yet.
+        """Return True if this server may stand for election: it is a voter, or its removal as a voter is not committed
+        yet.
 
-        During its removal its own vote does not count, but an election may need its log to succeed (dissertation,
-        section 4.2.2)."""
+        During the removal of a server its own vote does not count. But an election may need the log of this server
+        to succeed (dissertation, section 4.2.2)."""
         is_wanted = self.is_voter or self.node in self.configurations.voters_before(self.commit)
         return is_wanted and self.writable and not self.is_slow
 
     # -- term and vote
 
     def enter(self, term: int, voted_for: int = 0) -> None:
-        """Begin a newer term (section 5.1). Waiting messages of the old term are dropped."""
+        """Begin a newer term (section 5.1). Messages of the old term that wait to be sent are dropped."""
         assert term > self.term, f"term {term} is not newer than {self.term}"
         self.promise = Durable(term, voted_for)
         self.matched = self.commit
         self._outbox.clear()
 
     def vote(self, candidate: int) -> None:
-        """Vote for `candidate` in the present term. The vote is sent only after it is saved."""
+        """Vote for `candidate` in the present term. The vote is sent only after it is saved on the disk."""
         assert self.voted_for in (0, candidate), f"voted for {self.voted_for} in term {self.term} already"
         self.promise = Durable(self.term, candidate)
 
     @property
     def has_output(self) -> bool:
-        """Whether there may be output to take. Messages that wait for a save count as output."""
+        """Return True if there may be output for the driver. Messages that wait for a save count as output."""
         promise, saving = self.promise, self._saving
         return bool(
             self._outbox
@@ -137,11 +138,11 @@ class Server:
 
     @property
     def is_saved(self) -> bool:
-        """Whether the present term and vote are on disk."""
+        """Return True if the present term and vote are on the disk."""
         return self.promise == self._saved
 
     def take_save(self) -> Save | None:
-        """Return a new Save if term or vote changed since the last Save; otherwise None."""
+        """Return a new Save if term or vote changed since the last Save. Otherwise return None."""
         if (self._saving.term, self._saving.voted_for) == (self.term, self.voted_for):
             return None
         self._saving = Save(self.next_token(), self.term, self.voted_for)
@@ -159,7 +160,7 @@ class Server:
         self._outbox.append(message)
 
     def take_messages(self) -> tuple[RaftMessage, ...]:
-        """Return the messages to send: none until term and vote are saved on the disk."""
+        """Return the messages to send. Return no messages until term and vote are saved on the disk."""
         if not self._outbox or not self.is_saved:
             return ()
         messages = tuple(self._outbox)
@@ -173,13 +174,13 @@ class Server:
         return self._token
 
     def append_own(self, count: int) -> int:
-        """Append `count` new entries of this leader's term, and return the index of the first."""
+        """Append `count` new entries of this leader's term, and return the index of the first entry."""
         first = self.log.last_index + 1
         self.log.append(self.term, count)
         return first
 
     def take_over(self, append: Append) -> None:
-        """Take the entries of an Append whose prev_index agrees with this log (section 5.3).
+        """Add the entries of an Append whose prev_index agrees with this log (section 5.3).
 
         Cut a conflicting entry and all entries after it. Keep entries that agree, because the Append may be out of
         date. Raises Diverged if a committed entry conflicts."""
@@ -232,9 +233,9 @@ class Server:
         return write
 
     def persisted(self, token: int, term: int, index: int) -> bool:
-        """Record that the writes up to `token` are held; the last entry of these writes has this index and term.
-        Return whether `durable` rose. An entry of the writes may have been cut and written again since. Only the
-        token shows such a cut, so tokens from before the last cut are ignored."""
+        """Record that the writes up to `token` are held. The last entry of these writes has this index and term.
+        Return True if `durable` rose. An entry of these writes may have been cut and written again after the write.
+        Only the token shows such a cut, so tokens from before the last cut are ignored."""
         assert token <= self._token, f"the core never issued token {token}"
         if token < self._valid_from:
             return False

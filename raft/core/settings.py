@@ -19,13 +19,13 @@ Prefer = Callable[[tuple[int, ...]], int]
 
 
 def no_preference(_: tuple[int, ...]) -> int:
-    """A rule without a preferred leader: the elected leader keeps leadership."""
+    """Return 0, so that no voter is preferred as the leader and the elected leader keeps leadership."""
     return 0
 
 
 @dataclass(frozen=True, slots=True)
 class RaftSettings:
-    """The settings of one server."""
+    """`RaftSettings` are the settings of one server, which never change while it runs."""
 
     # This server's node id, from 1.
     node: int

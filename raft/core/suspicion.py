@@ -40,13 +40,14 @@ class Suspicion:
         self.known_since = round_number
 
     def lifted(self, match: int) -> int:
-        """Return the number of the suspicion if it is lifted for a follower that holds the log up to `match`; otherwise
-        0. The next heartbeat carries the result."""
+        """Return the number of the suspicion if it is lifted for a follower that holds the log up to `match`.
+        Otherwise return 0. The next heartbeat carries the returned number."""
         return self.number if match >= self.owed else 0
 
     def is_over(self, round_number: int) -> bool:
-        """Whether an answer to round `round_number`, with no suspicion in it, proves that the suspicion is lifted.
+        """Return True if an answer to round `round_number` proves that the suspicion is lifted. The answer must
+        contain no suspicion.
 
-        The proof holds only for rounds that began after the leader heard of the suspicion. An answer to an older round
-        may be older than the suspicion."""
+        The proof holds only for rounds that began after the leader heard of the suspicion. An answer to a round
+        that began earlier may be older than the suspicion."""
         return round_number > self.known_since

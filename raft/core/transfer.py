@@ -6,8 +6,8 @@
       +──> refused: the target is not a voter, is a suspect, or was not heard lately
 
 During a handover the leader accepts no proposals, so the target's log can become equal to the leader's log. Proposals
-from before the handover are not lost. If the shard has a preferred leader, any other leader hands leadership over to
-the preferred leader as soon as that node keeps up.
+from before the handover are not lost. If the shard has a preferred leader, any other leader hands leadership over as
+soon as the preferred leader keeps up with the log.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Transfer:
         self.heard(to)
 
     def tick(self) -> None:
-        """Give up a handover that takes too long, and begin the handover to the preferred leader when it is time."""
+        """Give up a handover that takes too long. Begin the handover to the preferred leader when it is time."""
         if self.to and self._server.ticks - self._began >= self._timing.election_ticks:
             self.to = 0
         if not self.to and (preferred := self._prefer(self._server.voters)) and self._wants(preferred):
@@ -74,8 +74,8 @@ class Transfer:
             self.heard(self.to)
 
     def hand_to_anybody(self) -> None:
-        """Tell one voter that holds the whole log, if there is one, to stand for election at once, because this
-        leader steps down."""
+        """Tell one voter that holds the whole log to stand for election at once, because this leader steps down. Do
+        nothing if there is no such voter."""
         for node in self._server.voters:
             if node != self._server.node and self._holds_all(node):
                 self._tell(node)
@@ -90,8 +90,8 @@ class Transfer:
         server.send(TimeoutNow(server.node, node, server.term))
 
     def _wants(self, preferred: int) -> bool:
-        """Return whether to hand leadership over to `preferred` now. It must be another voter, no suspect, and its
-        log must keep up."""
+        """Return True if the leader should hand leadership over to `preferred` now. `preferred` must be another
+        voter, must not be a suspect, and its log must keep up."""
         if preferred not in self._server.voters or preferred == self._server.node:
             return False
         now = self._server.ticks

@@ -3,8 +3,9 @@
     0x2A | length of the entries (varint) | entries | all other fields, as protobuf writes them
 
 Protobuf copies large bytes into the message object, and again into the encoded bytes. For a megabyte these copies cost
-more time than the transmission of the bytes. Protobuf allows fields in any order, so this module writes `entries`
-first, and the reader finds `entries` at the start. A message with another order of fields is decoded by protobuf.
+more time than the transmission of the bytes. Protobuf allows fields in any order. So this module writes `entries`
+first, and the reader finds `entries` at the start of the message. A message with another order of fields is decoded by
+protobuf.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ _ENTRIES = b"\x2a"
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """An AppendRequest in two parts. `head` has all fields except `entries`.
+    """`Bulk` is an AppendRequest in two parts, `head` and `entries`. `head` contains all fields of the AppendRequest
+    except `entries`.
 
     `entries` may be a view of the log, or of the received message."""
 
@@ -29,7 +31,7 @@ class Bulk:
 
 
 def serialize(bulk: Bulk) -> bytes:
-    """Return the encoded AppendRequest."""
+    """Return the encoded AppendRequest as bytes."""
     head = bulk.head.SerializeToString()
     if not bulk.entries:
         return head
@@ -60,9 +62,9 @@ def _varint(number: int) -> bytes:
 
 
 def _varint_at(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at `at`, and the index after it.
+    """Return the varint at the index `at`, and the index after the varint.
 
-    If the data ends within the number, that index is len(data) + 1."""
+    If the data ends within the varint, the returned index is len(data) + 1."""
     number = shift = 0
     for byte in data[at : at + 10]:
         number |= (byte & 0x7F) << shift

@@ -1,13 +1,13 @@
-"""Control streams: one stream each way between two nodes carries the votes and heartbeats of all their shards.
+"""Control streams carry the votes and heartbeats of all shards of two nodes, on one stream in each direction.
 
     shard 0 ─┐                                                                        ┌─> shard 0
     shard 1 ─┼─> the messages to node 2 in one turn of the loop ══ one ControlBundle ═╪═> shard 1 ──> answers, on the
     shard 2 ─┘                                                                        └─> shard 2     same stream
 
-All control messages of one turn to one node leave in one bundle, because a write to a stream costs more than a message.
-All shards of a node tick in the same turn, so many idle shards cost little more than one shard. The caller's identity
-is checked when a stream opens. Each message also names the receiver's incarnation, because two shards may know
-different incarnations of one node. Messages that cannot be sent are dropped.
+All control messages that leave for one node in the same turn are sent in one bundle, because a write to a stream costs
+more than a message. All shards of a node tick in the same turn, so many idle shards cost little more than one shard.
+The node checks the caller's identity when a stream opens. Each control message also names the receiver's incarnation,
+because two shards may know different incarnations of one node. Control messages that cannot be sent are dropped.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ControlReceiver(Protocol):
 
 
 class Bundles:
-    """Collects the control messages to one node, and sends them together at the end of the turn."""
+    """`Bundles` collects the control messages to one node, and sends them together at the end of the turn."""
 
     def __init__(self, send: Callable[[raft_pb2.ControlBundle], None]) -> None:
         self._send = send
@@ -58,7 +58,8 @@ class Bundles:
 
 
 class ControlStream:
-    """The control stream to one node at one address. All shards that have this peer share the stream."""
+    """The control stream to one node at one address. All shards with a replica on that node share the control
+    stream."""
 
     def __init__(self, me: int, node: int, address: str, cluster: str, hear: Callable[[int, Any], None]) -> None:
         self.key = (node, address)
@@ -106,8 +107,8 @@ class ControlStreams:
         self._shards.pop(shard, None)
 
     def acquire(self, node: int, address: str) -> ControlStream:
-        """Return the control stream to this node and address, which several shards share. The caller later calls
-        `release`."""
+        """Return the control stream to this node and address, which several shards share. The caller of `acquire`
+        must call `release` later."""
         stream = self._streams.get((node, address))
         if stream is None:
             stream = ControlStream(self.node, node, address, self.cluster, self._receive_answers)
@@ -116,7 +117,8 @@ class ControlStreams:
         return stream
 
     async def release(self, stream: ControlStream) -> None:
-        """Stop using a control stream. When no shard uses the stream, it is closed."""
+        """Release a control stream that one shard used. When no shard uses the control stream any more, it is
+        closed."""
         stream.users -= 1
         if stream.users == 0:
             del self._streams[stream.key]
@@ -154,7 +156,7 @@ class ControlStreams:
 
 
 def caller(cluster: str, sender: int, receiver: int) -> tuple[tuple[str, str], ...]:
-    """Return the metadata of a stream: the cluster, the calling node and the called node."""
+    """Return the metadata that identifies a stream: the cluster, the calling node and the called node."""
     return (
         ("ledgermq-cluster", cluster),
         ("ledgermq-sender", str(sender)),

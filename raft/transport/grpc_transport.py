@@ -2,9 +2,9 @@
 
 Votes and heartbeats use the control stream that all shards of the node share (control_streams.py). Byte ranges of the
 log use a separate connection to each peer. A caller names the incarnation that its configuration has for the peer. So
-a node with a wiped disk refuses the call. The node can neither vote nor acknowledge until it is added again. A stream
-for byte ranges names cluster, shard, caller and callee in its metadata when it opens. Messages that cannot be sent are
-dropped.
+a node with a wiped disk refuses the call. A node with a wiped disk can neither vote nor acknowledge until an operator
+adds it again. A stream for byte ranges names cluster, shard, caller and callee in its metadata when it opens. Messages
+that cannot be sent over gRPC are dropped.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _REPLICATE = f"/{_SERVICE}/Replicate"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The identity of this node in one shard."""
+    """`Identity` is the identity of this node in one shard."""
 
     cluster: str
     shard: int
@@ -74,7 +74,8 @@ class Receiver:
 
 
 class GrpcTransport:
-    """Sends the messages of one shard, and takes the incoming messages of that shard from RaftService."""
+    """`GrpcTransport` sends the messages of one shard, and receives the incoming messages of that shard from
+    RaftService."""
 
     def __init__(
         self, identity: Identity, peers: Mapping[int, str], receiver: Receiver, control_streams: ControlStreams
@@ -106,7 +107,8 @@ class GrpcTransport:
         await asyncio.gather(*(link.stop() for link in self._links.values()), *self._closing)
 
     def configured(self, configuration: ShardConfiguration, served: Container[int]) -> None:
-        """Keep a link to each other member, and to removed nodes in `served` that the leader still sends to.
+        """Keep a link to each other member, and to the removed nodes in `served`, to which the leader still sends the
+        log.
 
         An address in this node's settings overrides the address in the configuration, because a node may have moved."""
         members = {node: self._peers.get(node) or member.address for node, member in configuration.members.items()}
@@ -141,8 +143,8 @@ class GrpcTransport:
         self.receiver.message(message)
 
     def refusal_for(self, incarnation: bytes) -> str:
-        """Return the reason why a message for this incarnation of this node is refused, or "" if it is accepted. Of
-        several refusals in a row, only the first is logged."""
+        """Return the reason why a message for this incarnation of this node is refused, or "" if it is accepted. If
+        several refusals follow each other, only the first refusal is logged."""
         was, self.disowned = self.disowned, ""
         if incarnation != self.identity.incarnation:
             self.disowned = (
@@ -198,7 +200,8 @@ class GrpcTransport:
 
 
 class PeerLink:
-    """The connections of one shard to one peer: one for byte ranges, and the control stream that all shards share."""
+    """The connections of one shard to one peer: a connection for byte ranges, and the control stream that all
+    shards share."""
 
     def __init__(
         self,
@@ -248,7 +251,8 @@ class PeerLink:
             self._control.send(self._identity.shard, incarnation, message)
 
     def _open(self, method: Callable[..., Any]) -> Any:
-        """Open a call to the peer's incarnation. Return None if the peer's incarnation is not known."""
+        """Open a call to the peer, which names the peer's incarnation. Return None if the peer's incarnation is not
+        known."""
         incarnation = self._incarnation()
         if not incarnation:
             return None
@@ -264,7 +268,8 @@ ReadEntries = Callable[[raft_pb2.ReadEntriesRequest], raft_pb2.ReadEntriesRespon
 
 
 class RaftService(raft_pb2_grpc.RaftServicer):
-    """The gRPC service of one node, for all its shards. A shard is added after it has started."""
+    """The gRPC service of one node, for all its shards. Each shard is added to the service after the shard has
+    started."""
 
     def __init__(self, introduce: Introduce, read_entries: ReadEntries, control_streams: ControlStreams) -> None:
         self._introduce = introduce
@@ -306,7 +311,7 @@ class RaftService(raft_pb2_grpc.RaftServicer):
         await transport.serve_replicate(sender, context)
 
     async def _admit(self, metadata: Mapping[str, str], context: aio.ServicerContext[Any, Any]) -> int:
-        """Return the calling node. End the call if its metadata names another cluster or another node."""
+        """Return the id of the calling node. End the call if its metadata names another cluster or another node."""
         cluster, me = self._control_streams.cluster, self._control_streams.node
         if metadata.get("ledgermq-cluster") != cluster:
             await refuse(context, f"this node is of cluster {cluster!r}, not {metadata.get('ledgermq-cluster')!r}")
@@ -319,7 +324,8 @@ class RaftService(raft_pb2_grpc.RaftServicer):
 
 
 def add_raft(service: RaftService, server: aio.Server) -> None:
-    """Add the service to a gRPC server. Messages of Replicate are decoded by bulk.py instead of generated code."""
+    """Add the Raft service to a gRPC server. The module bulk.py decodes the messages of Replicate, instead of
+    generated code."""
     raft_pb2_grpc.add_RaftServicer_to_server(service, server)
     replicate = grpc.stream_stream_rpc_method_handler(
         service.Replicate, request_deserializer=parse, response_serializer=raft_pb2.AppendResponse.SerializeToString

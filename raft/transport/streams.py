@@ -1,6 +1,6 @@
 """A stream to one peer that is opened again whenever it breaks, and the options of gRPC channels and servers.
 
-Sending never waits. While the stream is down or its bounded queue is full, a message is dropped. Raft repeats lost
+`send` never waits. While the stream is down or its bounded queue is full, a message is dropped. Raft repeats lost
 messages, and stale messages are useless. `on_broken` reports each break, so that the core can ask the peer again.
 """
 
@@ -51,7 +51,7 @@ SERVER_OPTIONS = (
 
 
 class SendQueue:
-    """A bounded queue of messages for one stream, drained by one writer."""
+    """`SendQueue` is a bounded queue of messages for one stream. One task writes the messages to the stream."""
 
     def __init__(self, bound: int) -> None:
         self._queue: asyncio.Queue[Any] = asyncio.Queue(bound)
@@ -63,7 +63,7 @@ class SendQueue:
 
     @contextlib.asynccontextmanager
     async def drained(self, write: Callable[[Any], Awaitable[None]], name: str) -> AsyncIterator[None]:
-        """A context in which a task writes the queued messages in order, until a write fails.
+        """Return a context in which a task writes the queued messages in order, until a write fails.
 
         The context does not report a failed write, because the task that reads the same stream notices the end of
         the stream."""
@@ -91,8 +91,8 @@ class OutboundStream:
         on_answer: Callable[[Any], None],
         on_broken: Callable[[], None],
     ) -> None:
-        """`open_call` returns a new call, or None if there is no reason to call the peer yet. After None, the
-        stream calls `open_call` again later."""
+        """`open_call` returns a new call, or None if there is no reason to call the peer yet. After `open_call`
+        returned None, the stream calls it again later."""
         self._name = name
         self._open_call = open_call
         self._bound = bound
@@ -112,7 +112,7 @@ class OutboundStream:
                 await self._task
 
     def send(self, message: Any) -> None:
-        """Queue the message without waiting, or drop it while the stream is down."""
+        """Queue the message without waiting, or drop the message while the stream is down."""
         if self._queue is not None:
             self._queue.put(message)
 
@@ -131,8 +131,8 @@ class OutboundStream:
             await asyncio.sleep(delay)
 
     async def _converse(self) -> None:
-        """Open the stream and read its answers until it ends. Return if the stream ends in order; otherwise raise
-        AioRpcError."""
+        """Open the stream and read the peer's answers until the stream ends. Return if the stream ended in order.
+        Otherwise raise AioRpcError."""
         call = self._open_call()
         if call is None:
             return

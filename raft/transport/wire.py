@@ -111,7 +111,8 @@ def control_from_wire(wire: raft_pb2.ControlMessage, sender: int, receiver: int)
 
 
 def append_to_wire(append: Append, entries: Readable) -> Bulk:
-    """Convert an Append. Terms and configurations are not sent, because the receiver reads them from the entries."""
+    """Convert an Append to protobuf. The message does not contain terms and configurations, because the receiver
+    reads them from the entries."""
     head = raft_pb2.AppendRequest(
         term=append.term, prev_index=append.prev_index, prev_term=append.prev_term, commit=append.commit
     )
@@ -146,7 +147,7 @@ def append_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -
 
 
 def snapshot_to_wire(chunk: SnapshotChunk, piece: SnapshotPiece) -> Bulk:
-    """Convert a piece of a snapshot, which uses the stream for byte ranges."""
+    """Convert a piece of a snapshot to protobuf. The piece is sent on the stream for byte ranges."""
     offer = piece.offer
     wire_piece = raft_pb2.SnapshotPiece(
         index=offer.index,
@@ -161,7 +162,7 @@ def snapshot_to_wire(chunk: SnapshotChunk, piece: SnapshotPiece) -> Bulk:
 
 
 def snapshot_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -> tuple[SnapshotChunk, SnapshotPiece]:
-    """Convert a received piece of a snapshot."""
+    """Convert a received piece of a snapshot to the core's chunk and the piece."""
     wire_piece = wire.snapshot
     chunk = SnapshotChunk(
         sender=sender, receiver=receiver, term=wire.term, index=wire_piece.index, offset=wire_piece.offset
@@ -171,7 +172,7 @@ def snapshot_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int)
 
 
 def answer_to_wire(answer: AppendResponse | SnapshotResponse) -> raft_pb2.AppendResponse:
-    """Convert a follower's answer to an Append or to a piece of a snapshot."""
+    """Convert a follower's answer to an Append or to a piece of a snapshot to protobuf."""
     if isinstance(answer, SnapshotResponse):
         received = raft_pb2.SnapshotReceived(index=answer.index, received=answer.received, installed=answer.installed)
         return raft_pb2.AppendResponse(term=answer.term, snapshot=received, suspicion=answer.suspicion)
@@ -187,7 +188,7 @@ def answer_to_wire(answer: AppendResponse | SnapshotResponse) -> raft_pb2.Append
 
 
 def answer_from_wire(wire: raft_pb2.AppendResponse, sender: int, receiver: int) -> AppendResponse | SnapshotResponse:
-    """Convert a received answer to an Append or to a piece of a snapshot."""
+    """Convert a received answer to an Append or to a piece of a snapshot to the core's message."""
     if wire.HasField("snapshot"):
         return SnapshotResponse(
             sender=sender,

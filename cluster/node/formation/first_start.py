@@ -1,11 +1,11 @@
 """The first start of a shard: one node writes the first configuration entry, when all first voters are empty.
 
-Every first voter must answer that its data directory is empty. Then the forming node writes the random incarnations of
-all first voters into entry 1. From then on a voter is identified by the incarnation of its data directory, so a voter
-with a wiped disk cannot vote twice. One node forms the shard; for shard 0 this is the node with the smallest number.
-The forming node asks the other first voters. They answer, and receive entry 1 by replication. Every shard begins in
-this way. The first voters of shard 0 are in the settings. The first voters of another shard are in the shard table of
-shard 0.
+Every first voter must answer that its data directory is empty before the shard begins. Then the forming node writes
+the random incarnations of all first voters into entry 1. From entry 1 on, each voter is identified by the incarnation
+of its data directory. So a voter with a wiped disk cannot vote twice. One node forms the shard. The node with the
+smallest number forms shard 0. The forming node asks the other first voters. The other first voters answer, and receive
+entry 1 by replication. Every shard begins with such a first start. The first voters of shard 0 are in the settings.
+The first voters of another shard are in the shard table of shard 0.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class FormingNode:
 
 
 class FirstStartRefusedError(Exception):
-    """The shard cannot be formed: it has begun without this data directory, or the settings of the nodes differ.
-    The message names the reason."""
+    """`FirstStartRefusedError` says that the shard cannot be formed: it has begun without this data directory, or
+    the settings of the nodes differ. The error message names the reason."""
 
 
 class Introductions(Protocol):
@@ -125,9 +125,10 @@ class GrpcIntroductions:
 async def first_configuration(
     forming_node: FormingNode, peers: Mapping[int, str], introductions: Introductions
 ) -> ShardConfiguration:
-    """Ask every other first voter until all have answered that they are empty. Return the configuration of entry 1.
+    """Ask every other first voter until all of them have answered that their data directories are empty. Return the
+    configuration that the node writes as entry 1.
 
-    This function waits without a limit, and logs which nodes have not answered. Raises FirstStartRefusedError.
+    The function waits without a limit, and logs which first voters have not answered. Raises FirstStartRefusedError.
     """
     voters = {forming_node.node: ConfiguredMember(forming_node.incarnation, forming_node.address)}
     request = raft_pb2.IntroduceRequest(

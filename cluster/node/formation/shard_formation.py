@@ -34,7 +34,7 @@ TRY_FULL_DISK_S = 1.0
 
 
 class ShardFormation:
-    """This node's part in the formation of one shard."""
+    """`ShardFormation` does this node's work in the formation of one shard."""
 
     def __init__(self, number: int, settings: NodeSettings, runtime: Runtime, votes: VoteFile) -> None:
         # The nodes that the shard begins on; None if this node does not know them.
@@ -121,7 +121,7 @@ class ShardFormation:
         return peers
 
     def _write_first(self, draft: EntryDraft, opened: ShardLog) -> bool:
-        """Append and flush entry 1. Returns False if the disk is full."""
+        """Append and flush entry 1. Return False if the disk is full."""
         # Term 1 is not saved in the vote file before: a vote file with term 1 and no entry 1, which a kill could leave,
         # would make this node not `empty` for ever.
         try:

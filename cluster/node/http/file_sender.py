@@ -4,10 +4,10 @@
     thread                                         └─ sendfile ─> full? poll ─> sendfile ─ ... one turn, next turn
 
 Aiohttp uses the `sendfile` method of the event loop. uvloop has no such method, so aiohttp would copy the bytes
-through this process. Therefore this module calls sendfile in a thread, on a copy of the connection's descriptor. The
-thread may wait for a disk or a slow client. Each turn of the thread is short, so a cancelled request ends soon. While
-sendfile runs, no other code writes to the connection, because aiohttp answers the requests of a connection one after
-another.
+through this process. Therefore this module calls sendfile in a thread, on a duplicate of the connection's file
+descriptor. The thread may wait for a disk or a slow client. Each turn of the thread is short, so the thread ends soon
+after a request is cancelled. While sendfile runs, no other code writes to the connection, because aiohttp answers the
+requests of a connection one after another.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _MOST_AT_ONCE = 8 << 20
 
 
 class FileSender:
-    """Sends parts of one open file. A file sender uses at most one thread of `threads` at a time. The caller must
-    call `close`."""
+    """Sends parts of one open file. A file sender uses at most one thread of `threads` at a time. The owner of a
+    `FileSender` must call `close`."""
 
     def __init__(self, threads: Executor, descriptor: int) -> None:
         """Take over the open file `descriptor`; `close` closes it."""
@@ -71,8 +71,8 @@ class FileSender:
                 raise ConnectionResetError(f"the client has accepted no byte for {STALLED_S:.0f} s")
 
     def _after_turn(self, descriptor: int) -> None:
-        """Close `descriptor` when the running turn of the thread ends. Until then the thread may use the
-        descriptor, and its number must not be given to another file."""
+        """Close `descriptor` when the running turn of the thread ends. Until the turn ends, the thread may use the
+        descriptor, so its number must not be given to another file."""
         turn = self._turn
         if turn is None or turn.done():
             os.close(descriptor)
@@ -81,7 +81,8 @@ class FileSender:
 
 
 async def _written_out(transport: asyncio.WriteTransport, writer: AbstractStreamWriter) -> None:
-    """Return when the transport has written all its bytes. Otherwise the bytes of sendfile would overtake them."""
+    """Return when the transport has written all its bytes. If sendfile began earlier, its bytes would overtake the
+    bytes of the transport."""
     transport.set_write_buffer_limits(high=0)
     try:
         while transport.get_write_buffer_size():
@@ -92,7 +93,7 @@ async def _written_out(transport: asyncio.WriteTransport, writer: AbstractStream
 
 
 def _send_for_a_turn(socket: int, file: int, offset: int, count: int) -> int:
-    """Send for at most `TURN_S` seconds. Return the number of bytes sent, 0 if the client accepts no bytes."""
+    """Send for at most `TURN_S` seconds. Return the number of bytes sent. Return 0 if the client accepts no bytes."""
     sent, end = 0, time.monotonic() + TURN_S
     while sent < count and (left := end - time.monotonic()) > 0:
         try:

@@ -3,7 +3,7 @@
 
 `/healthz` answers 200 while the event loop runs. `/healthz` does not depend on the cluster, because a restart does not
 help a node without a majority. `/readyz` answers 200 if this node is a member, knows a leader and has applied nearly
-all committed entries; otherwise it answers 503 with the reason.
+all committed entries. Otherwise `/readyz` answers 503 with the reason.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@
     GET /shards/0/segments                          the list of segments, as JSON
     GET /shards/0/segments/00000000000067108864     one segment up to its last entry; with Range, and HEAD
 
-The node sends the bytes of a segment file by sendfile, up to the end of the last entry. The rest of the file is blank.
-A segment is *sealed* when all its entries are committed and the log continues in a later segment. A sealed segment
-never changes, and it has the same ETag on every replica. An active segment grows, and its uncommitted entries may be
-replaced, so its readers check the CRC and the chain of each entry.
+The node sends the bytes of a segment file by sendfile, up to the end of the last entry. The bytes after the last entry
+of the file are blank. A segment is *sealed* when all its entries are committed and the log continues in a later
+segment. A sealed segment never changes, and it has the same ETag on every replica. An active segment grows, and its
+uncommitted entries may be replaced. So a reader of an active segment checks the CRC and the chain of each entry.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ RETRY_AFTER_S = 1
 
 
 class ServedReplica(Protocol):
-    """This node's replica of one shard."""
+    """`ServedReplica` is this node's replica of one shard, as `segment_routes` reads it."""
 
     @property
     def number(self) -> int: ...
     @property
     def is_closed(self) -> bool:
-        """Whether the log cannot be read, because startup repair has not finished."""
+        """Return True if the log cannot be read, because startup repair has not finished."""
 
     def not_ready(self) -> str:
         """Return the reason why the replica is not ready, or "" if it is ready."""
@@ -46,16 +46,16 @@ class ServedReplica(Protocol):
     def log(self) -> CommitLog: ...
     @property
     def snapshot(self) -> Snapshot | None:
-        """The snapshot with which the log begins, or None if the log begins at entry 1."""
+        """Return the snapshot with which the log begins, or None if the log begins at entry 1."""
 
     @property
     def commit(self) -> int:
-        """The commit index that this node knows. The leader's commit index may be higher."""
+        """Return the commit index that this node knows. The leader's commit index may be higher."""
 
 
 class SegmentRoutes:
     def __init__(self, node: int, cluster: str, shards: Mapping[int, ServedReplica]) -> None:
-        """`shards` maps shard numbers to this node's replicas. Shards may be added to this mapping later."""
+        """`shards` maps shard numbers to this node's replicas. Shards may be added to the mapping `shards` later."""
         self._node = node
         self._cluster = cluster
         self._shards = shards
@@ -72,7 +72,7 @@ class SegmentRoutes:
         ]
 
     def close(self) -> None:
-        """Stop the threads. Call `close` after the server has ended all requests."""
+        """Stop the threads that send files. Call `close` after the server has ended all requests."""
         self._threads.shutdown(wait=False)
 
     async def _list_shards(self, _: web.Request) -> web.Response:
@@ -189,7 +189,7 @@ def _damaged(reason: str) -> web.HTTPServiceUnavailable:
 
 def _span(log: CommitLog, base: int) -> SegmentSpan:
     """Return the segment that begins at position `base`. Raises HTTP 410 if `base` is before the log start, 404 if
-    no segment with entries begins there, and 503 if the segment is damaged."""
+    no segment with entries begins at `base`, and 503 if the segment is damaged."""
     spans = _spans(log)
     found = next((span for span in spans if span.base == base), None)
     if found is not None:
@@ -213,8 +213,8 @@ def _gone(log: CommitLog) -> web.HTTPGone:
 
 def _part(request: web.Request, length: int, etag: str | None) -> range | None:
     """Return the range of bytes that the client requests, or None for the whole segment. If the request has an
-    If-Range header that differs from `etag`, return None too. Raises HTTP 416 if the segment has no byte of the
-    range."""
+    If-Range header that differs from `etag`, return None too. Raise HTTP 416 if the segment has no byte of the
+    requested range."""
     if_range = request.headers.get("If-Range")
     if "Range" not in request.headers or (if_range is not None and (etag is None or if_range != f'"{etag}"')):
         return None

@@ -23,7 +23,8 @@ LAG_PROBE_S = 0.1
 
 
 class Meters:
-    """The counters and histograms of a node, which are updated as events happen. A node has one `Meters` object."""
+    """`Meters` has the counters and histograms of a node, which are updated as events happen. A node has one
+    `Meters` object."""
 
     def __init__(self, registry: CollectorRegistry, cluster: str, node: int) -> None:
         def counter(name: str, text: str, labels: Sequence[str] = ()) -> Counter:

@@ -1,4 +1,4 @@
-"""Parts of a node that concern its process, and are the same for all its shards.
+"""Modules of a node that concern its process, and are the same for all its shards.
 
 ticker.py         the clock of all shards
 workers.py        runs blocking work beside the event loop

@@ -14,7 +14,7 @@ _LEAST_QUEUES, _MOST_QUEUES = 16, 4096
 
 
 def raise_file_limit() -> None:
-    """Raise the soft limit of open files, often 1,024, to the hard limit."""
+    """Raise the soft limit of open files to the hard limit. The soft limit is often 1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):  # the kernel allows fewer by now; a node also works with fewer open files
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -27,8 +27,8 @@ def file_limit() -> int:
 
 
 def queues_open_at_once(files: int, shards: int) -> int:
-    """Return how many queues of one shard may keep files open, at most two files each. `files` is the limit of the
-    process, and `shards` the number of shards including this shard. The queues of all shards together use less than
-    two thirds of the limit, also if shards are added one after another. With 64 shards, the limit must be at least
-    4,096 files for that."""
+    """Return how many queues of one shard may keep files open, at most two files each. `files` is the limit of open
+    files of the process. `shards` is the number of shards, including this shard. The queues of all shards together
+    use less than two thirds of the limit, also if shards are added one after another. With 64 shards, this is true
+    for limits of 4,096 files or more."""
     return max(_LEAST_QUEUES, min(_MOST_QUEUES, files // (16 * shards)))

@@ -1,4 +1,4 @@
-"""The log output of a node: lines of text, or one JSON object a line, on standard error.
+"""The log output of a node on standard error: lines of text, or one JSON object in each line.
 
 Every module uses the standard `logging`. Only this module uses structlog, to format the records.
 """
@@ -13,7 +13,7 @@ import structlog
 
 
 def set_up_logging(form: Literal["text", "json"], level: str) -> None:
-    """Send all log records of this process to standard error. Replaces all earlier handlers of the root logger."""
+    """Send all log records of this process to standard error. Replace all earlier handlers of the root logger."""
     renderer: structlog.types.Processor
     if form == "json":
         renderer = structlog.processors.JSONRenderer()

@@ -1,9 +1,9 @@
-"""The ticker: one clock for all shards of a node, which tick in the same turn of the event loop.
+"""The ticker: one clock for all shards of a node. All shards tick in the same turn of the event loop.
 
 The heartbeats that a node's leaders send to one other node in the same turn travel as one message
 (`raft.transport.control_streams`), so many shards cost little more than one shard. A shard that is added later starts
 ticking at the next heartbeat of the other shards. If a node was held up, the ticker ticks once and skips the missed
-ticks. So the shards receive the messages of other nodes before they start an election.
+ticks. So the shards can receive the messages of other nodes before they start an election.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Ticker:
             self._task = self._vital.spawn(self._run(), "ticks")
 
     def remove(self, tick: Tick) -> None:
-        """Stop calling the function `tick`. Nothing happens if `tick` was not added, or was removed before."""
+        """Stop calling the function `tick`. `remove` does nothing if `tick` was not added, or was removed before."""
         for ticks in (self._ticks, self._joining):
             if tick in ticks:
                 ticks.remove(tick)

@@ -27,8 +27,8 @@ class Vital:
         self._end = end or end_now
 
     def event(self, work: Callable[Arguments, None]) -> Callable[Arguments, None]:
-        """Return a function that does `work`, and ends the node if `work` raises. The returned function passes
-        CorruptRangeError and ForkedError to its caller, and they do not end the node."""
+        """Return a function that does `work`, and ends the node if `work` raises. The returned function raises
+        CorruptRangeError and ForkedError to its caller. These two errors do not end the node."""
 
         def run(*arguments: Arguments.args, **named: Arguments.kwargs) -> None:
             try:
@@ -55,6 +55,6 @@ class Vital:
 
 
 def end_now(_: BaseException) -> None:
-    """End the process with exit status 70, without a stop in order."""
+    """End the process with exit status 70, without an orderly stop."""
     logging.shutdown()
     os._exit(EXIT_BUG)

@@ -1,4 +1,5 @@
-"""A worker runs blocking work beside the event loop, one piece after another, and reports the end in the loop.
+"""A worker runs blocking work beside the event loop, one call after another, and reports the end of each call in the
+event loop.
 
 The event loop must not wait for an fsync. Work that changes state of the event loop must not run on a worker.
 """
@@ -13,15 +14,15 @@ from typing import Protocol
 
 class Worker(Protocol):
     def run(self, work: Callable[[], object], done: Callable[[BaseException | None], None]) -> None:
-        """Run `work` after all earlier work. When `work` ends, call `done` in the event loop, with the exception
-        that `work` raised or None."""
+        """Run `work` after all work that was accepted earlier. When `work` ends, call `done` in the event loop,
+        with the exception that `work` raised, or with None."""
 
     async def stop(self) -> None:
         """Return when all accepted work has ended."""
 
 
 class ThreadWorker:
-    """A worker with its own thread. Create a worker in the thread of the event loop."""
+    """A worker with its own thread. Create a `ThreadWorker` in the thread of the event loop."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.get_running_loop()

@@ -31,7 +31,8 @@ ANSWER_S = 5.0
 
 
 class EntryLog(Protocol):
-    """A log that can be read, `store.LogReading`, or the whole part of a damaged log, `store.WholePrefix`."""
+    """`EntryLog` is a log that can be read: `store.LogReading`, or `store.WholePrefix`, the whole entries at the
+    beginning of a damaged log."""
 
     @property
     def first_index(self) -> int: ...

@@ -1,6 +1,7 @@
-"""The waits between the attempts of a repair, and the times of its log lines. The number of attempts has no limit.
+"""The waits between the attempts of a repair, and the times of the log lines about the repair. The number of attempts
+has no limit.
 
-Each wait is twice the wait before, from 0.2 s up to 10 s. The same log line is repeated at most once a minute.
+Each wait is twice the previous wait, from 0.2 s up to 10 s. The same log line is repeated at most once a minute.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ TELL_EVERY_S = 60.0
 
 
 class RepairRetries:
-    """Counts the attempts of one repair."""
+    """`RepairRetries` counts the attempts of one repair."""
 
     def __init__(self) -> None:
         self._next_s = FIRST_S
@@ -29,8 +30,8 @@ class RepairRetries:
         self._next_s = FIRST_S
 
     def should_log(self, text: str) -> bool:
-        """Return whether to log `text`: if it differs from the last logged text, or if the last log line is at
-        least a minute old."""
+        """Return True if `text` should be logged: `text` differs from the last logged text, or the last log line is
+        at least a minute old."""
         is_due = text != self._logged or self._since_logged_s >= TELL_EVERY_S
         if is_due:
             self._logged, self._since_logged_s = text, 0.0

@@ -46,7 +46,8 @@ class Scrub:
         self._flaw: Flaw | None = None
 
     async def run(self, beside: Beside) -> None:
-        """Read the log, and return when all entries are read. The reads run in `beside`, on a helper thread."""
+        """Read the entries that the start did not read, and return when all of them are read. The scrub reads the
+        disk in `beside`, on a helper thread."""
         if self._last < self._log.first_index:
             return
         while not self._is_over and self._last >= self._log.first_index:
@@ -69,7 +70,8 @@ class Scrub:
             log.debug("retention removed a segment while the scrub read it: %s", error)
 
     def _begin(self) -> None:
-        """Start reading at the log start. The scrub starts anew when retention has moved the log start."""
+        """Start to read at the log start. The scrub starts again at the log start when retention has moved the log
+        start."""
         self._first = self._log.first_index
         segments = self._log.reading.segment_files(self._last)
         # `segments` leaves out a file without entries, so the first segment may begin after the log start.

@@ -4,8 +4,8 @@
                                                       ^───── no node has them: wait, then again ─┘
 
 The node knows the position, length and term of each damaged entry, and the entries before and after them are whole. So
-only the original bytes fit. Scrub repair writes these bytes in place and never cuts the log. During the repair the
-node serves the rest of the log.
+only the original bytes fit in the place of the damaged entries. Scrub repair writes these bytes in place and never
+cuts the log. During a scrub repair the node serves the undamaged entries of the log.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class ScrubRepairer:
         self._answers: dict[int, str] = {}
 
     async def repair(self, flaw: Flaw, beside: Beside) -> None:
-        """Repair the flaw. Return when the damaged entries are whole again, or retention has removed them."""
+        """Repair the flaw in the open log. Return when the damaged entries are whole again, or retention has
+        removed them."""
         commit_log, driver = self._replica.log, self._replica.driver
         end = flaw.end or flaw.position - flaw.position % self._segment_bytes + self._segment_bytes
         entries = commit_log.reading.entries_in(flaw.position, end)
@@ -83,7 +84,7 @@ class ScrubRepairer:
                 self._replica.driver.fail(damage)
 
     async def _ask_all(self, entries: range, beside: Beside) -> bool:
-        """Ask each other member for the entries. Return whether all entries are whole now."""
+        """Ask each other member for the damaged entries. Return True if all entries are whole after the requests."""
         configuration, settings, missing = self._replica.newest_configuration(), self._settings, entries[0]
         others = other_members(configuration, settings) if configuration is not None else {}
         source = self._runtime.entry_source(others)
@@ -116,7 +117,8 @@ class ScrubRepairer:
         return first
 
     async def _is_whole(self, entries: range, beside: Beside) -> bool:
-        """Flush the log and read the entries again. Return whether these entries are whole and flushed."""
+        """Flush the log and read the repaired entries again. Return True if the repaired entries are whole and
+        flushed."""
         flushed: list[object] = []
         await beside(lambda: flushed.append(self._replica.log.sync()))
         try:

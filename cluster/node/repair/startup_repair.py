@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class DamagedLog:
-    """A shard's log that cannot be opened, and facts about it that are known from other files."""
+    """`DamagedLog` describes a shard's log that cannot be opened, with facts about the log from other files."""
 
     number: int
     segment_bytes: int
@@ -65,7 +65,7 @@ class DamagedLog:
 
 
 class StartupRepair:
-    """The startup repair of one damaged log."""
+    """`StartupRepair` repairs one damaged log."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class StartupRepair:
 
     @property
     def reason(self) -> str:
-        """A sentence that says why this node takes no part in the shard."""
+        """Return a sentence that says why this node takes no part in the shard."""
         damage, number = self._damaged.damage, self._damaged.number
         answers = "; ".join(self._answers.values())
         place = f" after entry {self.reader.log.last_index}" if self.reader is not None else ""
@@ -104,8 +104,8 @@ class StartupRepair:
         )
 
     async def run(self) -> None:
-        """Repair the log. Return when the log can be opened again: it is whole, or `left` names a flaw before the
-        last checkpoint. Raises StoreError if the disk fails."""
+        """Repair the damaged log. Return when the log can be opened again: it is whole, or `left` names a flaw
+        before the last checkpoint. Raises StoreError if the disk fails."""
         log.error("%s", self.reason)
         worker = self._runtime.worker("repair")
         try:
@@ -180,14 +180,15 @@ class StartupRepair:
     # -- the repair mark on the disk
 
     def _remember(self, last_index: int, *, ends: bool) -> None:
-        """Mark durably that the log is being repaired. After a cut (`ends`), this node is a suspect."""
+        """Write a durable mark that the log is being repaired. With `ends`, the log was cut, and the mark makes
+        this node a suspect."""
         reason = f"the log was damaged after entry {last_index}"
         suspect = Suspect(reason=reason, since_ms=self._runtime.now_ms(), last_index=last_index)
         self._directory.marks(self._damaged.number).mark_repair(RepairMark(suspect, ends))
 
     def _forget(self) -> None:
-        """Remove the repair mark. If the log was cut before, keep the mark, because entries after the cut may be
-        missing."""
+        """Remove the repair mark, unless the log was cut. After a cut, keep the repair mark, because entries after
+        the cut may be missing."""
         mark = self._directory.marks(self._damaged.number).repair()
         if mark is not None and not mark.ends:
             self._directory.marks(self._damaged.number).clear_repair()
@@ -195,7 +196,7 @@ class StartupRepair:
     # -- requests to other nodes
 
     async def _ask_all(self, worker: Worker, repair: LogRepair, asker: EntryAsker) -> bool:
-        """Request the next entries from each known node. Return whether the log can be opened again."""
+        """Request the next entries from each known node. Return True if the log can be opened again."""
         try:
             peers = [_Peer(self, worker, repair, asker, node) for node in sorted(self._members)]
             for peer in peers:
@@ -272,8 +273,8 @@ class _Peer:
         self._asker = asker
 
     async def ask(self) -> bool:
-        """Request entries until the node has no more. Return whether the repair reached the whole entries after the
-        flaw, so that the log can be opened."""
+        """Request entries until the other node has no more entries. Return True if the repair reached the whole
+        entries after the flaw, so that the log can be opened."""
         while True:
             answer = await self._read(self._repair.tail)
             if answer is None:
@@ -304,7 +305,8 @@ class _Peer:
 
     async def _align(self) -> bool:
         """Called when the other node's log lacks this node's last whole entry. Find the last entry that both logs
-        have, and cut this node's log after it if that is safe. Return whether to ask the node again."""
+        have, and cut this node's log after that entry if the cut is safe. Return True if this node should ask the
+        other node again."""
         common = self._repair.committed_tail()
         while common.index < self._repair.tail.index:
             answer = await self._read(common)
@@ -318,8 +320,8 @@ class _Peer:
         return True
 
     async def _supersedes(self, answer: raft_pb2.ReadEntriesResponse) -> bool:
-        """Called when the other node's log begins after the flaw. Return whether the other log has all whole
-        entries of this log after the flaw, or later entries that replaced them."""
+        """Called when the other node's log begins after the flaw. Return True if the other log has all whole
+        entries that this log has after the flaw, or later entries that replaced these entries."""
         last = self._repair.last_behind()
         if last is None or last.index < answer.first_index:
             return self._repair.may_cut(answer.commit) if last is None else True

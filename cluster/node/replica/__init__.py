@@ -1,4 +1,4 @@
-"""This node's replica of one shard: its files, its running parts and its regular work.
+"""This node's replica of one shard: its files, its running objects and its regular work.
 
 local_replica.py   the replica, from the opening of its files to its stop: read this first
 opening.py         opens the files, after a startup repair if the log is damaged

@@ -1,4 +1,4 @@
-"""Creates the running parts of one replica, without starting them.
+"""Creates the objects of one running replica, without starting them.
 
 files ─> broker replica ─> disk threads, transport ─> Raft core ─> driver
 """
@@ -32,7 +32,7 @@ LEAST_UNCOMMITTED_BYTES = 8 << 20
 
 
 class ReplicaBuilder:
-    """Creates the parts of the replica of shard `number` from its open files."""
+    """`ReplicaBuilder` creates the objects of the replica of shard `number` from its open files."""
 
     def __init__(self, number: int, node: NodeResources, files: ShardFiles, votes: VoteFile, stall: Stall) -> None:
         self.number = number
@@ -46,7 +46,7 @@ class ReplicaBuilder:
         self._stall = stall
 
     def replica(self, fetch_waiters: FetchWaiters) -> BrokerReplica:
-        """Return the broker's side of the replica. The method `driver` later attaches the driver to it."""
+        """Return the broker's side of the replica. The method `driver` later attaches the driver to the replica."""
         settings, files = self._settings, self._files
         return BrokerReplica(
             shard=self.number,
@@ -71,7 +71,8 @@ class ReplicaBuilder:
         )
 
     def transport(self, replica: BrokerReplica) -> PeerTransport:
-        """Return the transport to the other voters and learners. It passes received messages to the driver."""
+        """Return the transport to the other voters and learners. The transport passes received messages to the
+        driver."""
         settings, vital = self._settings, self._runtime.vital
         return self._runtime.make_transport(
             Identity(settings.cluster, self.number, settings.node, self._votes.vote.incarnation),
@@ -147,7 +148,7 @@ class ReplicaBuilder:
 
 
 def flushing_of(settings: NodeSettings) -> Flushing:
-    """Return the settings of flushes of a node."""
+    """Return the settings of this node that say when its logs are flushed."""
     return Flushing(
         settings.flush,
         FlushSchedule(
@@ -161,5 +162,5 @@ def flushing_of(settings: NodeSettings) -> Flushing:
 
 
 def uncommitted_bytes(settings: NodeSettings) -> int:
-    """Return how many bytes of uncommitted entries one shard may hold in memory."""
+    """Return how many bytes of uncommitted entries one shard may keep in memory."""
     return max(LEAST_UNCOMMITTED_BYTES, MAX_UNCOMMITTED_BYTES // settings.shards)

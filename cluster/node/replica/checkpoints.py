@@ -1,12 +1,12 @@
-"""Checkpoints of one shard: a start continues from the last checkpoint, and reads only the log after it.
+"""Checkpoints of one shard: a start continues from the last checkpoint, and reads only the entries after it.
 
     start    the index files match the marks of the checkpoint ──> continue from the checkpoint
              no checkpoint, or any mark does not match         ──> read the whole log, rebuild all indexes
     running  every 10 s, and at an orderly stop: take index, state and marks (in the event loop)
                  ──> flush the log, write positions, replace the checkpoint (on a helper thread)
 
-Writing a checkpoint costs a snapshot of the state and a small file. If one mark of a checkpoint does not match, the
-whole checkpoint is ignored. If an index and the log disagree, the log counts.
+A checkpoint costs the encoding of a snapshot of the state, and one small file. If one mark of a checkpoint does not
+match, the whole checkpoint is ignored. If an index and the log disagree, the log is right.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ POSITIONS, QUEUES, KEYS = "positions", "queues", "keys"
 
 @dataclass(frozen=True, slots=True)
 class CheckpointDraft:
-    """A checkpoint that is not written yet. The draft lacks only the marks of the position files, which `write`
-    adds."""
+    """A `CheckpointDraft` is a checkpoint that is not written yet. The draft lacks only the marks of the position
+    files, which `write` adds."""
 
     checkpoint: Checkpoint
     # The index of the first entry whose position `write` must write.
@@ -49,7 +49,8 @@ class Checkpoints:
     `found` may be used."""
 
     def __init__(self, snapshots: Snapshots, positions: PositionFiles, queues: ConsumeQueues, keys: KeyIndex) -> None:
-        """Adopt the checkpoint and the indexes of the last run, or wipe the indexes if they do not match."""
+        """Adopt the checkpoint and the indexes of the last run. If the indexes do not match the checkpoint, wipe
+        the indexes."""
         self._snapshots = snapshots
         self._positions = positions
         self._queues = queues
@@ -122,8 +123,8 @@ class Checkpoints:
         return self._positions.next_index if continues else commit_log.first_index
 
     def write(self, draft: CheckpointDraft, flush: Callable[[], object]) -> None:
-        """Write the checkpoint durably. `flush` must flush the log, because the checkpoint says that the entries before
-        it are on the disk."""
+        """Write the checkpoint, and make it durable. `flush` must flush the log, because the checkpoint says that
+        the entries before the checkpoint are on the disk."""
         flush()
         if draft.first != self._positions.next_index or draft.log_number != self._log_number:
             self._positions.wipe(draft.first)

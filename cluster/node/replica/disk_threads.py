@@ -1,8 +1,9 @@
-"""The helper threads of one shard: one fsyncs votes, one flushes the log, and one prepares the next segment.
+"""The helper threads of one shard: one thread fsyncs votes, one flushes the log, and one prepares the next segment.
 
-The event loop never waits for an fsync. In `sync` mode many writes share one flush: a write that arrives while a flush
-runs is served by the next flush, which covers all bytes written before it began. In `async` mode a write is held as
-soon as the page cache has it, or the buffer of a node that stages its writes. A schedule flushes the log.
+The event loop never waits for an fsync. In `sync` mode many writes share one flush. A write that arrives while a flush
+runs waits for the next flush, which covers all bytes written before that flush began. In `async` mode a write is held
+as soon as its bytes are in the page cache, or in the buffer of a node that stages its writes. In `async` mode a
+schedule decides when the log is flushed.
 
 Votes have their own thread and are fsynced in both modes, so an election never waits for a flush of the log.
 """
@@ -39,8 +40,8 @@ class Flushing:
 
 
 class DiskThreads:
-    """Implements `raft.interfaces.DriverDisk` over real files, from `start` to `stop`. Call its methods in the
-    event loop. All callbacks run in the event loop, too."""
+    """Implements `raft.interfaces.DriverDisk` over real files, from `start` to `stop`. Call the methods of
+    `DiskThreads` in the event loop. `DiskThreads` calls all callbacks in the event loop."""
 
     def __init__(
         self,
@@ -101,8 +102,8 @@ class DiskThreads:
 
     @property
     def flushing_ms(self) -> float:
-        """The duration in ms of the running flush for which a callback waits, or 0 if no callback waits for a
-        flush."""
+        """Return the duration in ms of the running flush for which a callback waits. Return 0 if no callback waits
+        for a flush."""
         return self._monotonic_ms() - self._flush_began_ms if self._flushing and self._owed else 0.0
 
     def persist(self, done: Callable[[], None]) -> None:
@@ -126,9 +127,9 @@ class DiskThreads:
         self._on(self._segment_thread, self._log.segments.remove_dropped, lambda: None)
 
     async def beside(self, work: Callable[[], object]) -> None:
-        """Run `work`, which is optional, on the thread that prepares segments. Return when `work` has ended, with
-        or without success. A failure that is not retriable is reported to the shard. The caller may be cancelled
-        during the wait."""
+        """Run `work` on the thread that prepares segments. The node can do without the result of `work`. Return
+        when `work` has ended, with or without success. A failure that is not retriable is reported to the shard.
+        The task that calls `beside` may be cancelled while it waits."""
         over = asyncio.Event()
 
         def failed(failure: StoreError) -> None:
@@ -164,7 +165,8 @@ class DiskThreads:
             self._flush()
 
     def _not_flushed(self, served: list[Callable[[], None]], failure: StoreError) -> None:
-        """Handle a failed flush. After a retriable failure, the callbacks wait for the next flush of the schedule."""
+        """Handle a failed flush. After a retriable failure of a flush, let the callbacks wait for the next flush of
+        the schedule."""
         if failure.retriable:
             self._flushing = False
             self._waiting = [*served, *self._waiting]
@@ -203,8 +205,8 @@ class DiskThreads:
         self._preparing = self._told_full = False
 
     def _not_prepared(self, failure: StoreError) -> None:
-        """Handle a failed preparation of the next segment. The segment in use can still be filled. The preparation
-        is tried again at each interval."""
+        """Handle a failed preparation of the next segment. A node without room for the next segment can still fill
+        the segment in use. The segment is prepared again at each interval."""
         self._preparing = False
         if not failure.retriable:
             self._on_failure(failure)
@@ -224,7 +226,7 @@ class DiskThreads:
         failed: Callable[[StoreError], None] | None = None,
     ) -> None:
         """Run `work` on `thread`, then call `then` in the event loop. If the disk fails, call `failed` instead of
-        `then`; the default of `failed` is `on_failure`. After `stop` this method does nothing."""
+        `then`; the default of `failed` is `on_failure`. After `stop`, `_on` does nothing."""
         if self._stopping:
             return
 

@@ -1,4 +1,5 @@
-"""The flush schedule: decides when a log is flushed if no request waits for a flush. The rules are RocketMQ's.
+"""The flush schedule: decides when a log is flushed if no request waits for a flush. The rules of the schedule are
+RocketMQ's.
 
     every `interval_ms`   flush if at least `pages` pages were written since the last flush began
     after `thorough_ms`   flush any written bytes, if the last flush began so long ago
@@ -26,6 +27,6 @@ class FlushSchedule:
     write_out_ms: int
 
     def is_due(self, dirty_bytes: int, since_ms: float) -> bool:
-        """Return whether to flush a log that has `dirty_bytes` unflushed bytes (more than 0), and whose last flush
-        began `since_ms` ago."""
+        """Return True if the log should be flushed now. The log has `dirty_bytes` unflushed bytes, more than 0, and
+        its last flush began `since_ms` ago."""
         return dirty_bytes >= self.pages * PAGE_BYTES or since_ms >= self.thorough_ms

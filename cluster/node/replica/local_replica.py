@@ -2,9 +2,9 @@
 
     open log and vote file ─> (startup repair) ─> (formation) ─> create and start the parts ─> stop
 
-`LocalReplica` runs this life cycle. `builder.py` creates the running parts, `upkeep.py` does the regular work, and
-`health.py` says whether clients should use the replica. `cluster.node.node_shards` and `cluster.node.node` connect the
-replicas of a node to its ports.
+`LocalReplica` is the life cycle of a replica, from the opening of its files to its stop. `builder.py` creates the
+running objects, `upkeep.py` does the regular work, and `health.py` says whether clients should use the replica.
+`cluster.node.node_shards` and `cluster.node.node` connect the replicas of a node to its ports.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ log = logging.getLogger("ledgermq.node.shard")
 
 @dataclass(frozen=True, slots=True)
 class RunningParts:
-    """The parts of a replica that has started."""
+    """The objects of a replica that has started."""
 
     replica: BrokerReplica
     threads: DiskThreads
@@ -54,12 +54,12 @@ class RunningParts:
 
 
 class LocalReplica:
-    """This node's replica of one shard. The constructor opens and checks the files, `take_part` starts the replica,
-    and `stop` stops the replica."""
+    """`LocalReplica` is this node's replica of one shard. The constructor opens and checks the files, `take_part`
+    starts the replica, and `stop` stops the replica."""
 
     def __init__(self, number: int, node: NodeResources, ticker: Ticker, fetch_waiters: FetchWaiters) -> None:
-        """Read the log, or only the entries after the last checkpoint. If the log is damaged and there are other nodes
-        to repair it from, `take_part` repairs it. Raises StoreError, ShardError."""
+        """Read the whole log, or only the entries after the last checkpoint. If the log is damaged and other nodes
+        can repair it, `take_part` repairs it. Raise StoreError or ShardError if the files cannot be opened."""
         self.number = number
         self._node = node
         self._ticker = ticker
@@ -76,8 +76,8 @@ class LocalReplica:
     # -- the life cycle
 
     async def take_part(self, first_voters: FirstVoters | None = None) -> None:
-        """Start this replica: repair its log if needed, write entry 1 if this node forms the shard, then join elections
-        and serve clients. Repair and formation may wait for other nodes without a limit.
+        """Start this replica: repair its log if needed, write entry 1 if this node forms the shard, then take part in
+        elections and serve clients. Repair and formation may wait for other nodes without a limit.
 
         `first_voters` are the first voters of a shard other than shard 0; shard 0 takes them from the settings."""
         files = await self._opening.finish()
@@ -114,8 +114,8 @@ class LocalReplica:
             self._running.transport.configured(replace(configuration, voters={}, learners={}), served=())
 
     async def stop(self) -> None:
-        """Stop in order: all acknowledged entries are on the disk, and a clean mark records that. The caller must
-        close the ports before `stop`."""
+        """Stop the replica in order: flush all acknowledged entries to the disk, then write a clean mark. The
+        caller must close the ports before `stop`."""
         self._ticker.remove(self._tick)
         for task in self._tasks:
             task.cancel()
@@ -135,32 +135,32 @@ class LocalReplica:
 
     @property
     def replica(self) -> BrokerReplica | None:
-        """The broker's side of this replica, or None until the replica has started."""
+        """Return the broker's side of this replica, or None until the replica has started."""
         return self._running.replica if self._running is not None else None
 
     @property
     def shard_consumption(self) -> ShardConsumption | None:
-        """The part that serves consumer groups in this shard; None until the replica has started."""
+        """Return the object that serves consumer groups in this shard. Return None until the replica has started."""
         return self._running.consumption if self._running is not None else None
 
     @property
     def log(self) -> CommitLog:
-        """The open log. Do not use the log while `is_closed` is true."""
+        """Return the open log. Do not use the log while `is_closed` is true."""
         return self._opened.log
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The snapshot with which the log begins, or None if the log begins at entry 1."""
+        """Return the snapshot with which the log begins, or None if the log begins at entry 1."""
         return self._opened.snapshots.snapshot
 
     @property
     def commit(self) -> int:
-        """The commit index that this node knows. The leader's commit index may be higher."""
+        """Return the commit index that this node knows. The leader's commit index may be higher."""
         return self.replica.driver.raft.commit if self.replica is not None else self.log.known_commit
 
     @property
     def vote(self) -> Vote:
-        """The vote as last written to the vote file."""
+        """Return the vote as last written to the vote file."""
         return self._votes.vote
 
     @property
@@ -180,12 +180,12 @@ class LocalReplica:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the log has, or had, an entry. For a log that is too damaged to be opened the value is true."""
+        """Return True if the log has, or had, an entry. Return True also if the log is too damaged to be opened."""
         return self.is_closed or self.log.last_index > 0
 
     @property
     def is_formed(self) -> bool:
-        """Whether this node knows the first voters of the shard."""
+        """Return True if this node knows the first voters of the shard."""
         return self._formation.first_voters is not None
 
     @property
@@ -202,12 +202,12 @@ class LocalReplica:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the log is not open, because startup repair must repair its damage first."""
+        """Return True if the log is not open, because startup repair must repair its damage first."""
         return self._opening.repair is not None
 
     @property
     def is_damaged(self) -> bool:
-        """Whether the log is damaged and a startup repair or scrub repair is not finished."""
+        """Return True if the log is damaged and a startup repair or scrub repair is not finished."""
         repairs = self._running is not None and bool(self._running.upkeep.damage)
         return self.is_closed or self._opening.left is not None or repairs
 
@@ -221,8 +221,8 @@ class LocalReplica:
         return health.not_ready(running.replica, running.transport, running.upkeep.damage, self._node.settings)
 
     def suspect(self) -> Suspect | None:
-        """The suspect mark, which says which acknowledged entries this node may have lost. None if this node is no
-        suspect."""
+        """Return the suspect mark, which says which acknowledged entries this node may have lost. Return None if
+        this node is no suspect."""
         return self._node.directory.marks(self.number).suspect()
 
     async def accept_loss(self) -> None:

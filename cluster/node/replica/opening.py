@@ -3,7 +3,7 @@
     open ──damaged──> startup repair ──> open ──> ...
       └──whole──> files              └──> files, with damage left for scrub repair
 
-`finish` returns when the files are open. Until then `repair.reason` says why the files are not open.
+`finish` returns when the files are open. Until the files are open, `repair.reason` says why they are not open.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from store import Flaw, LogDamagedError, Snapshots
 
 
 class Opening:
-    """The opening of the files of shard `number`."""
+    """`Opening` opens the files of shard `number`."""
 
     def __init__(
         self,
@@ -29,8 +29,9 @@ class Opening:
         node: NodeResources,
         observe_append: Callable[[float], None],
     ) -> None:
-        """Open the files and read the entries after the last checkpoint. Raises StoreError, ShardError. A damaged log
-        raises LogDamagedError only if there are no other nodes to repair it from; otherwise `finish` repairs it."""
+        """Open the files and read the entries after the last checkpoint. Raise StoreError or ShardError if the
+        files cannot be opened. A damaged log raises LogDamagedError only if no other node can repair it. Otherwise
+        `finish` repairs the log."""
         # Exactly one of `files` and `repair` is not None.
         self.files: ShardFiles | None = None
         self.repair: StartupRepair | None = None
@@ -43,7 +44,8 @@ class Opening:
         self._open(reads_again=True)
 
     async def finish(self) -> ShardFiles:
-        """Repair the log until it can be opened, and return the open files. Raises StoreError, ShardError."""
+        """Repair the log until it can be opened, and return the open files. Raise StoreError or ShardError if the
+        files cannot be opened."""
         while self.repair is not None:
             await self.repair.run()
             self.left = self.repair.left
@@ -77,7 +79,7 @@ class Opening:
         self._node.meters.log_damaged.labels(str(number)).set(int(self.repair is not None))
 
     def _repair_of(self, damage: LogDamagedError, snapshots: Snapshots, *, may_wait: bool) -> StartupRepair:
-        """Return a startup repair of the damage. Raises `damage` if no other node is known."""
+        """Return a startup repair of the damaged log. Raises `damage` if no other node is known."""
         node, settings, number, checkpoint = self._node, self._settings, self._number, snapshots.checkpoint()
         members = node.other_peers
         first = configuration_at_start(node.disk, node.directory.log_directory(number), snapshots.snapshot)

@@ -1,8 +1,8 @@
-"""Detects that this node was removed from a shard, logs it, and makes the replica silent.
+"""Detects that this node was removed from a shard, logs the removal, and makes the replica silent.
 
-The leader stops sending to a node that it removed, so the removed node may never receive the new configuration. A
-member that hears no leader therefore asks the other members. The answer of the other members is a linearizable read of
-the configuration from a leader.
+The leader stops sending to a node that it removed, so the removed node may never receive the new configuration.
+Therefore a member that hears no leader asks the other members. The answer of the other members is a linearizable read
+of the configuration from a leader.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_LOOKS = 20
 
 
 class RemovalWatch:
-    """Watches whether this node was removed from one shard."""
+    """`RemovalWatch` watches whether this node was removed from one shard."""
 
     def __init__(self, shard: LocalReplica, settings: NodeSettings, runtime: Runtime) -> None:
         self._shard = shard

@@ -1,11 +1,11 @@
-"""The retention watch: watches this node's disk and, on the leader of a shard, moves the log start of that shard.
+"""The retention watch: watches this node's disk. On the leader of a shard, it also moves the log start of that shard.
 
     every `retention_check_ms`:   how full is the disk?    ->  writes are accepted or refused
                                   does this node lead?     ->  `ledger.broker.retention.retention.choose`
                                                            ->  the log start moves
 
 The pure function `choose` decides how far the log start moves. This module collects the facts for `choose`. The time
-of day serves only to find the hour for `cleaning_hour`, so a clock that jumps does not change the age of any entry.
+of day is used only to find the hour for `cleaning_hour`. So a clock that jumps does not change the age of any entry.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ log = logging.getLogger("ledgermq.node.retention")
 
 
 class LogClock:
-    """The time according to the log: the append time of the newest entry, plus the time since this node first saw that
-    entry, by a clock that does not jump."""
+    """The time according to the log: the append time of the newest entry, plus the time since this node first saw
+    that entry. A clock that does not jump measures the second of these times."""
 
     def __init__(self, log: CommitLog, monotonic_ms: Callable[[], float]) -> None:
         self._log = log
@@ -53,8 +53,9 @@ class LogClock:
 
 
 class Learners:
-    """The learners that are catching up. Retention keeps the entries that these learners still need. A learner that
-    makes no progress between two checks is ignored, because it would hold the log for ever."""
+    """The learners that are catching up with the log. Retention keeps the entries that these learners still need. A
+    learner that makes no progress between two checks does not count. Otherwise such a learner would stop retention
+    for ever."""
 
     def __init__(self) -> None:
         # By node, the last index that the learner had at the last check.
@@ -144,8 +145,8 @@ class RetentionWatch:
     # -- the log
 
     async def _forget_holds(self) -> None:
-        """Remove expired holds. Holds expire by the append times of entries. While no message is written there are
-        no such times, so the leader proposes to remove expired holds."""
+        """Propose an entry that removes expired holds. Holds expire by the append times of entries. While no
+        message is written, no entry has a new append time. So the leader must propose an entry."""
         now_ms = self._clock.now_ms()
         if any(hold.expires_ms <= now_ms for hold in self._replica.state.holds):
             await self._replica.log_holds.expire()
@@ -167,8 +168,8 @@ class RetentionWatch:
         )
 
     def _age_ms(self, index: int, now_ms: int) -> int:
-        """Return the age of an entry in ms: the append time of the last entry minus the entry's own, plus the time
-        since this node saw the last entry."""
+        """Return the age of an entry in ms: the time from its append time to the append time of the last entry,
+        plus the time since this node saw the last entry."""
         the_log = self._replica.log
         passed = time_passed_ms(
             lambda each: the_log.reading.header(each).append_time_ms, index, the_log.last_index, self._bounds.age_ms

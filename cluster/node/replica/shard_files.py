@@ -1,7 +1,7 @@
 """The open files of one shard, except the vote file: log, indexes and checkpoints.
 
-`ShardFiles.open` opens the files in a fixed order. If the log turns out to be damaged, `open` closes all files again,
-so that startup repair can change the log and all files can be opened anew.
+`ShardFiles.open` opens the files in a fixed order. If the log is damaged, `open` closes all files again. Then startup
+repair can change the log, and all files can be opened anew.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ShardFiles:
         reads_again: bool,
     ) -> ShardFiles:
         """Open all files and read the entries after the last checkpoint. With `reads_again`, read some entries
-        before the checkpoint too. Raises StoreError, ShardError."""
+        before the checkpoint too. Raise StoreError or ShardError if the files cannot be opened."""
         disk, directory = node.disk, node.directory
         open_queues = queues_open_at_once(node.runtime.file_limit(), max(node.settings.shards, number + 1))
         queues = ConsumeQueues(disk, directory.queues_directory(number), open_queues)

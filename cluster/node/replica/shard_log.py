@@ -1,10 +1,10 @@
-"""The open log of one shard: opens the CommitLog, and records what the last run of the node may have lost.
+"""The open log of one shard: opens the CommitLog, and records which entries the last run of the node may have lost.
 
     crashed?  ->  open snapshot and log (a possible loss is recorded before a cut)  ->  flush  ->  record this boot
 
 The last run may have ended by an orderly stop, a kill or a power loss, or while a snapshot replaced the log. After the
-constructor returns, the log is whole and flushed. If entries may be missing, the directory marks this node as a
-suspect. An orderly stop leaves a clean mark, by which the next start can tell damage from a torn end.
+constructor of `ShardLog` returns, the log is whole and flushed. If entries may be missing, the data directory marks
+this node as a suspect. An orderly stop leaves a clean mark, by which the next start can tell damage from a torn end.
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ log = logging.getLogger("ledgermq.node.shard")
 
 
 class ShardError(Exception):
-    """The shard cannot run on this node. The message names the reason and says what to do."""
+    """`ShardError` says that the shard cannot run on this node. The error message names the reason and says what to
+    do."""
 
 
 class ShardLog:
-    """The open log of shard `number`, with the configurations and fixed sizes that it holds."""
+    """The open log of shard `number`, with its configurations, its segment size and its largest message size."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class ShardLog:
         """Open the log and read the entries after the last checkpoint. With `reads_again`, read some entries before
         the checkpoint too. `observe_append` is called with the seconds that each group write takes.
 
-        Raises ShardError and StoreError, of which LogDamagedError is a subclass."""
+        Raise ShardError or StoreError if the log cannot be opened. LogDamagedError is a subclass of StoreError."""
         self.snapshots = snapshots
         # The configurations in the snapshot and the log, with their indexes, as of the start. The first start appends
         # the configuration of entry 1.
@@ -153,11 +154,12 @@ class ShardLog:
             self.configurations.append((header.index, decode_configuration(bytes(body))))
 
     def _remember_loss(self, end: CrashEnd) -> None:
-        """Mark this node as a suspect, if entries may be missing after a crash of the machine (or a kill of a node that
-        stages its writes).
+        """Mark this node as a suspect if entries may be missing, after a crash of the machine or after a kill of a
+        node that stages its writes.
 
-        In `sync` mode no acknowledged entry is missing unless the log is torn before its last flush, which
-        `end.reason` says. In `async` mode the last entries may be missing without a trace."""
+        In `sync` mode no acknowledged entry is missing, unless the log is torn before the end of its last flush. If
+        the log is torn before the end of its last flush, `end.reason` says so. In `async` mode the last entries may
+        be missing without a trace."""
         if self._settings.flush == "sync" and not end.reason:
             return
         reason = end.reason or "the machine went down (or a node that stages its writes) before the log was flushed"
@@ -186,8 +188,8 @@ class ShardLog:
     # -- sizes and members in the configuration
 
     def _take_fixed_sizes(self, path: Path) -> None:
-        """Take the segment size and the largest message from the shard's first configuration entry. Before this
-        entry exists, take them from the settings."""
+        """Read the segment size and the largest message size from the shard's first configuration entry. Until the
+        log has a configuration entry, the sizes of the settings apply."""
         settings = self._settings
         fixed = configuration_at_start(self._disk, path, self.snapshots.snapshot)
         if fixed is None:
@@ -234,8 +236,8 @@ def configuration_at_start(disk: Disk, log_directory: Path, snapshot: Snapshot |
 
 
 def first_entry(first_segment: File) -> ShardConfiguration | None:
-    """Return the configuration in entry 1, or None if the file does not begin with a whole configuration entry. The
-    opening of the log reports the reason."""
+    """Return the configuration in entry 1, or None if the file does not begin with a whole configuration entry. If
+    the result is None, the opening of the log reports the reason."""
     try:
         header = parse(first_segment.read(0, HEADER_SIZE), 0)
         data = first_segment.read(0, padded(header.size))

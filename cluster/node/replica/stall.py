@@ -1,8 +1,9 @@
 """The stall detector: detects that this node's disk is too slow, so that the node refuses new sends at once.
 
-The rule is RocketMQ's page-cache-busy detection, for one event loop. A slow append blocks the whole event loop, so the
-node detects a slow append only after its end. The node then refuses new sends for as long as the append took. After
-that it tries the next append. A flush runs on a helper thread, so the node detects a slow flush while the flush runs.
+The detector follows the rule of RocketMQ's page-cache-busy detection, for one event loop. A slow append blocks the
+whole event loop, so the node detects a slow append only after its end. The node then refuses new sends for as long as
+the append took. After that time the node tries the next append. A flush runs on a helper thread, so the node detects a
+slow flush while the flush runs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _LONGEST = 10
 
 class Stall:
     def __init__(self, busy_ms: int, monotonic_ms: Callable[[], float]) -> None:
-        """`busy_ms` is the duration that is too slow; with 0 no send is ever refused."""
+        """`busy_ms` is the duration of an append or flush that is too slow. With 0, no send is ever refused."""
         self._busy_ms = busy_ms
         self._monotonic_ms = monotonic_ms
         self._slow_ms = 0.0

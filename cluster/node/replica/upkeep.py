@@ -21,7 +21,8 @@ log = logging.getLogger("ledgermq.node.shard")
 
 
 class ReplicaUpkeep:
-    """The regular work of the replica of shard `number`, from its start to its stop."""
+    """`ReplicaUpkeep` does the regular work of the replica of shard `number`, from the start of the replica to its
+    stop."""
 
     def __init__(
         self, number: int, node: NodeResources, opening: Opening, replica: BrokerReplica, threads: DiskThreads
@@ -45,7 +46,7 @@ class ReplicaUpkeep:
         )
 
     def start(self) -> list[asyncio.Task[None]]:
-        """Start the work, and return its tasks."""
+        """Start the regular work, and return its tasks."""
         vital = self._node.runtime.vital
         return [
             vital.spawn(self._keep_checkpoints(), f"checkpoints of shard {self._number}"),
@@ -55,7 +56,7 @@ class ReplicaUpkeep:
 
     @property
     def damage(self) -> str:
-        """A sentence about the damage that scrub repair is repairing, or "" if there is no damage."""
+        """Return a sentence about the damage that scrub repair is repairing, or "" if there is no damage."""
         return self._repairer.reason
 
     def save_last_checkpoint(self) -> None:
@@ -90,7 +91,8 @@ class ReplicaUpkeep:
         )
 
     async def _scrub(self) -> None:
-        """Repair the damage that startup repair has left. Then scrub the entries that the start did not read."""
+        """Repair the damage that startup repair has left in the log. After the repair, scrub the entries that the
+        start did not read."""
         opened = self._files.opened
         if self._opening.left is not None:
             await self._repair(self._opening.left)
