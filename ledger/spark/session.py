@@ -3,9 +3,9 @@
     with spark_session("ledgermq validate", master="local[2]") as spark: ...      stopped at the end of the block
     spark = start_session("tests", master="local[2]", conf={"spark.sql.shuffle.partitions": "2"})
 
-This module sets everything that Spark needs to work from any virtual environment: the Python of its workers, the
-loopback interface for local sessions, the path of our sources (remote executors receive a copy), and the installed
-pyspark for workers. If pyspark or Java is missing, the error says in one sentence what to install.
+This module makes Spark work from any virtual environment. It sets the Python of Spark's workers, the loopback
+interface for local sessions, the path of our sources (remote executors receive a copy), and the installed pyspark for
+workers. If pyspark or Java is missing, the error says in one sentence what to install.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def start_session(name: str, *, master: str | None = None, conf: Mapping[str, st
 def spark_session(
     name: str, *, master: str | None = None, conf: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """Like `start_session`, but stop the session at the end of the block, unless it was running before the block."""
+    """Start a session like `start_session`, and stop it at the end of the `with` block, unless it was running
+    before the block."""
     require_spark()
     from pyspark.sql import SparkSession
 
@@ -113,7 +114,7 @@ def failures_in_a_line(master: str | None) -> Iterator[None]:
 
 
 def _last_reason(text: str) -> str:
-    """Return the innermost exception of a trace of Java and Python, which is the last one that the trace names."""
+    """Return the last exception that a trace of Java and Python names, which is the innermost exception."""
     named = re.findall(r"^(?:: )?([\w.]+(?:Error|Exception): .+)$", text, re.MULTILINE)
     return str(named[-1]) if named else text.partition("\n")[0]
 
@@ -158,7 +159,7 @@ def _set_up_environment(*, is_local: bool) -> None:
 
 
 def _home_without_zip() -> Path:
-    """Return a copy of Spark's home, made of links, without the zip file of pyspark. It is removed at exit.
+    """Return a copy of Spark's home, made of links, without the zip file of pyspark. The copy is removed at exit.
 
     Workers would import pyspark from the zip file first. From a zip file each worker compiles all modules again, which
     takes a second of processor time.
@@ -176,7 +177,7 @@ def _home_without_zip() -> Path:
 def _send_sources(spark: SparkSession) -> None:
     """Send our sources to remote executors, so that they run the same code as this process.
 
-    Does nothing if the user has sent files with `--py-files`.
+    If the user has sent files with `--py-files`, do nothing.
     """
     root = Path(__file__).resolve().parents[2]
     if not root.is_dir() or spark.conf.get("spark.submit.pyFiles", ""):
@@ -191,7 +192,8 @@ def _send_sources(spark: SparkSession) -> None:
 
 
 def _local_settings() -> Mapping[str, str]:
-    """Return the settings of a local session. Its workers find our sources also in a checkout without installation."""
+    """Return the settings of a local session. With these settings Spark's workers find our sources also in a
+    checkout without installation."""
     root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     return {**_LOCAL, "spark.executorEnv.PYTHONPATH": path}

@@ -4,10 +4,10 @@
 
 This is Spark's own daemon (`pyspark.daemon`) with wrapped workers; a Spark setting selects the module. The corrections:
 
-- Spark's worker collects garbage after each task. With numpy and pyarrow the many imported modules made this take 20 ms
-  a task, so the wrapper excludes imported modules from garbage collection.
+- Spark's worker collects garbage after each task. Because of the many modules of numpy and pyarrow, this garbage
+  collection took 20 ms for each task. So the wrapper excludes imported modules from garbage collection.
 - When the session ends, an idle worker writes the reason to a closed socket. With sockets of the Unix domain this
-  printed a traceback on the user's terminal, so the wrapper ends the worker silently.
+  write printed a traceback on the user's terminal, so the wrapper ends the worker silently.
 
 The module must not import modules that only tasks need, because no thread may exist before a fork.
 """
@@ -26,7 +26,7 @@ _known = 0
 
 
 def worker(sock: socket, authenticated: bool) -> int:
-    """Run one task. Return 0 if the worker may run another task."""
+    """Run one task. Return 0 if this worker process may run another task."""
     try:
         status: int = _worker_of_spark(sock, authenticated)
     except BrokenPipeError:

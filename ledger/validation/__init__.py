@@ -1,4 +1,5 @@
-"""The verifier of logs: checks from their bytes that replicas are whole, agree, and have all acknowledged messages.
+"""The verifier of logs: it reads the bytes of replicas, and checks that replicas are whole, that they agree, and that
+they have all acknowledged messages.
 
 sources/           opens the directories and URLs that a user names: replicas, segments, spans
 spans/             reads and checks the spans of one replica, and joins them to a log
@@ -9,6 +10,6 @@ validate.py        `ledgermq validate`: judges all replicas of a cluster
 replica_check.py   `ledgermq log verify`: judges one replica, in one pass and with bounded memory
 difference.py      `ledgermq log diff`: finds where the logs of replicas diverge
 
-`judging/windows.py` finds divergences for `validate` and for `log diff`. What a span shows depends only on the bytes of
-that span; therefore several machines can read spans at the same time (ledger/spark/validation).
+`judging/windows.py` finds divergences for `validate` and for `log diff`. The facts of a span depend only on the bytes
+of the span. Therefore several machines can read spans at the same time (ledger/spark/validation).
 """

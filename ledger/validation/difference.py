@@ -4,7 +4,7 @@
     B  1 2 3 4 5 6'
     C  1 2 3 4 5 6 7 8      a fork, if B knows that 6' is committed, and A or C knows the same of 6
 
-The logs are read side by side, one window of indexes after the other. `judging/windows.py` finds the divergences in a
+The logs are read side by side, one window of indexes after another. `judging/windows.py` finds the divergences in a
 window, as it does for `ledgermq validate`. Raft replaces entries that are not committed, so the last entries of two
 replicas may differ without a fault.
 """
@@ -31,7 +31,7 @@ _PROGRESS_ENTRIES = 512
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """Two logs without a divergence: each entry of `shorter` that `longer` could have is the same in both."""
+    """Two logs without a divergence: the entries that both logs have are the same, and `longer` has more."""
 
     # The numbers of the two logs.
     shorter: int
@@ -44,7 +44,7 @@ class Prefix:
 
 @dataclass(slots=True)
 class ComparedLog:
-    """One of the logs, and what reading it has shown."""
+    """One of the compared logs, with the flaws and the commit index that its reader has found."""
 
     place: LogPlace
     # None: the log has no entries.

@@ -2,9 +2,10 @@
 
     small files ─> spans, one after the other (entries, positions, units, keys) ─> snapshots ─> ends of the indexes
 
-The check finds the same faults in a replica as `ledgermq validate`, except those that need the replicated state
-(sequences, epochs, unknown topics) or another replica. The check reads the spans in order and keeps nothing of a span
-that it has finished. Therefore its memory does not grow with the log. It writes nothing and takes no lock.
+The check finds the same faults in a replica as `ledgermq validate`. It does not find faults that show only in the
+replicated state (sequences, epochs, unknown topics) or in another replica. The check reads the spans in order and
+keeps nothing of a span that it has finished. Therefore its memory does not grow with the log. The check writes nothing
+and takes no lock.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _OF_THE_STATE = (ViolationKind.SEQUENCE_GAP, ViolationKind.SEQUENCE_REPEATED, Vi
 
 @dataclass(slots=True)
 class Checked:
-    """Numbers about the replica. They are complete after the last flaw was yielded."""
+    """Figures about the checked replica: its entries, queues, units and keys. The figures are complete after the
+    last flaw was yielded."""
 
     entries: int = 0
     first_index: int | None = None
@@ -165,7 +167,7 @@ class _Reading:
         return [*self._of_places(), *map(flaw_of, within), *self._left_out(facts, bounds)]
 
     def _left_out(self, facts: SpanFacts, bounds: LogBounds) -> Iterator[Flaw]:
-        """Yield one flaw for each kind of which a span has too many faults: it says how many are only counted."""
+        """If a span has too many faults of a kind, yield one flaw that says how many faults are only counted."""
         path = Path(self._replica.segments[facts.span.segment].path)
         for kind, count in left_out_of(facts, self._replica, bounds).items():
             if kind not in _OF_THE_STATE:
@@ -175,11 +177,11 @@ class _Reading:
 
     @property
     def _end(self) -> int:
-        """The end of the log if it is known. Bytes after it are not judged."""
+        """The end of the log if it is known. Bytes after the end are not judged."""
         return self._log.end if self._joining.has_ended else 1 << 62
 
     def _misfits(self, facts: SpanFacts) -> Iterator[Violation]:
-        """Yield the offsets that do not continue those of the span before."""
+        """Yield a flaw for each queue whose offsets do not continue the offsets of the span before."""
         self._replay.take(facts.steps, end=self._end)
         found = self._replay.result().told
         path = self._replica.segments[facts.span.segment].path
@@ -188,7 +190,7 @@ class _Reading:
         self._told = len(found)
 
     def _of_places(self) -> list[Flaw]:
-        """Return the flaws that joining the spans has found since the last call."""
+        """Return the flaws that the joining of spans has found since the last call."""
         wrong, torn = self._log.wrong, self._log.torn
         flaws = [self._flaw_at(each, FlawKind.DAMAGE) for each in wrong]
         flaws += [self._flaw_at(each, FlawKind.TORN) for each in torn]

@@ -2,8 +2,8 @@
 
     sources ─> plan ─> spans read ─> logs joined ─> states replayed ─> replicas compared ─> histories ─> report
 
-An engine runs the steps: in this process (judging/plain_engine.py), or on Spark. If something cannot be read, the
-verdict of the report is "could not be judged", and the report has all violations that were found.
+An engine runs the steps: in this process (judging/plain_engine.py), or on Spark. If a source cannot be read, the
+verdict of the report is "could not be judged". The report still has all violations that were found.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ def plan_of(replicas: Sequence[LogReplica], span_bytes: int) -> ReadPlan:
 
 
 def _cuts(replicas: Sequence[LogReplica]) -> tuple[int, ...]:
-    """The indexes of all snapshots, of the last entry that all replicas have, and of the last committed one."""
+    """Return the indexes at which states are compared: of all snapshots, of the last entry that all replicas have,
+    and of the last committed entry."""
     indexes = {index for replica in replicas for index, _ in replica.kept}
     indexes |= {replica.checkpoint_index for replica in replicas if replica.checkpoint_index}
     indexes |= {replica.start.index for replica in replicas if replica.start is not None}
@@ -205,7 +206,7 @@ class _Validation:
         return self._snapshot_now(replica).end if replica.is_running and replica.indexes is not None else replica.begin
 
     def _snapshot_now(self, replica: LogReplica) -> Snapshot:
-        """Return the present snapshot of a running replica. It is read once, after the spans of the log."""
+        """Return the present snapshot of a running replica. The snapshot is read once, after the spans of the log."""
         if replica.number not in self._snapshots:
             self._snapshots[replica.number] = _snapshot_now(replica)
         return self._snapshots[replica.number]
@@ -343,8 +344,8 @@ class _Validation:
         return AcknowledgedReport(paths, found.acknowledged, found.in_tail, found.dropped)
 
     def _begins(self, log: JoinedLog, replayed: Replayed) -> Mapping[tuple[int, int], int]:
-        """The first offsets that are kept, by topic and queue, of those that are not kept from 0 on; also where
-        retention took some messages before they were read."""
+        """Return the first kept offset of each queue whose first messages were removed, by topic and queue.
+        Messages that retention removed before they were read count as removed."""
         if log.is_read or not log.replica.is_running:
             return replayed.begins
         try:
@@ -356,7 +357,8 @@ class _Validation:
     def _judged_missing(
         self, found: AcknowledgedFound, judged: Mapping[int, Judged], logs: Mapping[int, JoinedLog]
     ) -> list[Violation]:
-        """Return the violations without messages that may be in a part of a log that could not be read."""
+        """Return the violations. Violations about a missing message that may be in an unreadable part of a log are
+        left out."""
         left_out = Counter(found.left_out)
         kept = found.violations
         if not all(logs[each.reference].is_read for each in judged.values()):
@@ -384,7 +386,8 @@ class _Validation:
 
 
 def _snapshot_now(replica: LogReplica) -> Snapshot:
-    """Return the snapshot at the present log start; an empty one if the log begins at entry 1, or on an error."""
+    """Return the snapshot at the present log start. If the log begins at entry 1, or after an error, return an
+    empty snapshot."""
     if not replica.segments:
         return _NO_SNAPSHOT
     if replica.base is not None or not replica.segments[0].path.startswith("http"):
@@ -411,7 +414,7 @@ def _path(replica: LogReplica, position: int) -> str | None:
 
 
 def _named(violation: Violation, names: Mapping[int, Mapping[int, str]]) -> Violation:
-    """Return the violation with the name of its topic instead of the id."""
+    """Return the violation with the topic's name instead of the topic's id."""
     topic = violation.topic
     if topic is None or not topic.startswith("id ") or not topic[3:].isdigit():
         return violation

@@ -47,7 +47,7 @@ _ANSWER_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class TaskIdentity:
-    """The producer id and epoch of a task's rows. They are the same in every attempt of the task."""
+    """The producer id and epoch of a task's rows. Both are the same in every attempt of the task."""
 
     producer_id: int
     epoch: int
@@ -63,7 +63,7 @@ class SentRows:
 
 class OtherRowsError(LedgerError):
     """An earlier attempt has written other rows under the same name. Restore the query's newest checkpoint, or start
-    the query with a new one.
+    the query with a new checkpoint.
     """
 
 
@@ -89,7 +89,7 @@ class NumberedSender:
         self._next_sequence: defaultdict[tuple[int, int], int] = defaultdict(int)
 
     async def send(self, slices: Iterable[Slice]) -> None:
-        """Send the rows; return when all of them are committed. Raises LedgerError.
+        """Send the rows, and return when all rows are committed. Raises LedgerError.
 
         A slice is encoded just before it is sent, so that only a few encoded batches are in memory.
         """

@@ -4,8 +4,8 @@
                                       └── without: round the queues, a batch to each ──┘
 
 A broker recognises a repeated batch by its number. Therefore every attempt of a task must make the same batches from
-the same rows. After a shuffle the rows come in any order, so they are sorted, unless the user sets the option
-rowOrder = "arrival" because they always come in the same order.
+the same rows. After a shuffle the rows come in any order, so this module sorts them. A user whose rows always come in
+the same order can set the option rowOrder = "arrival" to avoid the sort.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _KINDS: Mapping[str, pa.DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The messages of one batch, column by column. None: no message of the batch has this column."""
+    """The messages of one batch, column by column. A column is None if no message of the batch has it."""
 
     values: list[bytes]
     keys: list[bytes | None] | None
@@ -53,7 +53,8 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The rows of one batch. Their content is copied from the table only when it is needed, to save memory."""
+    """The rows of one batch. To save memory, the content of the rows is copied from the table only when it is
+    needed."""
 
     topic: RoutedTopic
     queue: int
@@ -75,8 +76,9 @@ class Slice:
 def tables(batches: Iterable[pa.RecordBatch], topic: str | None, order: str, max_bytes: int) -> Iterator[Table]:
     """Yield the rows as tables with the columns of `_KINDS`, in the order in which they are sent.
 
-    With the order "arrival" there is a table for each record batch. With other orders there is one table with all rows,
-    which must fit into memory. Raises InvalidArgumentError for wrong rows, or if that table has more than `max_bytes`.
+    With the order "arrival" there is a table for each record batch. With other orders there is one table with all
+    rows, which must fit into memory. Raises InvalidArgumentError for wrong rows, or if a table of all rows has more
+    than `max_bytes`.
     """
     if order == "arrival":
         yield from (_checked(batch, topic) for batch in batches if batch.num_rows)
@@ -115,8 +117,8 @@ def _checked(batch: pa.RecordBatch, topic: str | None) -> Table:
 def _in_order(table: Table, order: str) -> Table:
     """Return the rows sorted.
 
-    Order "content": by content. Order "key": rows with a key are sorted by key, and keep their order within a key; rows
-    without a key are sorted by content.
+    The order "content" sorts all rows by content. The order "key" sorts rows with a key by key, and keeps the order of
+    rows with equal keys; it sorts rows without a key by content.
     """
     if order == "content":
         return _by_content(table)

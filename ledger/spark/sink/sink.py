@@ -42,7 +42,8 @@ _QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """The report of a task to the driver: its rows, and how many of them an earlier attempt had written."""
+    """The report of a task to the driver: the number of its rows, and the number of rows that an earlier attempt
+    had written."""
 
     rows: int
     known: int
@@ -73,11 +74,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return write_rows(iterator, self._options, query, int(batch))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Do nothing: the rows of the micro-batch are committed in the log already."""
+        """Do nothing, because the rows of the micro-batch are already committed in the log."""
 
 
 def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, query: str, epoch: int) -> Written:
-    """Send the rows of a task; return when all are committed. Raises LedgerError."""
+    """Send the rows of a task, and return when all rows are committed. Raises LedgerError."""
     from ledger.codec import Codec
     from ledger.spark.sink.numbered_sender import NumberedSender
     from ledger.spark.sink.outgoing_rows import check_sizes, slices, tables
@@ -96,7 +97,8 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, query: 
 
 
 def identity(query: str, partition: int, epoch: int) -> TaskIdentity:
-    """Return the producer id and epoch of a task: the same in all attempts, and different from those of other tasks."""
+    """Return the producer id and epoch of a task. They are the same in all attempts of a task, and different for
+    different tasks."""
     from ledger.spark.sink.numbered_sender import TaskIdentity
 
     return TaskIdentity(xxhash.xxh3_64_intdigest(f"{query}/{partition}".encode()), epoch)
@@ -123,7 +125,7 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
 
 
 def check_topic(options: WriteOptions) -> None:
-    """Ask the cluster for the topic of the option "topic". Raises UnknownTopicError if it does not exist."""
+    """Ask the cluster for the topic of the option "topic". Raises UnknownTopicError if the topic does not exist."""
     from ledger.spark.source.connection import connection_to
 
     if options.topic is None:

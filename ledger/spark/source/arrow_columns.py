@@ -4,8 +4,8 @@
             keys: validity | offsets | bytes          key: validity | offsets | bytes
             ...
 
-The columns of a batch have Arrow's memory layout, so an array only refers to the batch's bytes. No code here runs once
-per message.
+The columns of a batch have Arrow's memory layout, so an array only refers to the batch's bytes. No code of this module
+runs once per message.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def tags(batch: Batch) -> Array | None:
 def headers(batch: Batch) -> Array | None:
     """Return the headers of the messages; None if no message of the batch has headers.
 
-    A message without headers has null, as in Kafka's Spark source.
+    The item of a message without headers is null, as in Kafka's Spark source.
     """
     column = batch.columns.headers
     return None if column is None else _headers(column, len(batch))

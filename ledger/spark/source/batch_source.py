@@ -1,7 +1,7 @@
 """The reader of a table: `spark.read.format("ledgermq")`.
 
-The driver makes the plan when Spark asks for partitions. Spark pickles the reader before that, so everything that a
-task needs from the plan is in its partition.
+The driver makes the plan when Spark asks for partitions. Spark pickles the reader before the plan exists, so each
+partition contains all parts of the plan that its task needs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BatchReader(DataSourceReader):
 
 
 def read_partition(partition: InputPartition, options: ReadOptions, schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of a partition's range as record batches. Runs in a task."""
+    """Yield the messages of a partition's range as record batches. Spark calls this method in a task."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     from ledger.spark.source.range_reader import read_range

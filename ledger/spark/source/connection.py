@@ -122,8 +122,8 @@ class SparkConnection:
         return self.run(list_offsets(self.client, topic, queues)) if queues else {}
 
     def offsets_at(self, times: dict[TopicQueue, int]) -> dict[TopicQueue, int]:
-        """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later;
-        its end offset if there is no such message.
+        """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.
+        If a queue has no such message, the result is its end offset.
         """
         return self.run(offsets_for_times(self.client, times))
 
@@ -176,5 +176,5 @@ class SparkConnection:
 
 
 def retries_elsewhere(error: LedgerError) -> bool:
-    """Return whether another replica may have the messages that this one could not return."""
+    """Return whether another replica may have the messages that the asked replica could not return."""
     return error.retriable or isinstance(error, (StorageFailedError, CorruptBatchError, InvalidArgumentError))

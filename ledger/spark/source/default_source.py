@@ -2,8 +2,8 @@
 
     spark.read.format("ledgermq").option("bootstrap.servers", "host:9871").option("subscribe", "orders").load()
 
-This module checks the options and makes readers and writers. It imports other modules inside its methods, because
-Spark imports this module only to learn the name of the format.
+This module checks the options and makes readers and writers. The module imports other modules inside its methods,
+because Spark often imports this module only to learn the name of the format.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DefaultSource(DataSource):
         return StreamWriter(self._checked_for_writing(schema, overwrite=overwrite, streaming=True))
 
     def _checked_for_writing(self, schema: StructType, *, overwrite: bool, streaming: bool) -> WriteOptions:
-        """Return the checked options. Wrong options, columns and topics are refused here, before any task runs."""
+        """Return the checked options. This function refuses wrong options, columns and topics before any task runs."""
         from ledger.spark.sink.sink import check_columns, check_mode, check_name, check_topic
 
         check_mode(overwrite=overwrite, streaming=streaming)

@@ -1,6 +1,6 @@
 """Checks the options of the source "ledgermq-log", which reads logs from files.
 
-The rules are those of options.py. The option `path` replaces the addresses of servers.
+The rules are the rules of options.py, except that the option `path` replaces the addresses of servers.
 """
 
 from __future__ import annotations

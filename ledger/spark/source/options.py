@@ -91,7 +91,7 @@ class WriteOptions:
 def read_options(given: Mapping[str, str], *, streaming: bool | None = None) -> ReadOptions:
     """Return the checked options of a source. Raises InvalidArgumentError.
 
-    `streaming`: True for a stream, False for a batch, None if it is not known yet.
+    `streaming` is True for a stream, False for a table, and None if it is not known yet.
     """
     options = GivenOptions(given, READ_OPTIONS)
     starting = _starting(options, LATEST if streaming else EARLIEST)
@@ -200,7 +200,8 @@ def _selection(options: GivenOptions) -> Selection:
 
 
 def _starting(options: GivenOptions, default: Position) -> Position:
-    """Return the start of reading. The precedence is Kafka's: one time, times by queue, offsets."""
+    """Return the start of reading. As in Kafka's source, one time has precedence over times by queue, and times by
+    queue have precedence over offsets."""
     strict = options.get("startingOffsetsByTimestampStrategy", _one_of(("error", "latest")), "error") == "error"
     if options.first_of("startingTimestamp"):
         return options.get("startingTimestamp", lambda text: Position(time_ms=_time(text), strict=strict), default)

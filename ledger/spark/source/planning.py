@@ -1,8 +1,8 @@
 """Makes ranges of offsets from the options, before any message is read.
 
-The planner asks the cluster for the queues, their offsets and the nodes with replicas; the rest is arithmetic. If the
-cluster no longer has some of the messages to read, the planner reports it before a task runs: as an error, or as a
-warning if `failOnDataLoss` is false.
+The planner asks the cluster for the queues, their offsets and the nodes with replicas. The other steps are arithmetic.
+If the cluster no longer has some of the messages to read, the planner reports it before a task runs: as an error, or
+as a warning if `failOnDataLoss` is false.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Contents:
 
 
 class Planner:
-    """The planner of one source. It connects to the cluster at its first use."""
+    """The planner of one source. The planner connects to the cluster at its first use."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -128,7 +128,8 @@ class Planner:
     # -- ranges
 
     def ranges(self, starts: QueueMap, ends: QueueMap, contents: Contents) -> list[OffsetRange]:
-        """Return the ranges to read, at least `minPartitions` if possible. A queue without messages has no range."""
+        """Return the ranges to read, at least `minPartitions` if possible. The ranges do not include queues without
+        messages."""
         ranges = []
         for place, end in ends.items():
             topic, offsets = contents.topics.get(place.topic), contents.offsets.get(place)
@@ -167,7 +168,8 @@ class Planner:
         log.warning("%s; reading the remaining messages, because failOnDataLoss is false.", sentence)
 
     def _with_replicas(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
-        """Return the ranges with the nodes to ask. If all replicas are read, there is one range for each replica."""
+        """Return the ranges with the nodes to ask. If all replicas are to be read, return one range for each
+        replica."""
         replica = self._options.replica
         if replica == "leader" or not ranges:
             return ranges
@@ -187,7 +189,8 @@ class Planner:
 
 
 def matched(given: Offsets, contents: Contents, option: str) -> QueueMap:
-    """Return the numbers by queue. Raises InvalidArgumentError if they are not for exactly the queues to read."""
+    """Return the user's offsets or times by queue. Raises InvalidArgumentError unless they name exactly the queues
+    to read."""
     flat = {
         TopicQueue(topic, int(queue)): number for topic, queues in given.items() for queue, number in queues.items()
     }

@@ -3,7 +3,7 @@
     "earliest"    "latest"    {"orders": {"0": 23, "1": -1, "2": -2}}     -1: latest, -2: earliest
     the queues to read:       {"orders": [0, 1]}
 
-The numbers are kept as the user wrote them. `planning.py` asks the cluster for the offsets that -1 and -2 stand for.
+This module keeps the numbers as the user wrote them. `planning.py` replaces -1 and -2 by offsets of the cluster.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads one range of offsets in a Spark task, and returns the messages as record batches.
 
-While Spark processes one answer, the reader fetches the next one. It never fetches more than one answer ahead, so it
-holds at most two answers in memory.
+While Spark processes one answer, the reader fetches the next one. The reader never fetches more than one answer ahead,
+so it holds at most two answers in memory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def read_range(wanted: OffsetRange, options: ReadOptions, schema: pa.Schema) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The batches of a fetch from offset `asked`. Messages of the first batch before this offset are left out."""
+    """The batches of a fetch from offset `asked`. Messages of the first batch before the offset `asked` are left
+    out."""
 
     asked: int
     batches: list[tuple[Batch, int, Origin]]

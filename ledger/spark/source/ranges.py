@@ -17,7 +17,8 @@ from ledger.client.records import TopicQueue
 class OffsetRange:
     """The messages [start, end) of a queue.
 
-    `nodes` are the nodes to ask, each if the previous one fails; empty: the leader of the shard.
+    `nodes` are the nodes to ask, each if the node before it fails. If `nodes` is empty, the leader of the shard is
+    asked.
     """
 
     topic: str
@@ -34,7 +35,8 @@ class OffsetRange:
 
 
 def split(ranges: Sequence[OffsetRange], least: int | None) -> list[OffsetRange]:
-    """Return the same messages in at least `least` ranges, if there are enough messages; None: unchanged."""
+    """Return the same messages in at least `least` ranges, if there are enough messages. If `least` is None, return
+    the ranges unchanged."""
     total = sum(each.size for each in ranges)
     if least is None or len(ranges) >= least or total == 0:
         return list(ranges)
@@ -42,7 +44,7 @@ def split(ranges: Sequence[OffsetRange], least: int | None) -> list[OffsetRange]
 
 
 def cut(whole: OffsetRange, parts: int) -> Iterable[OffsetRange]:
-    """Yield up to `parts` ranges of about equal size. None of them is empty."""
+    """Yield up to `parts` ranges of about equal size. No range is empty."""
     edges = [whole.start + whole.size * part // parts for part in range(parts + 1)]
     for start, end in zip(edges, edges[1:], strict=False):  # noqa: RUF007
         if end > start:

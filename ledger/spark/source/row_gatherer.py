@@ -58,7 +58,7 @@ _FROM_BATCH: dict[str, tuple[Callable[[Batch], Array | None], pa.DataType]] = {
 
 @dataclass(slots=True)
 class RowGatherer:
-    """Gathers the rows of one queue.
+    """Gathers the rows of one queue into record batches.
 
     schema  the columns to make, in this order
     tags    only rows with one of these tags; None: all rows
@@ -134,7 +134,7 @@ class _Columns:
         )
 
     def _replicas(self) -> Array:
-        """Return the column of replica names. Mostly all rows have the same one."""
+        """Return the column of replica names. In most cases all rows have the same replica."""
         of_one = groupby(self._pieces, key=lambda piece: piece.origin.replica)
         return _joined([_replica(name, sum(piece.rows for piece in pieces)) for name, pieces in of_one])
 

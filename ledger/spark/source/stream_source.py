@@ -2,11 +2,11 @@
 
     checkpoint:  {"orders": {"0": 42, "1": 17}}      the offset of the next message of each queue, as in Kafka's source
 
-Spark stores the offsets in its checkpoint. After a failure it asks for the same offsets again, and a log returns the
-same messages each time. So a micro-batch has the same input whenever it is run.
+Spark stores the offsets in its checkpoint. After a failure Spark asks for the same offsets again, and a log returns
+the same messages each time. So a micro-batch has the same input in every attempt.
 
-Spark calls `read` in tasks, and all other methods in one long-lived process beside the driver. Both sides share only
-the partition.
+Spark calls `read` in tasks, and all other methods in one long-lived process beside the driver. The tasks and this
+process share only the partition.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     checkpoint or snapshot ── its state ──> commands of later entries ──> id -> name
 
-The state machine, which gives topics their ids, applies the commands again. Of all other entries only the header is
-read. A deleted topic has no name here, although the log may still contain its messages.
+The state machine, which gives topics their ids, applies the commands again. Of entries that are not commands, only the
+header is read. A deleted topic has no name in the result, although the log may still contain its messages.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _BLOCK_BYTES = 8 << 20
 def topic_names(replicas: Iterable[LogReplica]) -> dict[int, str]:
     """Return the names of topics by topic id.
 
-    A replica of shard 0 knows all topics. Without such a replica, the result has the topics of the other shards. Of
-    several replicas of a shard, the one with the longest log is read.
+    A replica of shard 0 knows all topics. Without such a replica, the result has the topics of the other shards. If a
+    shard has several replicas, the replica with the longest log is read.
     """
     longest = {each.shard: each for each in sorted(replicas, key=lambda each: each.last_index)}
     if TOPICS_SHARD in longest:
@@ -48,7 +48,7 @@ def _names_in(replica: LogReplica) -> dict[int, str]:
 
 
 def _known_state(replica: LogReplica) -> Snapshot | None:
-    """Return the newest state that is stored beside the log; None if the log begins with entry 1."""
+    """Return the newest state that is stored beside the log, or None if the log begins with entry 1."""
     if replica.checkpoint is not None and (data := access_to(replica.checkpoint).file(replica.checkpoint)):
         try:
             checkpoint = Checkpoint.decode(data).snapshot

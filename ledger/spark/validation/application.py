@@ -40,7 +40,8 @@ def validate_on_spark(
     on_plan: OnPlan = lambda _spans, _bytes: None,
     on_progress: OnProgress = no_progress,
 ) -> ValidationReport:
-    """Validate the sources on Spark and return the report. `master` as for `spark_session`. Raises LedgerError."""
+    """Validate the sources on Spark and return the report. `master` has the same meaning as in `spark_session`.
+    Raises LedgerError."""
     require_spark()
     with failures_in_a_line(master), spark_session("ledgermq validate", master=master, conf=CONF) as spark:
         engine = SparkEngine(spark, on_progress)

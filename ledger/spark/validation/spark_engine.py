@@ -82,12 +82,13 @@ class SparkEngine:
 
     @property
     def _shares(self) -> int:
-        """The number of partitions of a shuffle."""
+        """Return the number of partitions of a shuffle."""
         return 2 * int(self._sc.defaultParallelism)
 
     @property
     def _few(self) -> RDD[SpanFacts]:
-        """All facts, in few partitions. For work that reads no log, where starting a task costs more than the work."""
+        """Return all facts in few partitions, for work that reads no log. Starting a task costs more than such
+        work."""
         return self._facts.coalesce(self._shares)
 
     # -- reading
@@ -136,7 +137,7 @@ class SparkEngine:
         ordered = self._sc.parallelize(nothing, 1).union(steps)
 
         def replayed(part: Iterable[_Keyed]) -> Iterator[Replay]:
-            """Replay some replicas, one after the other. The steps of each replica come in the order of its log."""
+            """Replay some replicas, one after another. The steps of each replica must come in the order of its log."""
             for number, steps in groupby(part, key=lambda each: each[0][0]):
                 yield replay_one(number, steps)
 
@@ -310,7 +311,7 @@ class SparkEngine:
 
 @dataclass(slots=True)
 class _Sum:
-    """The violations of some spans: their numbers by kind, and the first violations of each kind."""
+    """The sum of the violations of some spans: the number by kind, and the first violations of each kind."""
 
     first: list[Violation] = field(default_factory=list)
     told: Counter[str] = field(default_factory=Counter)
@@ -328,7 +329,7 @@ class _Sum:
 
 
 def _added(one: _Sums, other: _Sums) -> _Sums:
-    """Return the sums of both in a new dict, because Spark keeps the arguments and they must not change."""
+    """Return the sums of both dicts in a new dict. Spark keeps the arguments, so they must not change."""
     both = dict(one)
     for replica, each in other.items():
         both[replica] = both[replica] + each if replica in both else each

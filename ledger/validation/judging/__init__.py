@@ -1,4 +1,4 @@
-"""Judges a shard from what was read of its replicas.
+"""Judges a shard by the facts that were read from its replicas.
 
 engine.py         the interface of an engine, and the functions that engines run
 plain_engine.py   the engine of one process

@@ -1,15 +1,17 @@
-"""Compares the histories of clients with the log: which messages were acknowledged, and which are in the log.
+"""Compares the histories of clients with the log: every acknowledged message must be in the log, and no failed message
+may be.
 
     history   producer 9f3c.. epoch 0 sequence 12, topic t, queue 0: ok at offset 41, CRC cb33..
     log       producer 9f3c.. epoch 0 sequence 12, topic t, queue 0:    at offset 41, CRC cb33..     exactly once
 
 A message is identified by its queue, producer, epoch and sequence. Sent messages and messages of the log are sorted by
-a hash of these, and joined. All messages with the same hash are in one share, so several machines can judge shares.
+a hash of this identity, and joined. Messages with the same hash are in the same share, so several machines can judge
+shares.
 
 A producer may use the sequence of a refused message again for another message. Therefore a failed send counts as
-present only if the log has its payload, and no other send of that sequence had the same payload. A history names topics
-by name. If a topic was deleted and created again, the same sequence may be in both topics; payload and offset then say
-which send a message belongs to.
+present only if the log has its payload, and no other send of that sequence had the same payload. A history names
+topics by name. If a topic was deleted and created again, the same sequence may be in both topics. Payload and offset
+then decide to which send a message belongs.
 """
 
 from __future__ import annotations
@@ -86,7 +88,7 @@ class SentMessages:
 
 
 def sent_in(history: Iterable[Operation]) -> Iterable[SentMessages]:
-    """Yield the sent messages of a history in parts, without those that never left the client."""
+    """Yield the sent messages of a history in parts. Messages that never left the client are left out."""
     rows: list[tuple[int, ...]] = []
     topics: dict[int, str] = {}
     for operation in history:
@@ -117,9 +119,8 @@ def _rows_of(send: Send, topic: int) -> list[tuple[int, ...]]:
 def messages_in(
     block: SpanBlock, facts: Facts, topics: Mapping[int, int], replica: LogReplica, committed: int
 ) -> Messages:
-    """Return the messages of a block. `topics`: hashes of topic names by id; messages of other topics are left out.
-
-    Messages after the entry `committed` are marked as in the tail.
+    """Return the messages of a block. `topics` maps topic ids to hashes of topic names; messages of other topics are
+    left out. Messages after the entry `committed` are marked as part of the tail.
     """
     wanted = np.isin(facts["topic_id"], np.array(list(topics), np.uint32))
     facts = facts[wanted]
@@ -156,7 +157,7 @@ def _payload_crcs(block: SpanBlock, fact: np.void) -> list[int]:
 
 
 class KnownQueue(NamedTuple):
-    """A queue that the logs have."""
+    """A queue that the logs contain: its shard and its first kept offset."""
 
     shard: int
     # The first offset that is surely kept.
@@ -199,7 +200,7 @@ class Book:
 
     @property
     def times(self) -> npt.NDArray[np.int64]:
-        """How often each message was found, in the replica that has it most often."""
+        """For each message, the number of times that it was found in the replica that has it most often."""
         times = np.zeros(len(self.sent), np.int64)
         for found in self.found.values():
             np.maximum(times, found, out=times)
@@ -272,7 +273,8 @@ class Book:
             self._failed(there[0], sent[int(np.flatnonzero(same)[0])])
 
     def _nearest(self, there: np.void, rows: npt.NDArray[np.int64], same: npt.NDArray[np.bool_]) -> int:
-        """Return the acknowledged send that a message belongs to: same payload, then same offset, then least found."""
+        """Return the acknowledged send to which a message belongs: a send with the same payload, if possible with
+        the same offset, and then the send that was found least often."""
         found = self.found.get(int(there["replica"]))
         times = found[rows] if found is not None else np.zeros(len(rows), np.int64)
         elsewhere = self.sent["offset"][rows] != there["offset"]
@@ -311,7 +313,7 @@ class Book:
             self._leave_out()
 
     def _leave_out(self) -> None:
-        """Keep the first violations of each kind and count the others."""
+        """Keep the first violations of each kind, and only count further violations."""
         kept = first_of_each_kind(self.violations, MAX_TOLD)
         self.left_out += Counter(each.kind.value for each in self.violations)
         self.left_out -= Counter(each.kind.value for each in kept)
@@ -319,6 +321,6 @@ class Book:
 
 
 def shares(messages: Messages, count: int) -> list[Messages]:
-    """The same messages in so many parts: those of one key are in one."""
+    """Divide the messages into this number of shares. Messages with the same key are in the same share."""
     share = (messages["key"] >> np.uint64(40)) % np.uint64(count)
     return [messages[share == number] for number in range(count)]

@@ -1,7 +1,7 @@
 """Limits how many violations of each kind are kept. Further violations of the kind are only counted.
 
-The limit bounds the memory of a validation, also if a log is wrong everywhere. Violations after the end of a log do not
-count. The end is not known at first, so the positions of violations that are left out are kept.
+The limit bounds the memory of a validation, even if every entry of a log is wrong. Violations after the end of a log
+do not count. The end of a log is not known at first, so the positions of left-out violations are kept.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Bound:
     beyond: dict[ViolationKind, array[int]] = field(default_factory=dict)
 
     def takes(self, kind: ViolationKind, position: int = SURELY) -> bool:
-        """Return whether a violation of this kind is kept. If it is not kept, it is counted."""
+        """Return whether a violation of this kind is kept. A violation that is not kept is counted."""
         if self.kept[kind] < MAX_TOLD:
             self.kept[kind] += 1
             return True

@@ -4,8 +4,8 @@
                                         read the windows that differ once more, entry by entry
                                         read what clients were told, and the messages
 
-Pure functions make all judgements from the facts of spans; an engine only decides where these functions run. So the
-engine of a single process and the engine on Spark find the same violations.
+Pure functions make all judgements from the facts of spans. An engine only decides in which process these functions
+run. So the engine of a single process and the engine on Spark find the same violations.
 """
 
 from __future__ import annotations
@@ -105,10 +105,12 @@ class Engine(Protocol):
         """The name of the engine in reports."""
 
     def read(self, plan: ReadPlan) -> list[SpanFacts]:
-        """Read all spans. Return the outlines that join them: without windows, steps, and faults inside spans."""
+        """Read all spans. Return the outlines of the spans, which are enough to join them: outlines have no
+        windows, no steps, and no faults inside spans."""
 
     def read_again(self, spans: Sequence[ReplicaSpan]) -> list[SpanFacts]:
-        """Read spans again whose beginning is known better now. They replace the spans with the same numbers."""
+        """Read spans again after the joining has found where their first entry begins. The new facts replace those
+        of the spans with the same numbers."""
 
     def replay(self, ends: Mapping[int, int]) -> tuple[list[Replayed], list[Violation], list[str]]:
         """Replay each replica up to the end of its log, given in `ends` by replica.
@@ -119,10 +121,10 @@ class Engine(Protocol):
         """Return for each shard the windows in which replicas differ."""
 
     def divergences(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Divergence]]:
-        """Read these windows again, and return for each shard where its replicas diverge."""
+        """Read these windows again, and return the divergences of the replicas by shard."""
 
     def index_ends(self, known: Sequence[IndexEnds]) -> list[IndexEndsFound]:
-        """Return the result of `check_index_ends` for each."""
+        """Return the result of `check_index_ends` for each of these replicas."""
 
     def acknowledged(
         self,
@@ -141,9 +143,9 @@ class Engine(Protocol):
         left_out: Mapping[str, int],
         out: Path | None,
     ) -> Violations:
-        """Return the violations inside spans together with `others`. `left_out` counts, by kind, the violations that
-        are missing in `others`. With `out`, also write violations as Parquet into that directory. Raises LedgerError if
-        they cannot be written."""
+        """Return the violations inside spans together with `others`. `left_out` counts, by kind, the violations
+        that are missing in `others`. With `out`, also write violations as Parquet into that directory. Raises
+        LedgerError if the violations cannot be written."""
 
 
 # -- what engines run
@@ -168,7 +170,7 @@ def _end_of(replica: LogReplica, bounds: LogBounds) -> int:
 
 
 def violations_in(facts: SpanFacts, replica: LogReplica, bounds: LogBounds) -> Iterator[Violation]:
-    """Yield the violations inside a span."""
+    """Yield the violations that a span shows by itself."""
     end = _end_of(replica, bounds)
     path = replica.segments[facts.span.segment].path
     for each in facts.breaks:

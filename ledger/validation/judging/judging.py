@@ -4,9 +4,9 @@
     node 2   ... 97 98 99 | 100             a prefix of node 1; behind by 1
     node 3   ... 97 98 99 | 100' 101'       diverges from both at 100: Raft replaces this tail, so it is only a note
 
-A divergence at an index is a violation if both replicas know that the index is committed. It is also a violation if one
-replica knows that, and the other replica continues in a term whose leader must have had the committed entry (Leader
-Completeness, section 5.4 of the Raft paper).
+A divergence at an index is a violation if both replicas know that the index is committed. A divergence is also a
+violation if one replica knows that the index is committed, and the other replica continues in a term whose leader must
+have had the committed entry (Leader Completeness, section 5.4 of the Raft paper).
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class ShardJudge:
         divergences: Sequence[Divergence],
         counted: Mapping[int, tuple[int, int, int]],
     ) -> None:
-        """`counted` has for each replica the number of messages, and of units and keys that agree with the log."""
+        """`counted` has for each replica three numbers: of messages, of units that agree with the log, and of keys
+        that agree with the log."""
         self._shard = shard
         self._logs = {log.replica.number: log for log in logs}
         self._replayed = replayed
@@ -74,7 +75,8 @@ class ShardJudge:
         return Judged(report, tuple(self._violations), self._reference.number, committed)
 
     def _worth(self, log: JoinedLog) -> tuple[bool, bool, int, int]:
-        """The order of preference for the reference: whole logs, then the largest commit, then the longest log."""
+        """Return the sort key for the choice of the reference: whole logs are best, then the largest commit index,
+        then the longest log."""
         return log.is_read, not log.wrong, self._commits[log.replica.number], log.last_index
 
     # -- replicas against each other
@@ -133,8 +135,8 @@ class ShardJudge:
     def _judge_holders(self, known: int) -> int:
         """Return the index up to which a majority of the voters holds the reference's log.
 
-        Adds a violation if a majority cannot hold an entry that is called committed, even if all missing replicas hold
-        it.
+        Add a violation if an entry counts as committed although no majority can hold it, even if all missing replicas
+        hold it.
         """
         voters = self._voters()
         if not voters:
@@ -244,7 +246,7 @@ class ShardJudge:
 
 
 def _commit_of(log: JoinedLog) -> int:
-    """Return the index up to which the log is committed, as its own entries or its node say."""
+    """Return the index up to which the log is committed, according to its own entries or its node."""
     return min(log.last_index, max(log.known_commit, log.replica.told_commit))
 
 
@@ -253,7 +255,8 @@ def _last_term(log: JoinedLog) -> int:
 
 
 def _rising(terms: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return each term once, with its first index: every span begins with a term, also if it did not change."""
+    """Return each term once, with its first index. The input has a term at the beginning of every span, even if the
+    term did not change."""
     found: list[tuple[int, int]] = []
     for term, index in terms:
         if not found or found[-1][0] != term:

@@ -1,7 +1,6 @@
-"""The engine of one process: reads one span after the other, and needs no optional package.
-
-It keeps only the outline, the windows and the steps of each span. If replicas differ, it holds the entries of a few
-windows at a time.
+"""The engine of one process: reads one span after another, and needs no optional package. The engine keeps only the
+outline, the windows and the steps of each span. If replicas differ, the engine holds the entries of a few windows at a
+time.
 """
 
 from __future__ import annotations
@@ -152,7 +151,8 @@ class PlainEngine:
         return sorted(mine, key=lambda facts: facts.span.begin)
 
     def _access(self, replica: LogReplica) -> Access:
-        """Return the access to a replica. Each replica has one, so that its connection is kept open."""
+        """Return the access to a replica. Each replica has its own access object, so that its connection stays
+        open."""
         if replica.number not in self._accesses:
             self._accesses[replica.number] = access_to(replica.segments[0].path)
         return self._accesses[replica.number]

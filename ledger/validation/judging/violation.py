@@ -1,4 +1,4 @@
-"""A violation, which is one thing that is wrong, with its exact place; and the kinds of violations."""
+"""A violation: one fault with its exact place. The module also defines the kinds of violations."""
 
 from __future__ import annotations
 
@@ -71,9 +71,8 @@ ORDER = {kind: number for number, kind in enumerate(ViolationKind)}
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One violation. Fields that do not apply are None.
-
-    `position` is a position in the log; if `path` is not a segment, it is a position in that file.
+    """One violation. One fault of a replica. Fields that do not apply are None. `position` is a position in the log,
+    or in the file `path` if this file is not a segment.
     """
 
     kind: ViolationKind
@@ -95,7 +94,7 @@ class Violation:
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """The key by which a report sorts violations: shard, kind, source and place."""
+        """Return the key by which a report sorts violations: shard, kind, source and place."""
         place = tuple(-1 if each is None else each for each in (self.index, self.position, self.queue, self.offset))
         return self.shard, ORDER[self.kind], self.source, *place, self.path or "", self.reason
 

@@ -5,8 +5,8 @@
     node 2    4,095 entries, 5f0c.. | 4,096 entries, 0d3e..  |        differs: its entries are read once more
 
 A window is a range of 4,096 indexes. First, replicas are compared by two numbers for each window: the number of
-entries, and the sum of their hashes. Only if these numbers differ are the entries of the window compared one by one.
-A sum does not depend on the order of its parts. Therefore several machines can compute parts of it.
+entries, and the sum of their hashes. Only if these numbers differ are the entries of the window compared one by one. A
+sum does not depend on the order of its parts, so several machines can compute parts of a sum.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def hashes_of(entries: Entries) -> npt.NDArray[np.uint64]:
 def differing(by_replica: Mapping[int, Iterable[WindowSum]]) -> set[int]:
     """Return the windows in which the replicas of one shard do not have the same entries.
 
-    A replica without an entry in a window is not compared there.
+    A replica without an entry in a window is not compared in this window.
     """
     summed: dict[int, dict[int, WindowSum]] = defaultdict(dict)
     for replica, sums in by_replica.items():
@@ -179,7 +179,7 @@ def _between(first: int, ours: Said, second: int, theirs: Said) -> list[Divergen
 
 
 def joined(parts: Iterable[Divergence]) -> list[Divergence]:
-    """Merge divergences of the same two replicas whose ranges touch; return all, by index."""
+    """Merge divergences of the same two replicas whose ranges touch. Return all divergences, sorted by index."""
     found: dict[tuple[int, int], list[Divergence]] = defaultdict(list)
     for part in sorted(parts, key=lambda each: each.index):
         there = found[part.first_replica, part.second_replica]
@@ -196,7 +196,7 @@ def joined(parts: Iterable[Divergence]) -> list[Divergence]:
 
 
 def in_words(said: np.void) -> str:
-    """Return an entry in words, for a message about two different entries."""
+    """Return a description of an entry, for a message about two different entries."""
     kind = EntryKind(int(said["kind"])).name.lower()
     return (
         f"term {said['term']}, {kind}, {said['size']} bytes at {said['position']}, topic {said['topic_id']} queue "

@@ -1,8 +1,8 @@
 """Checks the ends of a replica's indexes: missing entries, surplus entries, and the links of the key index.
 
-Span readers compare the indexes with the entries of the log. This check runs afterwards, when the ends of the log, of
-its queues and of its topics are known. After a kill, indexes may lag behind the log, and the next start completes them.
-Indexes must never have an entry for a message that the log does not have.
+Span readers compare the indexes with the entries of the log. This check runs after the span readers, when the ends of
+the log, of its queues and of its topics are known. After a kill, indexes may lag behind the log, and the next start
+completes them. Indexes must never have an entry for a message that the log does not have.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from store.index.consume_queue import UNIT_BYTES, UNITS_PER_FILE
 
 @dataclass(frozen=True, slots=True)
 class IndexEnds:
-    """What is known of the log of a replica, and is compared with its indexes."""
+    """The facts about a replica's log with which the ends of its indexes are compared."""
 
     replica: LogReplica
     # Next offsets by topic id and queue.
@@ -50,7 +50,7 @@ class IndexEndsFound:
 
 
 def check_index_ends(known: IndexEnds) -> IndexEndsFound:
-    """Return the faults at the end of each index: entries that are missing or surplus there.
+    """Return the faults at the end of each index: missing entries and surplus entries.
 
     A running replica is not checked, because its indexes change."""
     if known.replica.indexes is None or known.replica.is_running:

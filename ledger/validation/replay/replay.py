@@ -1,10 +1,12 @@
-"""Replays the replicated state of one replica from its snapshot and its log, and keeps digests of it at some indexes.
+"""Replays the replicated state of one replica from its snapshot and its log, and keeps the digest of the state at some
+indexes.
 
     base ── steps of span 0 ── steps of span 1 ── ... ──>   digests at cuts, topics, where queues end, what did not fit
 
-The replay applies steps (spans/steps.py) to `ledger.state.State`, the state machine of nodes. It first checks what the
-state machine asserts, and records a misfit instead of an error. After missing entries the state is not known any more.
-Then the replay still checks the offsets and sequences of each queue, from their next occurrence on.
+The replay applies steps (spans/steps.py) to `ledger.state.State`, the state machine of nodes. Before each step the
+replay checks the conditions that the state machine asserts, and records a misfit if one fails. After missing entries
+the state is unknown. From then on the replay checks only the offsets and sequences of each queue, from the next batch
+of the queue on.
 """
 
 from __future__ import annotations
@@ -86,7 +88,7 @@ class Replayed:
 
 class Replay:
     def __init__(self, replica: int, *, state: State | None, start: LogTail | None, configuration: bytes) -> None:
-        """`state` is the state after the entry `start`; None: it is not known."""
+        """`state` is the state after the entry `start`, or None if the state is not known."""
         self._result = Replayed(replica, configuration=configuration)
         self._state = state
         self._index = start.index if start is not None else -1
@@ -191,7 +193,8 @@ class Replay:
 
     @staticmethod
     def _add(state: State, key: ProducerQueue, epoch: int, record: BatchRecord) -> None:
-        """Add a batch. A producer that begins at sequence 0 again in the same epoch had been forgotten before."""
+        """Add a batch to the state. If a producer begins at sequence 0 again in the same epoch, the nodes had
+        forgotten the producer."""
         known = state.producers.get(key)
         if known is not None and record.first_sequence == 0 and epoch == known.epoch and known.next_sequence:
             state.producers.forget(key)
@@ -259,7 +262,7 @@ def placed(facts: Facts, misfit: Misfit) -> PlacedMisfit:
 
 
 def deleted_topic(command: bytes) -> int | None:
-    """Return the id of the topic that the command deletes; None if it deletes none."""
+    """Return the id of the topic that the command deletes, or None if the command deletes no topic."""
     try:
         parsed = command_pb2.Command.FromString(command)
     except DecodeError:

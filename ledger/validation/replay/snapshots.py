@@ -4,7 +4,8 @@
     replay                                at 412: place of entry 412, configuration, digest of the state
 
 A node sends snapshots to new replicas, so a wrong snapshot would spread. A snapshot is right if it names the position,
-term and chain of its entry, and if its state and configuration have the digests of the replayed ones.
+term and chain of its entry, and if its state and configuration have the same digests as the replayed state and
+configuration.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from store import Checkpoint, Snapshot
 
 
 def begin_replay(replica: LogReplica) -> Replay:
-    """Return a replay that begins with the snapshot at the log start. Raises SourceError if it cannot be read."""
+    """Return a replay that begins with the snapshot at the log start. Raises SourceError if the snapshot cannot be
+    read."""
     state, configuration = State(), b""
     if replica.base is not None:
         snapshot = _base_of(access_to(replica.base), replica.base)
@@ -56,7 +58,8 @@ def check_files(replica: LogReplica, replayed: Replayed, last_index: int) -> Ite
 
 
 def check_snapshots(replica: LogReplica, replayed: Replayed, last_index: int) -> Iterator[Violation]:
-    """Check the kept snapshots and the checkpoint. A file that was removed meanwhile is not checked."""
+    """Check the kept snapshots and the checkpoint. A file that the node removed during the validation is not
+    checked."""
     for index, path in replica.kept:
         yield from _check(replica, replayed, last_index, index, path)
     if replica.checkpoint is not None:

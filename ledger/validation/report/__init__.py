@@ -1,1 +1,2 @@
-"""What a validation found, as a page for a browser. Needs jinja2 and matplotlib, which the extra `bench` brings."""
+"""The report of a validation: values, text, Parquet, and a page for a browser. The page needs jinja2 and
+matplotlib, which the extra `bench` installs."""

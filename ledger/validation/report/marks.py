@@ -1,4 +1,5 @@
-"""Finds the places of violations in the pictures: an index and a position in each log that a violation is about.
+"""Finds the places of violations in the pictures: for each violation, an index and a position in each log that it
+concerns.
 
     position
        |            x     a violation without a position lies on the log's curve at its index;
@@ -6,8 +7,9 @@
        |    ....
        +------------ index
 
-A picture of a log shows bytes over entries, so a mark needs an index and a position. If a violation has only one of
-them, the curve of its log gives the other. Violations without both are in no picture; the report counts them.
+A picture of a log shows bytes over entries, so a mark needs an index and a position. If a violation has only an index
+or only a position, the curve of its log gives the missing value. Violations with neither value are in no picture; the
+report counts them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""The report of a validation, as values. Text, JSON, page and Parquet file are made from it.
-
-The report has the first violations of each kind, and the number of all.
+"""The report of a validation, as values. Text, JSON, page and Parquet file are made from the report. The report has
+the first violations of each kind, and the number of all violations.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class ShardReport:
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgedReport:
-    """What the histories of clients say."""
+    """The result of the comparison with the histories of clients."""
 
     histories: tuple[str, ...]
     # The number of messages whose sends were acknowledged.
@@ -112,7 +111,7 @@ class ValidationReport:
 
     @property
     def status(self) -> int:
-        """The exit status: NOT_JUDGED if something could not be judged, else VIOLATED or VALID."""
+        """The exit status: NOT_JUDGED if a source could not be judged; otherwise VIOLATED or VALID."""
         if self.not_judged:
             return NOT_JUDGED
         return VIOLATED if self.counts else VALID

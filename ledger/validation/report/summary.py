@@ -38,7 +38,7 @@ def shard_sentence(shard: ShardReport) -> str:
 
 
 def acknowledged_sentence(report: ValidationReport) -> str:
-    """Return a sentence about acknowledged messages; empty if no history was given."""
+    """Return a sentence about acknowledged messages, or "" if no history was given."""
     told = report.acknowledged
     if told is None:
         return ""
@@ -67,7 +67,7 @@ def violation_line(violation: Violation) -> str:
 
 
 def closing_lines(report: ValidationReport) -> list[str]:
-    """Return the lines after the tables: violations, what could not be judged, and the verdict."""
+    """Return the lines after the tables: the violations, the sources that could not be judged, and the verdict."""
     lines = [violation_line(violation) for violation in report.violations[:SHOWN]]
     if report.violation_count > len(lines):
         lines.append(f"... and {report.violation_count - len(lines):,} violations more{only_counted(report)}")
@@ -76,13 +76,13 @@ def closing_lines(report: ValidationReport) -> list[str]:
 
 
 def only_counted(report: ValidationReport) -> str:
-    """Return a clause with the number of violations that are only counted; empty if there are none."""
+    """Return a clause with the number of violations that are only counted, or "" if there are none."""
     more = report.violation_count - report.written
     return f", {more:,} of which are only counted: there are too many of their kind" if more else ""
 
 
 def verdict_sentence(report: ValidationReport) -> str:
-    """Return the verdict, the number of violations, and how much was read in which time."""
+    """Return a sentence with the verdict, the number of violations, the bytes that were read, and the time."""
     size, rate = report.bytes / 1e6, report.bytes / 1e6 / max(report.seconds, 1e-9)
     read = f"{size:,.1f} MB of {len(report.sources)} sources in {report.seconds:.1f} s, {rate:,.0f} MB/s"
     counts = ", ".join(f"{count:,} {kind}" for kind, count in report.counts)

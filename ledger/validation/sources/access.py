@@ -1,7 +1,8 @@
 """Reads the bytes of a replica: from a directory, or over HTTP from a running node.
 
-A reader asks for a range of a segment, or for a whole small file. SourceError says why something cannot be read.
-SegmentGoneError says that retention has removed a segment since the start of the validation, which is not a fault.
+A reader asks for a range of a segment, or for a whole small file. A SourceError says why a segment or a file cannot be
+read. A SegmentGoneError says that retention has removed a segment since the start of the validation, which is no
+fault.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class SegmentGoneError(Exception):
 
 class Access(Protocol):
     def read(self, segment: Segment, begin: int, end: int) -> bytes:
-        """Return bytes [begin, end) of the log, which lie in `segment`; fewer if the file is shorter.
+        """Return bytes [begin, end) of the log, or fewer if the file is shorter. The bytes lie in `segment`.
 
         Raises SourceError or SegmentGoneError.
         """
@@ -51,7 +52,8 @@ def is_url(source: str) -> bool:
 
 
 class FileAccess:
-    """Reads files. The files are not mapped, because a file that becomes shorter would then end the process."""
+    """Reads files. Reads the files of a directory. The files are not mapped, because a mapped file that becomes
+    shorter would end the process."""
 
     def __init__(self) -> None:
         self._path = ""
@@ -92,7 +94,8 @@ class FileAccess:
 
 
 def read_part(path: Path, offset: int, count: int) -> bytes:
-    """Return `count` bytes of a file from `offset`; fewer if the file ends before. Raises OSError with the path."""
+    """Return `count` bytes of a file from `offset` on, or fewer if the file ends first. Raises OSError, which names
+    the path."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return _pread(descriptor, count, offset)

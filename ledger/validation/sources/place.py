@@ -7,7 +7,7 @@
     <data>/shard-0/log/     00000000000000000000 ...              its log, with the snapshot in the shard's directory
     00000000000067108864                                          one segment file alone
 
-For each path the result is a list of logs. Each log has the place at which it begins, if that is known.
+For each path the result is a list of logs. Each log has its first index and position, if they are known.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SHARD = "shard-"
 
 
 class UnreadableError(Exception):
-    """There is no log at a path, or it cannot be read. The message says why."""
+    """No log is at a path, or the log cannot be read. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class LogPlace:
     flaws: tuple[Flaw, ...] = ()
 
     def may_be_of(self, other: LogPlace) -> bool:
-        """Return whether both can be replicas of one shard, judged by the names of their directories."""
+        """Return whether two logs can be replicas of one shard, judged by the names of their directories."""
         ours, theirs = self._number, other._number
         return ours is None or theirs is None or ours == theirs
 
@@ -92,7 +92,8 @@ class LogPlace:
     def narrowed(self, first_index: int, segment: int | None) -> LogPlace:
         """Return the log without segments that end before entry `first_index`.
 
-        With `segment`, a position, only the segment that holds it stays. Raises `UnreadableError` if there is none.
+        With `segment`, a position, keep only the segment that contains this position. Raises `UnreadableError` if no
+        segment is left.
         """
         kept = self.segments
         if segment is not None:
@@ -157,7 +158,8 @@ def _is_node(path: Path) -> bool:
 
 
 def _first_index(disk: PosixReadOnlyDisk, segment: SegmentFile) -> int | None:
-    """Return the index of the entry at the start of the segment; None if there is no entry."""
+    """Return the index of the entry at the start of the segment, or None if the segment does not begin with an
+    entry."""
     try:
         return parse(segment.view(disk), 0).index
     except EntryFlawError:
@@ -173,7 +175,8 @@ def _segment(disk: PosixReadOnlyDisk, path: Path) -> LogPlace:
 
 
 def _log(disk: PosixReadOnlyDisk, path: Path) -> LogPlace:
-    """Return the log of a log directory, with the snapshot and the clean mark of the shard, without its other files."""
+    """Return the log of a log directory, with the shard's snapshot and clean mark, and without the shard's other
+    files."""
     shard = _shard(disk, path.parent, disk.lock_holder(path.parent.parent / "lock"), log=path)
     return LogPlace(
         path,

@@ -73,14 +73,14 @@ class LogReplica:
 
     @property
     def begin(self) -> int:
-        """Position where the log begins, as far as that is known."""
+        """The position at which the log begins, if it is known."""
         if self.start is not None:
             return self.start.end
         return self.segments[0].base if self.segments else 0
 
     @property
     def total_bytes(self) -> int:
-        """Unwritten space too."""
+        """The number of bytes of all segments, including unwritten space."""
         return sum(segment.length for segment in self.segments)
 
 
@@ -99,7 +99,7 @@ class ReplicaSpan:
 
 
 def spans_of(replica: LogReplica, first_number: int = 0, span_bytes: int = SPAN_BYTES) -> Iterator[ReplicaSpan]:
-    """All of a replica's, in the order of their positions."""
+    """Return all spans of a replica, in the order of their positions."""
     number = first_number
     for which, segment in enumerate(replica.segments):
         end = segment.end

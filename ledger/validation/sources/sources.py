@@ -3,8 +3,8 @@
     /var/lib/ledgermq, a copy of it, data/node-1     a directory: see place.py
     http://10.0.0.1:9872                             the HTTP port of a node that runs
 
-The shards, their node and their log start are read from the data itself. The end of each log is determined once, at the
-start. Therefore a log that grows during the validation is judged as it was at the start.
+The numbers of shards, the node and the log starts are read from the data itself. The end of each log is determined
+once, at the start. Therefore a log that grows during the validation is judged as it was at the start.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def open_sources(names: Sequence[str]) -> tuple[list[LogReplica], list[str]]:
 
 
 def _opened(name: str) -> list[LogReplica]:
-    """Open a source; try again if retention removes files meanwhile."""
+    """Open a source. If retention removes files during the opening, try again."""
     for _ in range(_TRIES - 1):
         try:
             return _found(name)
@@ -97,7 +97,8 @@ def _of_place(name: str, place: LogPlace) -> LogReplica:
 def replica_at(
     place: LogPlace, source: str, *, shard: int = -1, node: int | None = None, cluster: str = ""
 ) -> LogReplica:
-    """Return the replica at `place`. Without a shard's directory, only the log is read, and no other files.
+    """Return the replica at `place`. If `place` is not in a shard's directory, only the log is read, and no other
+    files.
 
     Raises SourceError (also if the log belongs to another cluster than `cluster`) or SegmentGoneError.
     """
@@ -146,7 +147,8 @@ def _index_in(checkpoint: Path) -> int:
 
 
 def _segment_of(file: SegmentFile) -> Segment:
-    """Return the segment of a file that was not read yet, because reading ahead makes blank space count as written.
+    """Return the segment of a file. The file must not have been read before, because after read-ahead by the kernel
+    blank space counts as written.
 
     Raises SegmentGoneError or SourceError.
     """
@@ -229,7 +231,7 @@ def _of_node(url: str, node: int, cluster: str, shard: int, access: HttpAccess) 
 
 
 def _grid_of(segments: Sequence[Segment]) -> int:
-    """Return the segment size in bytes, if no configuration says it."""
+    """Return the segment size in bytes, for a log whose configuration is unknown."""
     if len(segments) > 1:
         return min(later.base - segment.base for segment, later in pairwise(segments))
     return 1 << 30
@@ -306,6 +308,7 @@ def _bounded(replica: LogReplica, access: Access) -> LogReplica:
 
 
 def _settled(entries: Sequence[Header], commit: int) -> int:
-    """Return the position after the last committed entry of these; the position of the first if none is committed."""
+    """Return the position after the last committed entry of these entries. If none is committed, return the
+    position of the first entry."""
     committed = [header.end for header in entries if header.index <= commit]
     return committed[-1] if committed else entries[0].position

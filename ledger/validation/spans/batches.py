@@ -1,4 +1,4 @@
-"""The batches among a run's entries as columns: the fields of the batch headers and of the entry headers.
+"""The batches of a run of entries as columns: the fields of the batch headers and of the entry headers.
 
 The producer wrote the batch header, and the leader wrote the entry header. Fields that both headers have must be equal.
 """
@@ -97,7 +97,8 @@ def tag_hashes(block: SpanBlock, facts: Facts) -> Hashes:
 
 
 def key_hashes(block: SpanBlock, facts: Facts) -> Hashes:
-    """Return the key hash of each message; 0 for a message without a key. In a batch, key hashes follow tag hashes."""
+    """Return the key hash of each message; 0 for a message without a key. In the bytes of a batch, key hashes
+    follow tag hashes."""
     behind = np.where((facts["columns"] & TAGS) != 0, facts["count"].astype(np.int64), 0)
     return _hashes(block, facts, (facts["columns"] & KEYS) != 0, behind)
 

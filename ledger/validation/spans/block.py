@@ -43,7 +43,8 @@ class SpanBlock:
 
     @staticmethod
     def read(access: Access, segment: Segment, begin: int, end: int, largest: int) -> SpanBlock:
-        """Read a block. `largest`: size of the largest entry, in bytes. Raises SourceError or SegmentGoneError."""
+        """Read a block. `largest` is the size of the largest entry, in bytes. Raises SourceError or
+        SegmentGoneError."""
         upto = min(end + _AHEAD, segment.base + segment.length)
         data = access.read(segment, begin, upto)
         return SpanBlock(access, segment, begin, min(end, begin + len(data)), largest, data)
@@ -60,7 +61,8 @@ class SpanBlock:
         return self.begin + len(self.data)
 
     def reach(self, position: int) -> bool:
-        """Read the bytes up to `position` if they are not in memory. Return False if the segment ends before."""
+        """Read the bytes up to `position` if they are not in memory. Return False if the segment ends before
+        `position`."""
         if position > self.segment.base + self.segment.length:
             return False
         if position > self.reached:
@@ -68,7 +70,8 @@ class SpanBlock:
         return position <= self.reached
 
     def whole(self, position: int) -> Header:
-        """Return the header of the whole entry at `position`. Raises EntryFlawError if there is none."""
+        """Return the header of the whole entry at `position`. Raises EntryFlawError if no whole entry is at
+        `position`."""
         at = position - self.begin
         if at + HEADER_SIZE > len(self.data):
             self.reach(position + HEADER_SIZE)
@@ -96,7 +99,7 @@ class SpanBlock:
         return None
 
     def _magics(self, at: int, last: int) -> Iterator[int]:
-        """Yield the numbers of words in [at, last) that begin like an entry."""
+        """Yield the numbers of the words in [at, last) that look like the beginning of an entry."""
         begins = self.words.view("<u4")[::2]
         for first in range(at, last, _SEARCHED):
             found = np.flatnonzero(begins[first : min(first + _SEARCHED, last)] == MAGIC)

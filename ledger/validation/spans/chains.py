@@ -1,9 +1,10 @@
-"""CRC32C of many pairs of numbers at once: the chains of entries.
+"""Computes the chains of many entries at once, as the CRC32C of many pairs of numbers.
 
     chain of entry i  =  CRC32C(chain of entry i - 1, crc of entry i), two u32, little-endian
 
-A CRC is linear. So the CRC of 8 bytes is the XOR of four table look-ups, one for each 2 bytes. numpy does each look-up
-for all entries at once. The tables are computed with the CRC library, so both always agree.
+A CRC is a linear function. So the CRC of 8 bytes is the XOR of four table look-ups, one look-up for each 2 bytes.
+numpy does each look-up for all entries at once. The CRC library computes the tables, so the tables and the library
+always agree.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _NOTHING = google_crc32c.value(bytes(_BYTES))
 
 @cache
 def _tables() -> npt.NDArray[np.uint32]:
-    """Return a table of shape [4, 65536]: how each value of two bytes at each of the four places changes the CRC."""
+    """Return a table of shape [4, 65536]: for each of the four places and each value of two bytes, the change of
+    the CRC."""
     by_byte = np.array([[_effect(place, byte) for byte in range(256)] for place in range(_BYTES)], np.uint32)
     low, high = np.arange(1 << 16) & 0xFF, np.arange(1 << 16) >> 8
     return np.stack([by_byte[place][low] ^ by_byte[place + 1][high] for place in range(0, _BYTES, 2)])

@@ -3,8 +3,8 @@
     queue 3-0    offsets 100..109, 110..119, 120..120          each batch continues the batch before
     producer 7   epoch 0: 40..49, 50..59; epoch 1: 0..0        sequences continue, or begin at 0 in a new epoch
 
-The batches are sorted by queue, or by producer and queue; then neighbours must fit together. The replay checks the
-first batch of each queue and producer, because it knows the batch before.
+The batches are sorted by queue, or by producer and queue. Then each batch must continue the batch before it. The
+replay checks the first batch of each queue and producer, because it knows the batch before.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def continuity_of(facts: Facts) -> Continuity:
 
 
 def _grouped(keys: npt.NDArray[np.uint64]) -> tuple[Order, npt.NDArray[np.bool_]]:
-    """The order in which equal keys lie together, otherwise as they came; and where another key begins in it."""
+    """Return an order that groups equal keys and is stable within a group, and the indexes at which the groups
+    begin."""
     if len(keys) and (keys == keys[0]).all():
         order = np.arange(len(keys))
     else:
@@ -115,7 +116,7 @@ def _sequence_misfits(facts: Facts, order: Order, starts: npt.NDArray[np.bool_])
 def sequence_misfit(
     facts: Facts, number: int, due: int, epoch: int, used_ms: int, *, may_be_forgotten: bool
 ) -> Misfit | None:
-    """Return the misfit of a batch whose producer is known in its queue; None if the batch fits.
+    """Return the misfit of a batch whose producer is known in its queue, or None if the batch fits.
 
     `due` is the next sequence of the producer in `epoch`, and `used_ms` the time of its last batch. A producer that
     wrote nothing for a day may begin again at sequence 0.
@@ -136,7 +137,8 @@ def sequence_misfit(
 
 
 def unknown_producer_misfit(facts: Facts, number: int) -> Misfit | None:
-    """Return the misfit of a batch whose producer is not known in its queue; None if its sequence begins at 0."""
+    """Return the misfit of a batch whose producer is not known in its queue, or None if the batch's sequence begins
+    at 0."""
     fact = facts[number]
     if fact["first_sequence"] == 0 or fact["producer_id"] == BROKER:
         return None

@@ -76,8 +76,8 @@ class Entries:
 
 
 def entries_from(block: SpanBlock, position: int) -> tuple[Entries, int]:
-    """Return the whole entries from `position` on, up to the first position without a whole entry; and that position.
-    Only entries that begin in the block are returned."""
+    """Return the whole entries from `position` on, up to the first position without a whole entry. Also return this
+    first position. Only entries that begin in the block are returned."""
     parts: list[Entries] = []
     while True:
         at, sizes, end = _sizes_from(block, position)
@@ -99,7 +99,7 @@ def _none() -> Entries:
 
 def _sizes_from(block: SpanBlock, position: int) -> tuple[list[int], list[int], int]:
     """Return the offsets in the block and the sizes of up to _AT_ONCE entries, and the position after the last one.
-    The sizes are those in the headers."""
+    The sizes come from the headers."""
     ats: list[int] = []
     sizes: list[int] = []
     begin, last = block.begin, block.end - block.begin
@@ -143,8 +143,9 @@ def _judged(block: SpanBlock, ats: list[int], sizes: list[int]) -> Entries:
 
 
 def _hashed(block: SpanBlock, ats: list[int], sizes: list[int]) -> tuple[list[int], list[int], list[int]]:
-    """The CRC that each entry must have, the digest of its body, and the CRC of that as a batch. This loop is most of
-    what reading costs: small bodies are copied, since that is quicker than to make a view of them."""
+    """Return for each entry the CRC that it must have, the digest of its body, and the CRC of its body as a batch.
+    This loop takes most of the time of reading. Small bodies are copied, because a copy is faster than a view of
+    them."""
     data, cells = block.data, block.cells
     value, extend, digest = google_crc32c.value, google_crc32c.extend, xxhash.xxh3_64_intdigest
     crcs, digests, batch_crcs = [], [], []

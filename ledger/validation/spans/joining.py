@@ -3,8 +3,8 @@
     span 0   | run 1..57 |                      span 1   | run 58..99 | blank       segment 2: span 2 | run 100.. |
                         the entry 57 ends in span 1 ^    ^ does 58 follow 57?       ^ is this where 100 belongs?
 
-Span readers have checked the entries within a run. Joining checks that each run continues the run before, with the same
-rule. Joining also decides what a blank word means. A blank word ends the log, unless something shows that entries
+Span readers have checked the entries within a run. Joining checks by the same rule that each run continues the run
+before it. Joining also decides what a blank word means. A blank word ends the log, unless something shows that entries
 follow. Bytes that a killed write leaves after the end are reported as torn, and are not a violation.
 """
 
@@ -28,7 +28,7 @@ Look = Callable[[int, int, int], EntryGap]
 
 @dataclass(frozen=True, slots=True)
 class LogFinding:
-    """Something that is wrong in a log, or torn bytes after its end."""
+    """A fault of a log, or torn bytes after the end of the log."""
 
     kind: ViolationKind
     reason: str
@@ -73,7 +73,7 @@ class JoinedLog:
 
 
 def join(replica: LogReplica, spans: Iterable[SpanFacts], look: Look) -> JoinedLog:
-    """Return the log of a replica. `spans` are all its spans that could be read, in any order."""
+    """Return the log of a replica. `spans` are all spans of the replica that could be read, in any order."""
     ordered = sorted(spans, key=lambda facts: facts.span.begin)
     last_begun = max(map(_begun, ordered), default=-1)
     joining = SpanJoiner(replica, lambda: last_begun, look)
@@ -83,10 +83,11 @@ def join(replica: LogReplica, spans: Iterable[SpanFacts], look: Look) -> JoinedL
 
 
 class SpanJoiner:
-    """Takes the spans of one replica in the order of their positions."""
+    """Joins the spans of one replica. The caller passes the spans in the order of their positions."""
 
     def __init__(self, replica: LogReplica, last_begun: Callable[[], int], look: Look) -> None:
-        """`last_begun` returns the first position of the last segment that begins with an entry; -1: there is none."""
+        """`last_begun` returns the first position of the last segment that begins with an entry, or -1 if no
+        segment does."""
         self._replica = replica
         self._last_begun = last_begun
         self._look = look
@@ -107,7 +108,7 @@ class SpanJoiner:
 
     @property
     def due(self) -> int | None:
-        """The position at which the next entry must begin; None: it is not known."""
+        """The position at which the next entry must begin, or None if it is not known."""
         return self.log.end if self._gap is None else None
 
     # -- the next span
@@ -139,7 +140,7 @@ class SpanJoiner:
         return log
 
     def _pass_over(self, facts: SpanFacts) -> None:
-        """Skip a span that could not be read. Any entry may follow it."""
+        """Skip a span that could not be read. After the skipped span any entry may follow."""
         self._segment, self._tail, self._due_chain, self._gap = facts.span.segment, None, None, None
         self.log.is_read = False
         self._is_blind = True
@@ -158,7 +159,7 @@ class SpanJoiner:
             self._check_length(self._replica.segments[number], is_last=False)
 
     def _leave_segment(self) -> None:
-        """End the current segment. The next segment begins with an entry, so damage does not continue there."""
+        """End the current segment. The next segment begins with an entry, so damage does not continue into it."""
         gap, self._gap = self._gap, None
         if gap is None:
             pass
@@ -200,7 +201,7 @@ class SpanJoiner:
         return LogFinding(ViolationKind.MISSING_SEGMENT, reason, due, self._due_index, base, path=path)
 
     def _lead(self, facts: SpanFacts) -> None:
-        """Check the bytes before the first entry of a span, if that entry was searched for."""
+        """Check the bytes before the first entry of a span whose first entry was found by a search."""
         begin, first = facts.span.begin, facts.pieces[0] if facts.pieces else None
         found = first.first.position if isinstance(first, EntryRun) else facts.span.end
         if self._gap is not None:
@@ -249,7 +250,8 @@ class SpanJoiner:
         log.terms += [each for each in facts.terms if run.first.index <= each[1] <= run.last.index]
 
     def _judge(self, run: EntryRun, tail: LogTail) -> tuple[Break | None, int | None]:
-        """Return what is wrong at the start of a run, and the right chain of its first entry if it has a wrong one."""
+        """Return the fault at the start of a run, and the right chain of its first entry if the entry has a wrong
+        chain."""
         header = run.first
         if not self._lost:
             return break_between(tail, header, self._grid, self._due_chain)
@@ -262,7 +264,7 @@ class SpanJoiner:
         return None, None
 
     def _close(self, gap: EntryGap, run: EntryRun) -> None:
-        """Judge a gap that is followed by a run."""
+        """Judge a gap between two runs."""
         if gap.kind is GapKind.BLANK:
             self._close_blank(gap, run)
         else:
@@ -328,7 +330,7 @@ class SpanJoiner:
     # -- what is said of it
 
     def _wrong(self, place: LogFinding) -> None:
-        """Report a fault. In the changing end of a running replica it is not a violation."""
+        """Report a fault. In the changing end of a running replica, a fault is no violation."""
         if self._replica.is_running and place.position >= self._replica.settled:
             self.log.torn.append(place)
         else:
@@ -344,7 +346,8 @@ class SpanJoiner:
 
 
 def _begun(facts: SpanFacts) -> int:
-    """Return the first position of the span's segment if the segment begins with an entry in this span, else -1."""
+    """Return the first position of the span's segment if the segment begins with an entry in this span; otherwise
+    -1."""
     first = facts.pieces[0] if facts.pieces else None
     at_begin = isinstance(first, EntryRun) and facts.span.is_exact and first.first.position == facts.span.begin
     return facts.span.begin if at_begin else -1

@@ -3,9 +3,10 @@
     entry 57: topic 3, keys a, b, at 4,096, 800 bytes
     <keys>/00000000000000000000         entries 9, 10: hashes of a and b, 4,096, 800, time
 
-Index entries are in the order of the log, so the index entries of a span are neighbours. This module computes all index
-entries of a span and compares them as a whole. If they differ, it leaves out the equal entries at the beginning and at
-the end, and reports the rest. `key_files.py` checks how the entries of a file are linked.
+Index entries are in the order of the log, so the index entries of a span are neighbours. This module computes all
+index entries of a span and compares them as a whole. If the entries differ, the module leaves out the equal entries at
+the beginning and at the end, and reports the entries in between. `key_files.py` checks how the entries of a file are
+linked.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class KeyEntryCheck:
         (self.wrong if goes_on else self.absent).append(wrong)
 
     def _place(self, there: list[KeyEntries], number: int, log_position: int) -> tuple[str, int]:
-        """Return the file and the byte position of the entry with this number, or where that entry would be."""
+        """Return the file and the byte position of the entry with this number. The entry need not exist."""
         for each in there:
             if number < len(each.entries):
                 return str(each.file.path), each.file.place(each.first + number)
@@ -119,7 +120,7 @@ class KeyEntryCheck:
 
 
 def due_of(block: SpanBlock, facts: Facts) -> Due:
-    """Return the index entries that these batches must have, in the order of the index."""
+    """Return the index entries that the key index must have for these batches, in the order of the index."""
     hashes = key_hashes(block, facts)
     there = hashes.values != 0
     of, values = hashes.of[there], hashes.values[there]
@@ -152,7 +153,7 @@ def _joined(there: list[KeyEntries]) -> Due:
 def _in_files(
     there: list[KeyEntries], kind: ViolationKind, index: int | None, at: int, first: int, end: int
 ) -> Iterator[WrongKeys]:
-    """Return the wrong entries with the numbers first .. end - 1, one `WrongKeys` for each file that has some."""
+    """Return the wrong entries with the numbers first .. end - 1, as one `WrongKeys` for each file."""
     begin = 0
     for each in there:
         low, high = max(first - begin, 0), min(end - begin, len(each.entries))

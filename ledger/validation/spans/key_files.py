@@ -27,7 +27,8 @@ class KeyIndexFile:
     """One file of a key index, up to its last whole entry."""
 
     def __init__(self, path: Path) -> None:
-        """Raises ValueError if the file has no header that this program knows, and OSError."""
+        """Raises ValueError if the file has no header that this program knows, and OSError if the file cannot be
+        read."""
         self.path = path
         head = self._read(0, HEADER.size)
         if len(head) < HEADER.size:
@@ -44,7 +45,8 @@ class KeyIndexFile:
         return HEADER.size + number * ENTRY_BYTES
 
     def entries(self, first: int = 0, end: int | None = None) -> Entries:
-        """Return the entries with the numbers first .. end - 1. Without `end`, up to the last entry."""
+        """Return the entries with the numbers first .. end - 1. Without `end`, return the entries up to the last
+        entry."""
         count = (self.count if end is None else end) - first
         data = self._read(self.place(first), count * ENTRY_BYTES)
         return np.frombuffer(data, ENTRY, len(data) // ENTRY_BYTES)
@@ -70,7 +72,7 @@ class KeyIndexFile:
         return KeyEntries(self, first, self.entries(first, last))
 
     def reaches(self, position: int) -> bool:
-        """Whether the file has entries of batches after this log position."""
+        """Return whether the file has entries of batches after this log position."""
         return self.count > 0 and int(self.entries(self.count - 1)["position"][0]) > position
 
     def _bisected(self, position: int, low: int) -> int:
@@ -125,8 +127,8 @@ def _paths(directory: Path) -> list[Path]:
 def link_flaws(path: Path, pieces: Iterable[Entries], slot_count: int, *, is_last: bool) -> Iterator[Flaw]:
     """Yield a flaw for each wrong link of a file. `pieces` are all entries of the file.
 
-    An entry must lead to the previous entry of its slot, and the slot to its last entry. `is_last`: the file is the
-    last file of the index. The last file may still grow, and its slots need not be on the disk."""
+    An entry must point to the previous entry of its slot, and a slot must point to its last entry. `is_last` means
+    that the file is the last file of the index. The last file may still grow, so its slots need not be on the disk."""
     heads = np.zeros(slot_count, "<u4")
     done = 0
     for entries in pieces:

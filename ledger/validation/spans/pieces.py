@@ -3,8 +3,8 @@
     | entry 5 | entry 6 | entry 7 | ######## | entry 9 | entry 10 |   blank   |
       run: first 5, last 7          gap        run: first 9, last 10  gap: blank
 
-The reader of a run has already checked the entries inside the run. To judge a span, it remains to check how its pieces
-follow each other, and how its first piece follows the previous span.
+The reader of a run has already checked the entries inside the run. The remaining checks are that each piece follows
+the piece before it, and that the first piece follows the previous span.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Piece = EntryRun | EntryGap
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """An entry that does not follow the one before it."""
+    """An entry that does not follow the entry before it."""
 
     kind: ViolationKind
     reason: str
@@ -70,8 +70,8 @@ class Break:
 def break_between(tail: LogTail, header: Header, grid: Grid, due_chain: int | None) -> tuple[Break | None, int | None]:
     """Check that the entry `header` may follow `tail`. Return the fault or None, and the correct chain or None.
 
-    The second value is the correct chain of the entry if the entry says another chain. `due_chain` is that value for
-    the entry before it."""
+    The second value is the correct chain of the entry if the entry states another chain. `due_chain` is the second
+    value for the entry before it."""
     if header.index > tail.index + 1:
         first, last = tail.index + 1, header.index - 1
         reason = f"entries {first} to {last} are missing: entry {header.index} comes next"

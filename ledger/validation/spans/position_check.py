@@ -3,8 +3,8 @@
     entry 57 at 4,096, 800 bytes, term 3
     <shard>/positions/00000000000000000000, unit 57     position 4,096, size 800, term 3
 
-The next start trusts the positions up to the checkpoint's entry and writes all later positions again. So only the
-positions up to that entry are compared.
+The next start trusts the positions up to the checkpoint's entry and writes all later positions again. So this check
+compares only the positions up to the checkpoint's entry.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
                     <- the last few entries    <- searched from here, a piece at a time
 
 Blank space is zeros, and each entry contains its own position. Therefore a few reads find the last bytes that are not
-zero, and the entries before them, however large the segment is.
+zero, and the entries before these bytes, even in a large segment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PIECE = 1 << 20
 def last_entry(replica: LogReplica, access: Access) -> tuple[int, list[Header]] | None:
     """Return the number of the last segment with a whole entry, and its last entries in ascending order.
 
-    Returns None if the log has no whole entry. It is not checked whether the entries follow each other.
+    Returns None if the log has no whole entry. The function does not check that the entries follow each other.
     """
     for which in range(len(replica.segments) - 1, -1, -1):
         segment = replica.segments[which]
@@ -38,7 +38,7 @@ def last_entry(replica: LogReplica, access: Access) -> tuple[int, list[Header]] 
 
 
 def last_begun(replica: LogReplica, access: Access) -> int:
-    """Return the first position of the last segment that begins with a whole entry; -1 if there is none."""
+    """Return the first position of the last segment that begins with a whole entry, or -1 if no segment does."""
     for segment in reversed(replica.segments):
         block = SpanBlock.read(
             access, segment, segment.base, min(segment.end, segment.base + _PIECE), replica.largest_entry
@@ -52,7 +52,8 @@ def last_begun(replica: LogReplica, access: Access) -> int:
 
 
 def _last_byte(access: Access, segment: Segment, end: int) -> int:
-    """Return the position after the last byte before `end` that is not zero; the segment's start if all are zero."""
+    """Return the position after the last byte before `end` that is not zero, or the segment's start if all bytes
+    are zero."""
     while end > segment.base:
         begin = max(segment.base, end - _PIECE)
         found = written_in(access.read(segment, begin, end))
@@ -63,7 +64,7 @@ def _last_byte(access: Access, segment: Segment, end: int) -> int:
 
 
 def _entries_before(replica: LogReplica, segment: Segment, access: Access, end: int) -> list[Header]:
-    """Return the whole entries that begin shortly before `end`. The search goes further back for large entries."""
+    """Return the whole entries that begin shortly before `end`. For large entries the search begins further back."""
     for reach in (_PIECE, replica.largest_entry + _PIECE):
         begin = max(segment.base, (end - reach) & -ALIGNMENT)
         upto = min(end + ALIGNMENT, segment.base + segment.length)

@@ -37,7 +37,7 @@ from store.log.grid import Grid
 
 @dataclass(slots=True)
 class SpanFacts:
-    """What was found in one span."""
+    """The facts and faults of one span."""
 
     span: ReplicaSpan
     pieces: list[Piece] = field(default_factory=list)
@@ -70,7 +70,7 @@ class SpanFacts:
 
     @property
     def findings(self) -> int:
-        """The number of faults that this span alone shows."""
+        """The number of faults that this span shows by itself."""
         gaps = [piece for piece in self.pieces if isinstance(piece, EntryGap) and piece.kind is not GapKind.BLANK]
         beside = len(self.wrong_positions) + len(self.wrong_units) + len(self.wrong_keys)
         inside = len(self.breaks) + len(self.misfits) + beside
@@ -78,7 +78,7 @@ class SpanFacts:
 
 
 def read_span(replica: LogReplica, span: ReplicaSpan, access: Access, cuts: Sequence[int]) -> SpanFacts:
-    """Read a span and return what was found. The result also says why the span could not be read.
+    """Read a span and return its facts. If the span could not be read, the result says why.
 
     `cuts` are the indexes at which the replay keeps the state, in ascending order.
     """
@@ -101,7 +101,8 @@ def read_span(replica: LogReplica, span: ReplicaSpan, access: Access, cuts: Sequ
 
 
 def runs_in(block: SpanBlock, position: int | None) -> Iterator[Entries | EntryGap]:
-    """Yield the pieces of a block from `position` on. None: from the first entry that is found."""
+    """Yield the pieces of a block from `position` on. If `position` is None, begin at the first entry that is
+    found."""
     if position is None:
         found = block.next_whole(block.begin)
         if found is None:
@@ -121,7 +122,7 @@ def runs_in(block: SpanBlock, position: int | None) -> Iterator[Entries | EntryG
 
 
 def look(block: SpanBlock, position: int) -> tuple[EntryGap, int | None]:
-    """Return the gap at `position`, where no whole entry is, and the position of the next entry in this block."""
+    """Return the gap at `position`, which has no whole entry, and the position of the next entry in this block."""
     at = position - block.begin
     if entry.is_blank(block.view, at):
         junk = block.blank_from(position)
@@ -141,7 +142,7 @@ def look(block: SpanBlock, position: int) -> tuple[EntryGap, int | None]:
 
 
 def look_at(access: Access, segment: Segment, position: int, end: int, largest: int) -> EntryGap:
-    """The same of a place in [position, end) that no span begins with."""
+    """Return the gap in [position, end) like `look`, for a position at which no span begins."""
     return look(SpanBlock.read(access, segment, position, end, largest), position)[0]
 
 
@@ -168,8 +169,8 @@ class _SpanReader:
         self._close()
 
     def _describe_lead(self) -> None:
-        """Whatever lies before the first entry: the rest of the entry that began in the span before, blank, or none
-        of both. The span before knows."""
+        """Describe the bytes before the first entry of the span. They are the rest of an entry of the span before,
+        blank space, or damage; only the span before can decide which."""
         first = self._facts.pieces[0] if self._facts.pieces else None
         assert not isinstance(first, EntryGap)
         end = first.first.position if first is not None else self._block.end
@@ -197,13 +198,14 @@ class _SpanReader:
             self._compare_indexes(entries, batches, continuity)
 
     def _bounded_misfits(self, batches: Facts, continuity: Continuity) -> Iterator[PlacedMisfit]:
-        """In the order of the log."""
+        """Return the misfits in the order of the log, at most as many as the bound allows."""
         for misfit in sorted(continuity.misfits, key=lambda misfit: misfit.fact):
             if self._facts.bound.takes(misfit.kind, int(batches["position"][misfit.fact])):
                 yield placed(batches, misfit)
 
     def _compare_indexes(self, entries: Entries, batches: Facts, continuity: Continuity) -> None:
-        """Of a running replica, what nobody changes any more."""
+        """Compare the indexes with the batches of the span. Of a running replica, compare only entries that no
+        longer change."""
         assert self._units is not None
         assert self._keys is not None
         begin, end = entries.header(0).position, entries.header(-1).position + 1

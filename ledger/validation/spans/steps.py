@@ -1,11 +1,11 @@
-"""The steps by which a run of entries changes the replicated state. A replay needs nothing else of the run.
+"""The steps by which a run of entries changes the replicated state. A replay needs only these steps of a run.
 
     entries   batch batch batch ... batch  command  batch batch ... batch   cut   batch ...
     steps     [the last few of each      ] command  [the last few         ] cut   [...
 
 The state remembers only the last few batches of a producer in a queue, and the end of a queue. Therefore all other
 batches between two commands are left out, and the replayed state is the same (tests/ledger/validation/test_steps.py).
-A replay thus costs time for each command and producer, and not for each entry.
+So the time of a replay depends on the number of commands and producers, and not on the number of entries.
 
 A *cut* is an index at which the digest of the state is kept, because a snapshot exists there.
 """
@@ -118,7 +118,7 @@ def steps_of(
 
 
 def _cut(entries: Entries, index: int) -> StateCut | None:
-    """At that entry, if it is here."""
+    """Return a cut at this entry if the run contains the entry."""
     places = np.flatnonzero(entries.rows["index"] == np.uint64(index))
     if not len(places):
         return None
@@ -127,13 +127,14 @@ def _cut(entries: Entries, index: int) -> StateCut | None:
 
 
 def _edge(boundary: _Boundary) -> int:
-    """Twice its index, and a little more where the entry of that index itself comes before: so that all can be
-    compared with batches, which stand at twice their index and one."""
+    """Return a sort key for a cut or command, to be compared with the keys of batches: the key of a batch is twice
+    its index plus one. The key of a command is twice its index. The key of a cut is two more, because the entry at
+    its index comes before the cut."""
     return boundary.index * 2 + (2 if isinstance(boundary, StateCut) else 0)
 
 
 def _kept(part: np.ndarray, continuity: Continuity) -> np.ndarray:
-    """The last few batches of each producer and queue in each part, in the order of the log."""
+    """Return the last few batches of each producer and queue in each part of the run, in the order of the log."""
     order = continuity.by_producer
     starts = continuity.producer_starts.copy()
     parts = part[order]

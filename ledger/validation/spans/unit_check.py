@@ -42,7 +42,7 @@ class WrongUnits:
 
 @dataclass(frozen=True, slots=True)
 class AbsentUnits:
-    """Units that the file lacks, from `offset` up to the last message of the span in that queue."""
+    """Missing units: the file lacks the units from `offset` up to the last message of the span in the queue."""
 
     topic_id: int
     queue: int
@@ -60,7 +60,7 @@ def first_of_each(absent: Iterable[AbsentUnits]) -> list[AbsentUnits]:
 
 
 class UnitCheck:
-    """Compares the units of one replica, one block after the other."""
+    """Compares the units of one replica, one block after another."""
 
     def __init__(self, indexes: str) -> None:
         self._directory = Path(indexes) / "queues"
