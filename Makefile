@@ -14,7 +14,8 @@ VOLUMES ?=
 BENCH ?= normal
 LONG ?=
 PEERS ?=
-WORKERS ?= auto
+# One worker more than cores, because many tests wait for clusters.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PARALLEL = --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 .PHONY: help demo test test-quick coverage check sim chaos mutants gates kills bench bench-peers format proto lock lock-peers clean image compose-up compose-demo compose-down
@@ -37,7 +38,7 @@ compose-demo: image $(VENV)/.chaos ## the demo against these containers: a corpu
 compose-down: ## remove the containers and their network (VOLUMES=1: the data too)
 	BIN=$(BIN) scripts/compose down $(if $(VOLUMES),--volumes)
 
-test: $(VENV)/.test ## the whole test suite: in parallel, and what compares speeds alone afterwards (WORKERS=2)
+test: $(VENV)/.test ## the whole test suite: in parallel, and what compares speeds alone afterwards (WORKERS=4)
 	$(BIN)/pytest -m "not floor" $(PARALLEL)
 	$(BIN)/pytest -m floor
 
