@@ -10,6 +10,7 @@ half a second. All tests of a worker pay for them once.
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import socket
@@ -76,6 +77,8 @@ class PreparedProcess:
 def serve(control: socket.socket) -> None:
     """Fork for each request. In a forked process this function returns, and the process runs the command. Exit when
     no more requests come."""
+    gc.collect()
+    gc.freeze()  # a garbage collection in the forked process would copy the memory of all imported modules
     while True:
         data, streams, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 3)
         if not data:
