@@ -1,4 +1,4 @@
-"""What the parts may know of each other (DESIGN §3), read from the sources; and that generated code is fresh."""
+"""Tests the import rules of the packages by reading the sources, and that generated code is up to date."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sources(*folders: str) -> list[Path]:
 
 @functools.cache
 def imported(path: Path) -> tuple[str, ...]:
-    """The full names of all modules that a file imports anywhere, in functions and under TYPE_CHECKING too."""
+    """Return the full names of all modules that a file imports, also in functions and under TYPE_CHECKING."""
     return tuple(_imported(path))
 
 
@@ -44,7 +44,7 @@ def _imported(path: Path) -> Iterator[str]:
 
 
 def importers(name: str, *folders: str) -> set[str]:
-    """The files below the folders that import this module or package, or anything in it."""
+    """Return the files below the folders that import this module or package, or a name in it."""
     return {
         str(path.relative_to(ROOT))
         for path in sources(*folders)
@@ -88,8 +88,8 @@ def test_cycles_are_found() -> None:
 
 
 def import_graph() -> dict[Path, set[Path]]:
-    """For each file of ours, the files of ours that it imports. The packages around an imported module are left out:
-    Python runs them first, but the importing file takes nothing from them."""
+    """Return, for each of our files, those of our files that it imports. The packages around an imported module are
+    left out: Python runs them first, but the importing file uses no name of them."""
     files = sources(*PARTS)
     return {
         path: {found for name in imported(path) if (found := module_file(name)) and found != path} for path in files
@@ -97,7 +97,7 @@ def import_graph() -> dict[Path, set[Path]]:
 
 
 def module_file(name: str) -> Path | None:
-    """The file of ours that is this module, or that this name is imported from; None for modules of others."""
+    """Return our file that is this module, or that defines this name, or None for other libraries."""
     parts = name.split(".")
     if parts[0] not in PARTS:
         return None
@@ -110,7 +110,7 @@ def module_file(name: str) -> Path | None:
 
 
 def cycles(graph: Mapping[Path, set[Path]]) -> list[list[Path]]:
-    """The strongly connected components of more than one file (Tarjan)."""
+    """Return the strongly connected components that have more than one file (Tarjan's algorithm)."""
     order: dict[Path, int] = {}
     lowest: dict[Path, int] = {}
     stack: list[Path] = []
@@ -138,13 +138,13 @@ def cycles(graph: Mapping[Path, set[Path]]) -> list[list[Path]]:
 
 
 def test_clients_are_light() -> None:
-    """Who only produces and consumes installs neither the agreement nor the store, nor what a node needs."""
+    """The clients import neither Raft, nor the store, nor the libraries of a node."""
     for heavy in ("raft", "store", "ledger.broker", "ledger.state", "uvloop", "aiohttp", "pydantic"):
         assert importers(heavy, "ledger/client", "ledger/batch") == set()
 
 
 def test_what_the_client_imports_in_the_end_is_light_too() -> None:
-    """Followed through our own modules, from `import ledgermq` on."""
+    """The test follows the imports through our own modules, beginning with `import ledgermq`."""
     seen: set[Path] = set()
     waiting = [ROOT / "ledgermq/__init__.py"]
     while waiting:
@@ -159,7 +159,7 @@ def test_what_the_client_imports_in_the_end_is_light_too() -> None:
 
 
 def module_files(name: str) -> list[Path]:
-    """The files of ours that importing this name runs."""
+    """Return those of our files that Python runs to import this name."""
     found = []
     parts = name.split(".")
     for length in range(1, len(parts) + 1):
@@ -217,7 +217,8 @@ def test_the_store_knows_neither_the_network_nor_the_loop() -> None:
 
 
 def test_only_the_disk_opens_files_in_the_store() -> None:
-    """So that everything reaches bytes through the one interface with an in-memory twin."""
+    """All code of the store reads and writes bytes through the disk interface, which also has an in-memory
+    implementation."""
     for path in sources("store"):
         if path.name in ("disk.py", "memory_disk.py"):
             continue
@@ -234,7 +235,8 @@ def opens_a_file(node: ast.AST) -> bool:
 
 
 def test_generated_types_stop_at_the_rim_of_the_broker() -> None:
-    """Inside, the broker uses its own dataclasses, and nothing imports the gRPC layer."""
+    """In the broker, only its gRPC layer imports generated types. All other modules use dataclasses, and do not
+    import the gRPC layer."""
     modules = [f"ledger.v1.{path.stem}" for path in sources("ledger/v1") if path.stem != "__init__"]
     assert len(modules) > 10
     users = {file for module in modules for file in importers(module, "ledger/broker")}
@@ -244,12 +246,12 @@ def test_generated_types_stop_at_the_rim_of_the_broker() -> None:
 
 
 def test_proto_is_no_package() -> None:
-    """Another library installs a package of that name."""
+    """The folder proto is no Python package, because another library installs a package called `proto`."""
     assert not list((ROOT / "proto").rglob("*.py"))
 
 
 def test_generated_modules_are_fresh(tmp_path: Path) -> None:
-    """`make proto` writes them anew."""
+    """The generated modules equal the output of `make proto`."""
     generate(tmp_path)
     fresh = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*.py*")}
     assert len(fresh) >= 9

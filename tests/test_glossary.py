@@ -27,7 +27,7 @@ FOLDERS = (*PACKAGES, "proto", "bench", "tests", "examples", "deploy", "docs", "
 
 
 class Names:
-    """What the code defines: names of Python and of the proto files."""
+    """The names that the code defines, in Python and in the proto files."""
 
     def __init__(self) -> None:
         self.classes: set[str] = set()
@@ -61,7 +61,8 @@ def names() -> Names:
 
 @cache
 def commands() -> dict[str, set[str]]:
-    """Every command of the command line, with its long options. Hidden options only say what replaced them."""
+    """Return every command of the command line, with its long options. Hidden options are left out: they only name
+    their replacement."""
     found: dict[str, set[str]] = {}
 
     def visit(command: click.Command, path: str, context: click.Context) -> None:
@@ -84,7 +85,7 @@ def options() -> set[str]:
 
 @cache
 def metrics() -> set[str]:
-    """The names of our metrics as Prometheus shows them."""
+    """Return the names of our metrics as Prometheus shows them."""
     registry = CollectorRegistry()
     Meters(registry, "dev", 1)
     service = cast(Any, SimpleNamespace(shard_consumptions={}, refusals=Counter()))
@@ -94,7 +95,7 @@ def metrics() -> set[str]:
 
 
 def glossary() -> list[tuple[str, list[str]]]:
-    """The words, each with the identifiers of its third column."""
+    """Return the words of the glossary, each with the identifiers of its third column."""
     rows = []
     for line in (ROOT / "docs/GLOSSARY.md").read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
@@ -158,7 +159,7 @@ def test_every_metric_is_in_the_glossary_or_the_manual() -> None:
 
 
 def test_every_command_is_in_the_glossary() -> None:
-    """Its noun: `ledgermq topic`, for all commands of topics."""
+    """The glossary has the noun of each command, for example `ledgermq topic`."""
     nouns = {path.split()[1] for path in commands() if " " in path}
     assert nouns - {identifier.split()[1] for identifier in defined() if identifier.startswith("ledgermq ")} == set()
 
@@ -266,7 +267,8 @@ def section(document: str, title: str) -> str:
 
 @cache
 def endings() -> set[str]:
-    """Every ending of every path of ours: documents write `leader.py` and `chaos/sim/test_sim_seeds.py` too."""
+    """Return every ending of every path of the repository, because documents also write `leader.py` and
+    `chaos/sim/test_sim_seeds.py`."""
     paths = [path.relative_to(ROOT).parts for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
     paths += [(path.name,) for path in ROOT.iterdir()]
     return {"/".join(parts[start:]) for parts in paths for start in range(len(parts))}
@@ -329,7 +331,7 @@ def test_links_in_documents_lead_somewhere(document: str) -> None:
 
 
 def anchors(path: Path) -> set[str]:
-    """As GitHub makes them from headings."""
+    """Return the anchors that GitHub makes from the headings of a document."""
     titles = re.findall(r"(?m)^#+ (.+)$", without_code(path))
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
@@ -368,7 +370,7 @@ def strings(tree: ast.AST) -> set[str]:
 
 @cache
 def loggers() -> set[str]:
-    """The loggers of our packages."""
+    """Return the names of the loggers of our packages."""
     trees = [tree for path, tree in sources().items() if path.parts[0] in PACKAGES]
     calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
     return {
@@ -381,7 +383,7 @@ def loggers() -> set[str]:
 
 
 def resolves(name: str) -> bool:
-    """Whether the name is a module of ours, or something in one."""
+    """Return whether the name is one of our modules, or a name in one of them."""
     parts = name.replace(":", ".").split(".")
     for length in range(len(parts), 0, -1):
         try:
@@ -399,7 +401,8 @@ def resolves(name: str) -> bool:
 
 
 def test_names_in_strings_resolve() -> None:
-    """A monkeypatch of a name that has moved fails by itself; a rule or a filter that names it would pass."""
+    """A monkeypatch of a name that has moved fails. But a rule or a filter with an old name would pass without
+    effect."""
     spelled = {
         (str(path), text)
         for path, tree in sources().items()
@@ -419,7 +422,7 @@ def test_a_name_that_does_not_resolve_is_found() -> None:
 
 
 def test_filters_name_loggers_that_exist() -> None:
-    """Comparisons of a record's name in tests and code: with our loggers, or with those of libraries."""
+    """Code and tests that compare the name of a log record must compare it with a logger that exists."""
     compared = {
         (str(path), text)
         for path, tree in sources().items()
@@ -437,7 +440,7 @@ def compares_the_logger(node: ast.Compare | ast.Call) -> bool:
 
 
 def test_loggers_that_are_set_up_elsewhere_exist() -> None:
-    """In tests and examples."""
+    """Loggers that tests and examples set up must exist."""
     named = {
         str(argument.value)
         for path, tree in sources().items()
@@ -452,7 +455,7 @@ def test_loggers_that_are_set_up_elsewhere_exist() -> None:
 
 
 def test_filters_inside_the_packages_are_on_loggers_that_log() -> None:
-    """A logger that only has a filter would be in `loggers()` by its filter alone."""
+    """A logger with a filter must also log. Otherwise `loggers()` would contain it only because of its filter."""
     used = [
         node.func.value.args[0].value  # type: ignore[attr-defined]
         for path, tree in sources().items()

@@ -1,4 +1,4 @@
-"""Errors: one type for every code of the wire, and nothing lost on the way."""
+"""Tests errors: every code on the wire has one type, and the wire form keeps all facts of an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hashes that lie in logs: their values may never change."""
+"""Tests the hashes that are stored in logs: their values must never change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histories: what is written is read again, and what is wrong is named by file and line."""
+"""Tests histories: a written history is read again, and the error for a wrong line names file and line."""
 
 from __future__ import annotations
 

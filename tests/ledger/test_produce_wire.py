@@ -1,4 +1,4 @@
-"""Produce requests written and read by hand are what protobuf would have written and read."""
+"""Tests that our own encoding of produce requests equals the encoding of protobuf."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_is_no_length_is_refused() -> None:
 
 @pytest.mark.real
 async def test_clients_and_brokers_speak_so() -> None:
-    """And not by what the generated code registered before."""
+    """Clients and brokers use our own encoding, and not the generated code."""
     got: list[Any] = []
 
     class Service(BrokerService):

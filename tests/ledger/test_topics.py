@@ -1,4 +1,4 @@
-"""Topic names and queue counts: the rule, at its edges."""
+"""Tests the rules for topic names and numbers of queues at their limits."""
 
 from __future__ import annotations
 

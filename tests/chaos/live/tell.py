@@ -26,7 +26,7 @@ def send(
     payload: int | None = None,
     bound: bool = True,
 ) -> Send:
-    """One message. By default it is sent at ten times its sequence, and answered five later."""
+    """One message. By default the send begins at time 10 x sequence, and is answered at time 10 x sequence + 5."""
     start, end = at or (10 * sequence, 10 * sequence + 5)
     crcs = [crc(sequence) if payload is None else payload]
     kind = OperationOutcome(outcome)
@@ -43,7 +43,7 @@ def poll(
     at: tuple[int, int] = (10_000, 10_001),
     payloads: list[int] | None = None,
 ) -> Poll:
-    """Messages as (offset, sequence)."""
+    """A poll of one queue; the messages are given as (offset, sequence)."""
     offsets, sequences = [offset for offset, _ in messages], [sequence for _, sequence in messages]
     count = len(messages)
     crcs = payloads or [crc(sequence) for sequence in sequences]

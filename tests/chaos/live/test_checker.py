@@ -1,4 +1,4 @@
-"""For each anomaly, the smallest history that contains it, beside the same history without it."""
+"""Tests each anomaly with the smallest history that contains it, and with the same history without the anomaly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Anomalies in the reports of nodes: a term has at most one leader, and a healed cluster recovers."""
+"""Tests the anomalies in the reports of nodes: two leaders in one term, and a healed cluster that does not recover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Nodes of a chaos run in containers: every action has its effect, and nothing of the nodes remains."""
+"""Tests the nodes of a chaos run in containers: every action has its effect, and the run removes all containers,
+networks and disks."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def environment(node_image: str, tmp_path: Path) -> Iterator[ContainerEnvironmen
 
 
 def left() -> list[str]:
-    """By name: what runs have made in the engine."""
+    """Return the names of the containers and networks of chaos runs that the engine still has."""
     engine, made = connect(), {"label": RUN_LABEL}
     names = [container.name for container in engine.containers.list(all=True, filters=made)]
     names += [network.name for network in engine.networks.list(filters=made)]
@@ -132,7 +133,7 @@ def test_an_image_that_is_not_there_is_named_and_nothing_is_made(node_image: str
 
 
 class Listener:
-    """Who is told how the run goes."""
+    """Records the progress reports of a run."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []

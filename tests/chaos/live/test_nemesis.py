@@ -18,7 +18,7 @@ from chaos.live.nemesis import Nemesis
 
 
 class Events(list[str]):
-    """What happened, in order."""
+    """The events of a run, in order."""
 
 
 class Strike:
@@ -37,7 +37,7 @@ class Strike:
 
 
 class Cluster:
-    """Of three nodes, the second leads; it is whole again or not."""
+    """A cluster of three nodes, of which the second leads. The test says whether the nodes catch up after a fault."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
@@ -64,7 +64,7 @@ def cluster(events: Events) -> Cluster:
 
 
 def struck(events: Events, cluster: Cluster, log: Path, *planned: Planned) -> list[str]:
-    """Why each does not count, for those that struck."""
+    """Return the reasons for which faults do not count, one for each fault that struck."""
 
     def wait(seconds: float) -> None:
         if seconds >= 0.1:

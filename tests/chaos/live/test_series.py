@@ -1,4 +1,4 @@
-"""Throughput and latency in steps of time."""
+"""Tests the throughput and the latency in steps of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Campaigns of many seeds: several processes, totals, the ledger file, and resuming a campaign."""
+"""Tests campaigns of many seeds: several processes, totals, the ledger file, and resuming a campaign."""
 
 from __future__ import annotations
 

@@ -121,7 +121,8 @@ def test_average_is_even_over_all_topics_together() -> None:
 
 
 def test_average_is_even_in_each_topic() -> None:
-    """Each topic is shared evenly. Otherwise a second member might get only queues of an idle topic."""
+    """Each topic is shared evenly. Each topic is divided evenly. Otherwise a second member might get only queues of
+    an idle topic."""
     group = group_of("average", "a", t1=4, t2=4)
     group.assign(assign(group), 10)
     joined(group, "b", {1: 4, 2: 4})
@@ -160,8 +161,8 @@ def test_the_circle_goes_on_from_topic_to_topic() -> None:
 
 
 def test_the_ring_is_that_of_every_version() -> None:
-    """The hash ring must be the same in every version of the program. Otherwise a coordinator with another version
-    would move most queues.
+    """The hash ring must be the same in every version of the program. The ring is the same in every version. Otherwise
+    a coordinator with another version would move most queues.
     """
     assert row(assign(group_of("consistent_hash", "a b c", t1=16))) == "ccaccbcbcacaaabb"
 
@@ -244,7 +245,8 @@ def made(strategy: str, members: Mapping[str, tuple[Mapping[int, int], str]]) ->
 
 
 def lived(group: ConsumerGroup, steps: list[str | tuple[str, dict[int, int]]]) -> None:
-    """Apply the steps, with an assignment after each step. No member releases a queue, so owners and targets differ."""
+    """Apply the steps, and make an assignment after each step. No member releases a queue, so owners and targets
+    differ."""
     for at, step in enumerate(steps):
         if isinstance(step, str):
             if list(group.members) != [step]:

@@ -51,7 +51,8 @@ def test_whoever_asks_first_gets_the_rate_on_average(
     rate: float, takings: list[tuple[float, float]], last: float
 ) -> None:
     """A client that takes tokens only when allowed never gets more than one second's worth, plus the rate for the
-    elapsed time, plus one request. After the returned wait, tokens are available.
+    elapsed time, plus one request. A client that waits for the returned time gets tokens, and so gets the rate on
+    average.
     """
     bucket, now, taken, largest = TokenBucket(rate, 0), 0.0, 0.0, last
     for pause, amount in takings:

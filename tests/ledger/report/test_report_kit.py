@@ -107,7 +107,7 @@ def test_drawing_leaves_the_settings_of_the_process_alone() -> None:
 
 
 def test_text_needs_the_standard_library_only() -> None:
-    """So that verdicts and tables are written where jinja2 and matplotlib are not installed."""
+    """Verdicts and tables are written also where jinja2 and matplotlib are not installed."""
     found = {name.split(".")[0] for name in imported(ROOT / "ledger/report/text.py")}
     assert "json" in found
     assert found <= sys.stdlib_module_names

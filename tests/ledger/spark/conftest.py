@@ -1,4 +1,4 @@
-"""Where pytest looks for fixtures; they are in fixtures.py, under a name that no other folder has."""
+"""Makes the fixtures of fixtures.py known to pytest, which looks for fixtures in conftest.py."""
 
 from tests.ledger.spark.fixtures import (  # noqa: F401
     admin,

@@ -25,7 +25,7 @@ _numbers = itertools.count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The first query of a session takes long where others work on the machine too."""
+    """Give the tests of Spark a longer time-out, because the first query of a session is slow on a busy machine."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.timeout(300))
@@ -48,7 +48,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
-    """Three nodes, two shards."""
+    """A local cluster of three nodes with two shards."""
     cluster = DevCluster(tmp_path_factory.mktemp("cluster"))
     cluster.start(3, base_port=free_base_port(3), shards=2, segment_bytes=8 << 20)
     yield cluster

@@ -1,4 +1,4 @@
-"""Short ways to say what is read, for the tests here."""
+"""Short functions for reading and writing topics in the tests of Spark."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
 def table(spark: SparkSession, bootstrap: str, **options: Any) -> DataFrame:
-    """What is in topics."""
+    """Return a table of topics, with these options."""
     return spark.read.format("ledgermq").option("bootstrap.servers", bootstrap).options(**options).load()
 
 
 def stream(spark: SparkSession, bootstrap: str, **options: Any) -> DataFrame:
-    """The same as a stream, from the first message on unless the options say otherwise."""
+    """Return a stream of topics, with these options. By default the stream starts with the first message."""
     reader = spark.readStream.format("ledgermq").option("bootstrap.servers", bootstrap)
     return reader.options(**{"startingOffsets": "earliest", **options}).load()
 
 
 def values(frame: DataFrame) -> list[str]:
-    """The values as texts, sorted."""
+    """Return the values of all rows as texts, sorted."""
     return sorted(bytes(row.value).decode() for row in frame.select("value").collect())
 
 
 def run_to_the_end(writer: DataStreamWriter, path: Path, attempts: int = 4) -> StreamingQuery:
-    """Write what there is now, with the checkpoint below `path`. Spark gives a source's process ten seconds to start,
-    which is not enough where the machine has much else to do: then once more."""
+    """Run a query over the present messages, with its checkpoint below `path`. Spark gives a source's process ten
+    seconds to start, which may be too short on a busy machine. In that case run the query again."""
     query = writer.option("checkpointLocation", str(path / "checkpoint")).trigger(availableNow=True).start()
     try:
         assert query.awaitTermination(200)
@@ -43,12 +43,12 @@ def run_to_the_end(writer: DataStreamWriter, path: Path, attempts: int = 4) -> S
 
 
 def copy(frame: DataFrame, path: Path) -> StreamingQuery:
-    """Write what there is now of a stream to `path`/out, as Parquet."""
+    """Write the present messages of a stream to `path`/out, as Parquet."""
     return run_to_the_end(frame.writeStream.format("parquet").option("path", str(path / "out")), path)
 
 
 def eventually(holds: Callable[[], bool], what: str, seconds: float = 60) -> None:
-    """Wait until it does."""
+    """Wait until `holds()` is true. Fail after `seconds` with a message that names `what`."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"

@@ -1,4 +1,4 @@
-"""Topics as tables, against real nodes."""
+"""Tests topics as tables, against real nodes."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_an_empty_topic_is_an_empty_table(spark: SparkSession, bootstrap: str, m
 def test_a_large_topic_comes_whole_and_once(
     spark: SparkSession, bootstrap: str, producer: Producer, make_topic: MakeTopic
 ) -> None:
-    """Over many answers, in batches that ranges cut in two."""
+    """The topic needs many fetch answers, and its batches are larger than the ranges of the tasks."""
     topic = make_topic(1)
     producer.send_many(topic, [b"%d" % number + bytes(300) for number in range(40_000)])
     frame = table(spark, bootstrap, subscribe=topic, minPartitions=3)

@@ -1,4 +1,5 @@
-"""Logs as tables: from the files alone, all replicas beside each other, and damage is told."""
+"""Tests logs as tables: messages from log files without a running node, comparisons of replicas, and reports of
+damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options: what is wrong is refused by its name, with its value and what would be right."""
+"""Tests the options: the error for a wrong option names the option, its value and the allowed values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows on their way out: the same rows make the same batches, in whichever order they come."""
+"""Tests outgoing rows: the same rows make the same batches, in any order of the rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def rows(count: int) -> list[dict[str, Any]]:
-    """With and without keys, tags and headers; some of them twice."""
+    """Generate rows with and without keys, tags and headers. Some rows are equal."""
     return [
         {
             "value": b"%d" % (number // 2),

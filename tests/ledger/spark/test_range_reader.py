@@ -33,7 +33,7 @@ Answer = Callable[[int, int], LedgerError | bytes]
 
 
 class Nodes:
-    """In the place of a connection; remembers whom it asked for what."""
+    """Stands for a connection, and records which node was asked for which offsets."""
 
     def __init__(self, answer: Answer) -> None:
         self.asked: list[tuple[int, int]] = []

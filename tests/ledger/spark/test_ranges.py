@@ -1,4 +1,4 @@
-"""Ranges: nothing is lost or doubled by cutting, and shares follow sizes."""
+"""Tests ranges of offsets: cutting neither loses nor doubles a message, and shares are proportional to sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Batches become record batches: the same messages, whatever the batches were like, without a look at each."""
+"""Tests that batches of all kinds become record batches with the same messages, without a Python loop over
+messages."""
 
 from __future__ import annotations
 

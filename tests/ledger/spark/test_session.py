@@ -1,4 +1,4 @@
-"""What a local session is told, and what a person is where it cannot begin."""
+"""Tests the settings of a local Spark session, and the errors if a session cannot start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def test_local_workers_run_this_python_with_the_pyspark_that_is_installed(spark: SparkSession) -> None:
-    """And not the zip beside it, of which each worker would compile all that it imports."""
+    """Workers do not import pyspark from its zip file, because each worker would compile all imported modules."""
     import pyspark
 
     def seen(_: int) -> tuple[str, str]:
@@ -42,7 +42,7 @@ def test_local_workers_pass_over_their_modules_when_they_collect_garbage(spark: 
 
 
 def test_a_local_worker_that_waits_while_the_session_ends_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark's would print a trace, now and then."""
+    """Spark's own worker would sometimes print a traceback."""
     from ledger.spark import worker_daemon
 
     def cannot_say_why_it_ends(sock: object, authenticated: bool) -> int:

@@ -1,4 +1,4 @@
-"""Rows as messages: each once, also where tasks are killed and queries started again."""
+"""Tests that Spark writes each row as one message, also if tasks are killed and queries are started again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write(frame: DataFrame, bootstrap: str, **options: str) -> None:
 
 
 def write_stream(frame: DataFrame, bootstrap: str, path: Path, **options: str) -> None:
-    """All that there is now."""
+    """Write the present rows of the stream to the cluster."""
     writer = frame.writeStream.format("ledgermq").option("bootstrap.servers", bootstrap).options(**options)
     run_to_the_end(writer, path)
 
@@ -62,7 +62,8 @@ def test_many_rows_arrive_once_in_compressed_batches(
 
 
 def killed_in_the_middle(marker: str, bootstrap: str, topic: str) -> object:
-    """Passes rows on, one batch after the other; the first process that does so dies once some are in the topic."""
+    """Return a function that passes rows on, one batch after another. The first process that runs it kills itself
+    when some rows are in the topic."""
 
     def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number, batch in enumerate(batches):
@@ -94,7 +95,7 @@ def test_a_task_that_is_killed_in_the_middle_doubles_nothing(
 
 
 def fails_before(marker: str, value: str) -> object:
-    """Passes rows on; whoever sees this value fails, as long as the marker is not there."""
+    """Return a function that passes rows on. It fails at the row with `value`, until the file `marker` exists."""
 
     def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -108,7 +109,8 @@ def fails_before(marker: str, value: str) -> object:
 def test_a_query_that_dies_between_its_tasks_and_is_started_again_doubles_nothing(
     spark: SparkSession, bootstrap: str, producer: Producer, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    """One task has written its rows, another one fails each time; then the whole micro-batch is done again."""
+    """One task has written its rows, and another task fails in every attempt. Then the query is started again, and
+    runs the whole micro-batch again."""
     source, topic, marker = make_topic(2), make_topic(2), tmp_path / "goes on"
     for queue in (0, 1):
         producer.send_many(source, [b"%d-%d" % (queue, number) for number in range(300)], queue=queue)
@@ -140,7 +142,8 @@ def test_a_stream_goes_from_topic_to_topic_micro_batch_by_micro_batch(
 def test_a_batch_with_a_name_is_written_once_however_often(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic
 ) -> None:
-    """What foreachBatch needs; and rows come in another order each time, as behind a shuffle."""
+    """Writes the same batch several times, as foreachBatch may do. The rows come in another order each time, as
+    after a shuffle."""
     topic = make_topic(2)
     for epoch, seed in ((0, 1), (0, 2), (1, 3)):
         rows = spark.createDataFrame([(str(number),) for number in range(100)], "value STRING").orderBy(rand(seed))
@@ -189,7 +192,7 @@ def test_a_log_is_not_overwritten(spark: SparkSession, bootstrap: str, make_topi
 def test_a_micro_batch_that_has_more_rows_than_before_is_refused_and_not_taken_for_written(
     spark: SparkSession, bootstrap: str, producer: Producer, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    """As from an older copy of a checkpoint, which plans anew what was written since."""
+    """An older copy of a checkpoint plans a micro-batch again, with rows that came later."""
     source, topic = make_topic(1), make_topic(1)
     checkpoint, copy = tmp_path / "checkpoint", tmp_path / "copy"
     for number in range(2):

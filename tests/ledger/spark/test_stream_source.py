@@ -1,4 +1,4 @@
-"""Topics as streams: everything comes, once, also where the query dies in between."""
+"""Tests topics as streams: each message comes once, also if the query dies and is started again."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_query_that_is_started_again_goes_on_where_it_was(
 def test_a_micro_batch_that_failed_has_the_same_messages_again(
     spark: SparkSession, bootstrap: str, producer: Producer, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    """Also those that came since lie behind it."""
+    """Messages that arrived after the failure are in a later micro-batch."""
     topic = make_topic(1)
     producer.send_many(topic, [b"a", b"b"])
     seen: list[tuple[int, list[str]]] = []

@@ -23,7 +23,8 @@ pytestmark = pytest.mark.timeout(600)
 
 
 def planted(path: Path) -> tuple[list[str], list[Path], dict[int, tuple[str, Planted]]]:
-    """Three nodes with a shard for each plant: sources, histories, and what is due in each shard."""
+    """Make three nodes with a shard for each planted fault. Return the sources, the histories, and the expected
+    findings of each shard."""
     dues: dict[int, tuple[str, Planted]] = {}
     histories = []
     for shard, (name, plant) in enumerate(PLANTS.items()):
@@ -57,5 +58,5 @@ def test_what_is_too_much_to_be_told_is_counted_by_both_engines(spark: SparkSess
 
 
 def verdict_of(report: ValidationReport) -> tuple[object, ...]:
-    """All that does not depend on who judged, and how the work was cut up."""
+    """Return the parts of a report that do not depend on the engine or on the size of spans."""
     return report.status, report.counts, report.violations, report.shards, report.acknowledged, report.not_judged

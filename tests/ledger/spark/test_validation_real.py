@@ -40,7 +40,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
 
 @pytest.fixture(scope="module")
 def history(cluster: DevCluster) -> Path:
-    """Of a load in whose midst the leader of shard 0 was killed."""
+    """The history of a load during which the leader of shard 0 was killed."""
     path = cluster.node(1).data.parent.parent / "history.jsonl"
     asyncio.run(load(cluster, path))
     return path

@@ -1,4 +1,4 @@
-"""What is planted into the logs of stopped nodes, and where the validation must find it.
+"""Faults to plant into the logs of stopped nodes, with the place at which the validation must find each fault.
 
 Each plant changes one shard of three replicas by hand, and says what must be told of it: kind, replica, index and
 place. `alone`: nothing else may be told of the shard; otherwise what follows from it may be too, but nothing before it.
@@ -36,7 +36,8 @@ K = ViolationKind
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What must be told. `node` 0: of the whole shard, or of no replica. None: anything."""
+    """A violation that the validation must report. `node` 0 means the whole shard, or no replica. None matches any
+    value."""
 
     kind: ViolationKind
     node: int
@@ -82,7 +83,7 @@ def plant(make: Plant) -> Plant:
 
 
 def check(name: str, planted: Planted, found: Iterable[Violation]) -> None:
-    """Fails unless what is due was found, each once, and nothing else that may not be."""
+    """Fail unless each expected violation was found once, and no other violation was found that is not allowed."""
     left = list(found)
     for due in planted.dues:
         fitting = [violation for violation in left if due.fits(violation)]
@@ -96,19 +97,19 @@ def check(name: str, planted: Planted, found: Iterable[Violation]) -> None:
 
 
 def has_next(replica: StoppedReplica, header: Header) -> Header | None:
-    """The entry behind it in the same segment."""
+    """Return the next entry if it is in the same segment, or None."""
     later = [each for each in replica.headers() if each.index == header.index + 1]
     return later[0] if later and later[0].position // SEGMENT == header.position // SEGMENT else None
 
 
 def last_batch(replica: StoppedReplica, queue: int = 0) -> Header:
-    """The last one of a queue of `orders`."""
+    """Return the last batch of this queue of topic `orders`."""
     headers = [each for each in replica.headers() if each.kind is EntryKind.BATCH]
     return [each for each in headers if (each.topic_id, each.queue) == (ORDERS, queue)][-1]
 
 
 def changing(index: int, change: Change) -> Change:
-    """Only that entry."""
+    """Return a function that changes only the entry at this index."""
     return lambda header, body: change(header, body) if header.index == index else (header, body)
 
 
@@ -244,7 +245,8 @@ def a_term_that_falls(cluster: StoppedCluster) -> Planted:
 
 @plant
 def an_append_time_that_falls(cluster: StoppedCluster) -> Planted:
-    """It is the time index: times are found by bisection in the log."""
+    """An entry has an earlier append time than the entry before. Append times must not fall, because times are
+    searched by bisection."""
     header = cluster.replicas[0].headers()[AT - 1]
     for replica in cluster.replicas:
         replica.rewritten(AT, changing(AT, lambda header, body: (replace(header, append_time_ms=TIME_MS), body)))
@@ -262,7 +264,7 @@ def a_commit_of_the_future(cluster: StoppedCluster) -> Planted:
 
 @plant
 def a_chain_broken_with_right_crcs(cluster: StoppedCluster) -> Planted:
-    """From there on the chain goes on from another one."""
+    """From one entry on, the entries continue another chain, with right CRCs."""
     replica = cluster.replicas[1]
     headers, chain = replica.headers(), 0x1234
     for header in headers[AT - 1 :]:
@@ -276,7 +278,7 @@ def a_chain_broken_with_right_crcs(cluster: StoppedCluster) -> Planted:
 
 @plant
 def an_entry_of_another_cluster(cluster: StoppedCluster) -> Planted:
-    """Whole, with the right index and position, and bytes that nobody wrote here."""
+    """A whole entry of another cluster, with the right index and position."""
     replica = cluster.replicas[1]
     header = replica.headers()[AT - 1]
     body = resealed_batch(replica.bytes_of(header)[HEADER_SIZE : header.size], producer_id=0xABCD)
@@ -289,7 +291,7 @@ def an_entry_of_another_cluster(cluster: StoppedCluster) -> Planted:
 
 @plant
 def a_resurrected_tail(cluster: StoppedCluster) -> Planted:
-    """An entry of an older term behind the last one."""
+    """An entry of an older term follows the last entry."""
     replica = cluster.replicas[1].killed()
     last = replica.headers()[-1]
     stale = replace(last, index=last.index + 1, term=1, commit=last.index - 1)
@@ -302,7 +304,7 @@ def a_resurrected_tail(cluster: StoppedCluster) -> Planted:
 
 
 def _other_payload(_: Header, body: bytes) -> bytes:
-    """The same batch with its last message changed."""
+    """Return the same batch with another last message."""
     at = body.rindex(b"message")
     return resealed_batch(body[:at] + b"MESSAGE" + body[at + 7 :])
 
@@ -318,7 +320,7 @@ def a_suffix_forked_in_what_is_committed(cluster: StoppedCluster) -> Planted:
 
 @plant
 def a_tail_that_is_not_committed_differs(cluster: StoppedCluster) -> Planted:
-    """Another leader's no-op at the end: Raft replaces one of them."""
+    """A replica ends with the no-op of another leader. Raft would replace one of the two last entries."""
     replica = cluster.replicas[2]
     last = replica.headers()[-1]
     replica.rewritten(last.index, lambda header, body: (replace(header, term=3), body))
@@ -327,7 +329,8 @@ def a_tail_that_is_not_committed_differs(cluster: StoppedCluster) -> Planted:
 
 @plant
 def a_tail_that_contradicts_what_is_committed(cluster: StoppedCluster) -> Planted:
-    """It calls nothing committed that differs; but a leader of its term must have had what is."""
+    """The tail of a replica differs in committed entries. The replica does not know that they are committed, but a
+    leader of the tail's term must have had them."""
     replica = cluster.replicas[2]
     headers = replica.headers()
     at = headers[59]
@@ -338,7 +341,7 @@ def a_tail_that_contradicts_what_is_committed(cluster: StoppedCluster) -> Plante
 
 
 def _cut(replica: StoppedReplica, last: int) -> Header:
-    """Entries behind `last` are not there any more."""
+    """Remove the entries after `last` from the log."""
     replica_was_clean = (replica.shard / "clean").exists()
     mark = (replica.shard / "clean").read_bytes() if replica_was_clean else b""
     headers = replica.headers()
@@ -474,7 +477,7 @@ def a_unit_too_many(cluster: StoppedCluster) -> Planted:
 
 @plant
 def a_unit_lost_by_a_kill(cluster: StoppedCluster) -> Planted:
-    """It is built anew at the next start."""
+    """A kill has lost a unit. The next start builds it again, so this is no violation."""
     path = cluster.replicas[2].killed().units(0)
     path.write_bytes(path.read_bytes()[:-UNIT_BYTES])
     return Planted([], notes=["lag behind the log"])
@@ -530,7 +533,7 @@ def a_key_that_leads_astray(cluster: StoppedCluster) -> Planted:
 
 
 def _stale(snapshot: Snapshot) -> Snapshot:
-    """With the state of an empty shard."""
+    """Return the snapshot with the state of an empty shard."""
     return replace(snapshot, state=State().encode())
 
 

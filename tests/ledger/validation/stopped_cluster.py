@@ -50,7 +50,7 @@ ORDERS, EVENTS = 1, 2
 
 
 def topics_of(shard: int) -> dict[int, str]:
-    """Names of the two topics in that shard."""
+    """Return the names of the two topics in this shard, by topic id."""
     behind = f"-{shard}" if shard else ""
     return {ORDERS: f"orders{behind}", EVENTS: f"events{behind}"}
 
@@ -68,7 +68,7 @@ class Written:
 
 @dataclass
 class Writer:
-    """Appends to one node's log as its leader would, and applies what it appends."""
+    """Appends entries to one node's log as a leader does, and applies them."""
 
     path: Path
     term: int = 1
@@ -157,11 +157,11 @@ class Writer:
         ))  # fmt: skip
 
     def keep_base(self) -> None:
-        """Where the log may begin some day: behind its last entry."""
+        """Keep a snapshot of the last entry, so that the log may later begin after it."""
         self.snapshots.keep(self._snapshot())
 
     def checkpoint(self) -> None:
-        """As a node writes it: with the positions of all entries up to there."""
+        """Write a checkpoint as a node does, with the positions of all entries up to it."""
         positions = PositionFiles(PosixDisk(), self.directory.shard_directory(self.shard) / "positions")
         positions.wipe(1)
         marks = positions.add(self.log.reading.position_units(1, self.log.last_index))
@@ -183,7 +183,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class StoppedReplica:
-    """One shard in one node's directory."""
+    """The files of one shard in one node's directory."""
 
     path: Path
     number: int = 0
@@ -222,15 +222,16 @@ class StoppedReplica:
         path.write_bytes(whole)
 
     def put(self, position: int, data: bytes) -> None:
-        """Bytes into the log."""
+        """Write these bytes at this position of the log."""
         self.overwrite(self.segment(position), position % SEGMENT, data)
 
     def flip(self, path: Path, offset: int, bit: int = 3) -> None:
         self.overwrite(path, offset, bytes([path.read_bytes()[offset] ^ 1 << bit]))
 
     def rewritten(self, first: int, change: Callable[[Header, bytes], tuple[Header, bytes] | None]) -> None:
-        """The log from entry `first` on written anew, each entry as `change` makes it of header and body (None: left
-        out), with CRCs and chains that are right, in its old places or, where it has another size, behind the last."""
+        """Write the log again from entry `first` on, with right CRCs and chains. `change` gets header and body of
+        each entry, and returns them changed, or None to leave the entry out. Entries keep their positions, unless
+        their sizes change."""
         headers = self.headers()
         bodies = [self.bytes_of(header)[HEADER_SIZE : header.size] for header in headers]
         chain = headers[first - 2].chain if first > 1 else 0
@@ -255,7 +256,7 @@ class StoppedReplica:
 
 
 def sealed(header: Header, body: bytes, position: int, previous_chain: int) -> tuple[bytes, int]:
-    """The bytes of an entry with right CRCs, whatever it says; and its chain."""
+    """Return the bytes of an entry with right CRCs, even if its fields are wrong, and its chain."""
     draft = EntryDraft(header.kind, body, header.topic_id, header.queue, header.base_offset, header.count)
     made, parts = encode_entry(
         draft, index=header.index, term=header.term, position=position, commit=header.commit,
@@ -266,13 +267,13 @@ def sealed(header: Header, body: bytes, position: int, previous_chain: int) -> t
 
 
 def resealed_batch(body: bytes, **changes: int) -> bytes:
-    """The same batch with other fields in its header, and the right CRC."""
+    """Return the same batch with other fields in its header, and the right CRC."""
     return seal(replace(BatchHeader.parse(body), **changes).pack(), memoryview(body)[64:])
 
 
 @dataclass(slots=True)
 class StoppedCluster:
-    """One shard of it; several of them may lie in one place."""
+    """One shard of a cluster. Several shards may be in one directory."""
 
     path: Path
     shard: int
@@ -303,7 +304,7 @@ class StoppedCluster:
         return PRODUCER + self.shard
 
     def copy(self, node: int) -> StoppedReplica:
-        """Node 1's shard, as that of another node."""
+        """Copy the shard of node 1 to another node."""
         of, to = self.path / "node-1", self.path / f"node-{node}"
         shutil.copytree(of / f"shard-{self.shard}", to / f"shard-{self.shard}")
         identity = json.loads((of / "identity.json").read_text())
@@ -315,7 +316,7 @@ class StoppedCluster:
         return [str(replica.path) for replica in self.replicas]
 
     def send(self, message: Written) -> Send:
-        """It, acknowledged where it lies."""
+        """Return the history line of a send of this message, acknowledged at its offset."""
         crc = google_crc32c.value(message.value)
         return Send(
             1, OperationOutcome.OK, message.topic, message.queue, True, message.offset, f"{self.producer:016x}", 0,
@@ -323,7 +324,7 @@ class StoppedCluster:
         )  # fmt: skip
 
     def history(self, path: Path, sends: Iterable[Send] | None = None) -> Path:
-        """Of all messages, acknowledged as they lie there; or of these sends."""
+        """Write a history of all messages, acknowledged at their offsets, or of the given sends."""
         with HistoryWriter(path) as writer:
             writer.write(Open(1, f"{self.producer:016x}", 1))
             for send in map(self.send, self.written) if sends is None else sends:
@@ -332,7 +333,7 @@ class StoppedCluster:
 
 
 def write_batch(writer: Writer, number: int) -> Header:
-    """Of one to three messages, with a tag each or none, and three times out of four with a key."""
+    """Append a batch of one to three messages, with or without tags. Three of four batches have a key."""
     values = [f"message {number}.{at}".encode() for at in range(number % 3 + 1)]
     topic, queue = (EVENTS, 0) if number % 5 == 4 else (ORDERS, number % 2)
     return writer.batch(

@@ -1,4 +1,4 @@
-"""Too many violations: the first ones of each kind are told, and all of them counted."""
+"""Tests a log with too many violations: the first violations of each kind are reported, and all are counted."""
 
 from __future__ import annotations
 

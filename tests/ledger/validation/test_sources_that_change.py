@@ -1,5 +1,5 @@
-"""Sources that change or go away while they are read: a sentence that names them, and never a verdict of what is not
-there any more."""
+"""Tests sources that change or disappear while they are read: the report names them, and does not judge data that
+no longer exists."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cluster(tmp_path: Path) -> StoppedCluster:
 
 
 def validate_while(sources: list[str], happens: Callable[[], object], *, after: int | None = None) -> ValidationReport:
-    """`happens` comes after so many spans; after all, if None."""
+    """Validate the sources, and call `happens` after `after` spans (None: after all spans)."""
     sizes: list[int] = []
 
     def progress(spans: int, _bytes: int, _wrong: int) -> None:
@@ -103,7 +103,8 @@ SEGMENT = Segment("http://{}/shards/0/segments/00000000000000000000", 0, 1000)
 
 @contextmanager
 def node_that(answers: Callable[[socket.socket, int], None]) -> Iterator[tuple[Segment, list[int]]]:
-    """Each connection is handed to `answers`, with its number. Gives a segment there, and the connections so far."""
+    """Run a server that passes each connection, with its number, to `answers`. Yield a segment on this server, and
+    the list of connections so far."""
     server = socket.create_server(("127.0.0.1", 0))
     connections: list[int] = []
     ended = threading.Event()

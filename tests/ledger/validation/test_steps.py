@@ -29,7 +29,7 @@ ENTRIES = 400
 
 @dataclass
 class RandomHistory:
-    """What a leader appends of what a few producers send and operators ask for, in a random order."""
+    """The entries that a leader appends for a few producers and operators, in a random order."""
 
     writer: Writer
     chance: random.Random
@@ -61,7 +61,8 @@ class RandomHistory:
             self.send()
 
     def send(self) -> None:
-        """Mostly what is next; else a repeat, a gap, another epoch, or what a producer does that had been forgotten."""
+        """Send a batch: in most cases the next batch of its producer, otherwise a repeat, a batch after a gap, a
+        batch of another epoch, or the first batch of a forgotten producer."""
         state, chance = self.writer.state, self.chance
         (producer,) = chance.choices(PRODUCERS, WEIGHTS)
         topic_id, queue = chance.choice(self.topics), chance.randrange(2)
@@ -144,7 +145,7 @@ def states_at(found: Replayed, cuts: tuple[int, ...]) -> dict[int, int]:
 
 
 def test_most_batches_are_left_out(tmp_path: Path) -> None:
-    """Otherwise the test above would show nothing."""
+    """Most batches are left out of the steps. Otherwise the test above would prove nothing."""
     writer = Writer(tmp_path / "node-1", segment_bytes=1 << 20)
     writer.create_topic("orders", 1)
     for _ in range(100):

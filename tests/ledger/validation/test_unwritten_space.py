@@ -1,4 +1,5 @@
-"""Space that was allocated and never written is not read; whatever was written there is found all the same."""
+"""Tests that the validation does not read space that was allocated and never written, and that it finds all written
+bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ SEGMENT = 1 << 20
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> StoppedCluster:
-    """Of each segment only the beginning was ever written."""
+    """A cluster in which only the beginning of each segment was ever written."""
     cluster = StoppedCluster.make(tmp_path, 3, segment_bytes=SEGMENT)
     for replica in cluster.replicas:
         segment = segment_of(replica.shard)

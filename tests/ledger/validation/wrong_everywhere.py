@@ -23,8 +23,8 @@ COUNTS = {
 
 
 def write_wrong_log(path: Path) -> tuple[str, Path]:
-    """Gives source and history. All that is wrong lies in one segment; every other unit is wrong as long as there are
-    any due."""
+    """Write a log with very many faults, and return the source and a history. All faults are in one segment. Every
+    second ConsumeQueue unit is wrong."""
     writer = Writer(path / "node-1", segment_bytes=SEGMENT_BYTES)
     writer.create_topic("orders", 2)
     key = (PRODUCER, ORDERS, 0)
@@ -44,7 +44,7 @@ def write_wrong_log(path: Path) -> tuple[str, Path]:
 
 
 def _history(path: Path) -> Path:
-    """Of messages that are nowhere."""
+    """Write a history of acknowledged messages that are in no log."""
     producer = f"{PRODUCER + 1:016x}"
     with HistoryWriter(path) as writer:
         writer.write(Open(1, producer, 1))
