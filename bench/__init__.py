@@ -1,5 +1,5 @@
-"""This package compares measurements, for example with a bare disk or with other message systems. `ledgermq bench`
-(cluster/bench) measures one cluster.
+"""This package contains the programs that measure ledgermq and compare it, for example with a bare disk or with other
+message systems. Only `ledgermq bench` (cluster/bench) measures a single running cluster.
 
 run.py            the suite: every target of docs/PERFORMANCE.md, as one page (suite/)
 run_peers.py      ledgermq and other message brokers on the same machine (peers/)

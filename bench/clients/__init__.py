@@ -1,1 +1,1 @@
-"""Measures clients: consumer groups, rebalances, the Spark source. Each module is a command."""
+"""Measures clients: consumer groups, rebalances, the Spark source. Each module of this package is a command."""

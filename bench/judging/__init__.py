@@ -1,1 +1,1 @@
-"""Measures `ledgermq validate` and the checker of chaos runs. Each module is a command."""
+"""Measures `ledgermq validate` and the checker of chaos runs. Each module of this package is a command."""

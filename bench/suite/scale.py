@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SuiteScale:
-    """The size of a run. `share` is a factor for numbers of messages."""
+    """The size of a run of the suite. The numbers of messages are multiplied by `share`."""
 
     name: str
     rounds: int
