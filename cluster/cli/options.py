@@ -125,7 +125,9 @@ def moment_text(ms: int) -> str:
 
 
 class Separator(click.ParamType[bytes]):
-    """The click type of a separator of lines or fields: at least one character, with escapes as in Python (\\t, \\0, \\x1f)."""
+    """The click type of a separator of lines or fields: at least one character, with escapes as in
+    Python (\\t, \\0, \\x1f).
+    """
 
     name = "text"
 
