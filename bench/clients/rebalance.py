@@ -3,17 +3,17 @@
     .venv/bin/python -m bench.clients.rebalance [--shards 1] [--members 1000] [--consumers 100] [--queues 1000]
                                                 [--rounds 3]
 
-The script starts three new nodes on this machine. First, all members join the group at once. A member is a
-`GroupMember` that consumes nothing, and all members share one client. The script measures the time until each member
-has its final assignment. After more than one session timeout, the script checks that all members are still in the
-group, and that no shard has elected a new leader.
+The script starts three new nodes on this machine. In the first part of the measurement, all members join one group at
+once. A member is a `GroupMember` that consumes nothing, and all members share one client. The script measures the time
+until each member has its final assignment. After more than one session timeout, the script checks that all members are
+still in the group, and that no shard has elected a new leader.
 
-Then the consumers share the queues of a topic; each consumer is a complete `AsyncGroupConsumer`. After that, one
-consumer leaves the group, one consumer joins, and one consumer dies. After each change, the script measures the time
-until every queue has been claimed by its new owner. For the consumer that dies, this time begins when its session
-ends. `longest_ms` is the longest time that a node needed to answer a probe request. A separate process sends a probe
-request every 10 ms. `longest_ms` therefore shows how long a node's event loop was blocked, or how long other processes
-kept the processor busy.
+In the second part of the measurement, several consumers share the queues of a topic; each consumer is a complete
+`AsyncGroupConsumer`. When the queues are assigned, one consumer leaves the group, one consumer joins, and one consumer
+dies. After each change, the script measures the time until every queue has been claimed by its new owner. For the
+consumer that dies, this time begins when its session ends. `longest_ms` is the longest time that a node needed to
+answer a probe request. A separate process sends a probe request every 10 ms. `longest_ms` therefore shows how long a
+node's event loop was blocked, or how long other processes kept the processor busy.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Measures how long the checker of chaos runs needs for a history in which many producers send messages and all
-messages are read back from three nodes.
+"""Measures how long the checker of chaos runs needs for a large history. In the history, many producers send messages,
+and all messages are read back from three nodes.
 
     .venv/bin/python -m bench.judging.chaos_check --sends 300000                    a minute, most of it to write the
                                                                                     history
@@ -45,7 +45,8 @@ class CheckerFigures:
 
 
 def history(rounds: int) -> Iterator[Operation]:
-    """Yield the operations of the history. In each round of the history, every producer sends once."""
+    """Yield the operations that the clients of a run would record. In each round of the history, every producer
+    sends once."""
     now = 0
     for producer in range(PRODUCERS):
         yield Open(producer, _name(producer), now)

@@ -3,11 +3,12 @@ over HTTP.
 
     .venv/bin/python -m bench.node.catch_up [--gib 2] [--json] [--directory PATH]
 
-A producer fills the log of one node. Then a second node is added as a learner. The figure `Raft's stream` covers the
-time from the learner's first entry to its last. In this time the learner verifies and writes each entry and builds its
-indexes. Then a client downloads the segment files of the same log from the HTTP port of the first node, which uses
-sendfile. In one download the client only writes the files; in another download it also verifies each entry. All
-processes of the measurement share this machine. The CPU seconds are the sum of sender and receiver.
+A producer fills the log of one node. When the log is filled, a second node is added as a learner. The figure `Raft's
+stream` covers the time from the learner's first entry to its last. In this time the learner verifies and writes each
+entry and builds its indexes. For the comparison, a client downloads the segment files of the same log from the HTTP
+port of the first node, which uses sendfile. In one download the client only writes the files; in another download the
+client also verifies each entry. All processes of the measurement share this machine. The CPU seconds are the sum of
+sender and receiver.
 """
 
 from __future__ import annotations
@@ -112,8 +113,8 @@ def segments(node: DevNode) -> dict[str, int]:
 
 
 def over_http(node: DevNode, names: dict[str, int], copy: Path, *, verifies: bool) -> tuple[float, float]:
-    """Download the log over HTTP. Return the seconds, and the CPU seconds of the node and of this process in that
-    time."""
+    """Download the log over HTTP. Return the seconds of the download, and the CPU seconds that the node and this
+    process used for the download."""
     copy.mkdir()
     started, before = time.perf_counter(), cpu_s(node.pid) + time.process_time()
     for name, length in names.items():

@@ -7,10 +7,11 @@ First, the broker's fetch code runs in this process over a log of batches of 64 
 serialization of the response. The log is either hot (in the page cache) or cold (dropped from the page cache). The
 script measures processor time for a hot log and wall-clock time for a cold log. The bare read is one call of pread.
 
-In the second part of the measurement, a real node runs. One consumer follows the end of a topic that is written at
-full speed. Another consumer reads the same log from its beginning, after the node was restarted and the log was
-dropped from the page cache. A fetch counts as a read from the disk if the node's `read_bytes` in /proc/PID/io grows
-during the fetch. The kernel counts there all bytes that storage delivered, also for page faults.
+In the second part of the measurement, a real node runs. One consumer reads each new message of a topic while a
+producer writes to the topic at full speed. Another consumer reads the same log from its beginning, after the node was
+restarted and the log was dropped from the page cache. A fetch counts as a read from the disk if the node's
+`read_bytes` in /proc/PID/io grows during the fetch. The kernel counts there all bytes that storage delivered, also for
+page faults.
 """
 
 from __future__ import annotations
@@ -222,7 +223,7 @@ class FetchLoop:
         )
 
     def _fetch(self) -> int:
-        """Fetch once. Return the number of bytes received."""
+        """Send one fetch request and return the number of bytes received."""
         asked = [
             broker_pb2.QueueFetch(topic_id=self._topic_id, queue=queue, offset=offset)
             for queue, offset in self._offsets.items()

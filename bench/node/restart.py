@@ -1,4 +1,5 @@
-"""Measures how long a node with a large log needs to be ready again after an orderly stop or a kill, hot and cold.
+"""Measures how long a node with a large log needs to be ready again after an orderly stop or a kill. The page cache is
+hot or cold.
 
     .venv/bin/python -m bench.node.restart [--gib 10] [--message-bytes 1024] [--directory PATH]
 
@@ -6,7 +7,7 @@ A producer fills a cluster of one node. In each case, the node is stopped in a d
 `ready_s` is the time from the start of the process until /readyz succeeds. `log_s` is the time that the node spent on
 reading its log, according to its own output. `cold` means that all files of the node were dropped from the page cache
 before the start. In the case `kill while written to`, the script kills the node while a producer writes at full speed,
-as late after the last checkpoint as possible. Without a checkpoint, the node reads its whole log and builds all
+just before the node's next checkpoint. A node without a checkpoint reads its whole log at the start and builds all
 indexes. The case `empty` is a node without a log: it shows the fixed cost of a start.
 """
 
@@ -46,7 +47,8 @@ class RestartFigures:
 
 
 def started(after: str, node: DevNode, before: Callable[[], None], *, is_cold: bool) -> RestartFigures:
-    """Restart the node in several rounds and return the median times. In each round, `before` ends the node."""
+    """Restart the node in several rounds and return the median times. In each round, the function `before` stops or
+    kills the node."""
     ready, read, gib = [], [], 0.0
     for _ in range(ROUNDS):
         before()

@@ -2,8 +2,8 @@
 
     .venv/bin/python -m bench.node.shards_idle [--shards 1 4 16] [--seconds 20]
 
-For each number of shards, the script starts a new cluster and waits until each shard has its preferred leader. Then
-the script reads from /proc how much of a core each node process uses.
+For each number of shards, the script starts a new cluster and waits until each shard has its preferred leader. The
+script reads from /proc how much of a core each node process uses while the cluster is idle.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from bench.peers.rounds import Driven
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One peer. One message system that is measured. `name` is the value for the option `--peers`."""
+    """One message system that is measured. `name` is the value for the option `--peers`."""
 
     name: str
     title: str

@@ -1,5 +1,5 @@
-"""Installs the programs and libraries that the peers need, below one directory. Nothing is installed into the system,
-and no service is started.
+"""Installs the programs and libraries that the peers need, below one directory. The module installs nothing into the
+system's directories and starts no service.
 
     build/peers/debian/PACKAGE/    the package and its missing dependencies, unpacked; their scripts are not run
     build/peers/java/NAME/         jars, resolved by Maven from poms/NAME.xml

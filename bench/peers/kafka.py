@@ -1,4 +1,4 @@
-"""The peer Kafka 4 in KRaft mode (without ZooKeeper). Maven downloads the servers. The Python clients are
+"""The peer Kafka 4 in KRaft mode (without ZooKeeper). Maven downloads the Kafka servers. The Python clients are
 confluent-kafka and aiokafka."""
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class ConfluentClient:
         await _until_made(self._has_topic)
 
     async def _has_topic(self) -> str | None:
-        """Create the topic. Returns the reason why the topic is not usable yet, or None."""
+        """Create the topic if it does not exist. Return None if the topic is usable, otherwise the reason why not."""
         from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -211,7 +211,7 @@ class AiokafkaClient:
         await self._producer.start()
 
     async def _has_topic(self) -> str | None:
-        """Create the topic. Returns the reason why the topic is not usable yet, or None."""
+        """Create the topic if it does not exist. Return None if the topic is usable, otherwise the reason why not."""
         from aiokafka.admin import AIOKafkaAdminClient, NewTopic
         from aiokafka.errors import NoError, TopicAlreadyExistsError
 

@@ -1,9 +1,9 @@
 """A load process, in which one client makes one measurement. The command `python -m bench.peers.load JSON` prints the
 result of the measurement as JSON.
 
-Payloads are computed from a seed. A consuming process can therefore compute the payloads that another process sent,
-and compare them with the payloads that it received. This module does not know which peer it measures; it knows only
-the name of the client's class.
+The payloads of messages are computed from a seed. A consuming process can therefore compute the payloads that another
+process sent, and compare them with the payloads that it received. This module does not know which peer it measures; it
+knows only the name of the client's class.
 """
 
 from __future__ import annotations

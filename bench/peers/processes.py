@@ -1,5 +1,5 @@
 """Starts and ends the server processes of a peer. Each process has its own log file and its own session. A process is
-ended by its pid, together with all processes that it started. This is also done if a start failed half-way.
+ended by its pid, together with all processes that it started. The processes are also ended if a start failed half-way.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class ClientRates:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The measurements of one peer with all its clients."""
+    """The results of measuring one peer with all its clients."""
 
     name: str
     description: Description

@@ -1,5 +1,5 @@
-"""The peer RocketMQ 5 in DLedger mode. Maven downloads the servers. The Python client uses gRPC through RocketMQ's
-proxy."""
+"""The peer RocketMQ 5 in DLedger mode. Maven downloads the RocketMQ servers. The Python client uses gRPC through
+RocketMQ's proxy."""
 
 from __future__ import annotations
 

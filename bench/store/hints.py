@@ -1,5 +1,5 @@
-"""Measures what hints to the kernel's memory management cost and bring: read-ahead for a cold log, and segments whose
-pages are touched or locked in advance.
+"""Measures the costs and benefits of hints to the kernel's memory management. The hints are read-ahead for a cold log,
+and segments whose pages are touched or locked in advance.
 
     .venv/bin/python -m bench.store.hints [--json] [--directory PATH]
 

@@ -1,13 +1,13 @@
-"""Measures the ConsumeQueue, the key index and the time index: indexed messages and look-ups per second on one core,
-and the memory, open files and disk space of many queues.
+"""Measures the ConsumeQueue, the key index and the time index. The figures are indexed messages and look-ups per
+second on one core, and the memory, open files and disk space of many queues.
 
     .venv/bin/python -m bench.store.indexes [--json]
 
 Each index receives batches of 500 messages in a loop that does nothing else, and writes real files. Each figure is the
 median of several rounds. The time index stores nothing: its look-ups read the log and the ConsumeQueue. The look-ups
-of the time index are compared with look-ups in a table of (time, offset) in memory, because no index file could be
-faster than such a table. At the end, messages go to many queues in turn. Each number of queues runs in a separate
-process, and the script prints the memory, the open files and the disk space that the queues need.
+of the time index are compared with look-ups in a table of (time, offset) in memory. No index file could be faster than
+such a table. At the end, messages go to many queues in turn. Each number of queues runs in a separate process, and the
+script prints the memory, the open files and the disk space that the queues need.
 
 Seconds are processor time including the kernel's time, so other processes on the machine have little influence.
 """

@@ -1,8 +1,8 @@
 """Measures how throughput changes when the work grows: to a large log, to many queues, to many consumers, and to five
 nodes.
 
-The small case and the large case take turns. They use two clusters that run at the same time, or two topics of one
-cluster.
+The small case and the large case take turns. The two cases use two clusters that run at the same time, or two topics
+of one cluster.
 """
 
 from __future__ import annotations

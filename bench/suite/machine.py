@@ -15,7 +15,7 @@ LIBRARIES = ("grpcio", "uvloop", "numpy", "protobuf", "google-crc32c", "hdrhisto
 
 
 def machine() -> dict[str, str]:
-    """Return the conditions by name, as text."""
+    """Return the conditions of the measurement: the name and the text of each condition."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     return {
         "processor": f"{_processor()}, {len(os.sched_getaffinity(0))} cores",
@@ -30,8 +30,8 @@ def machine() -> dict[str, str]:
 
 
 def default_warm_gib() -> float:
-    """Return how many GiB of memory to touch before a run: the memory that a run of load writes, or a quarter of
-    the free memory if that is less."""
+    """Return how many GiB of memory to touch before a run of load. The result is the memory that a run of load
+    writes, or a quarter of the free memory if this is less."""
     free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") / (1 << 30)
     return round(min(3.0, free / 4), 1)
 

@@ -16,7 +16,7 @@ _LEGEND = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": 2, "frameon"
 
 
 def bars(pairs: Sequence[Pair], ours: str, other: str, name: str) -> str:
-    """Draw the values of both sides as bars on the left, and their ratios on the right, with a mark at the ratio that
+    """Draw the values of both sides as bars on the left, and their ratios on the right. A mark shows the ratio that
     the target requires. Each picture of a page needs a different `name`.
     """
     with drawing(1.1 + 0.5 * len(pairs)) as figure:

@@ -45,7 +45,7 @@ class Pair:
 
 @dataclass(slots=True)
 class SuiteChapter:
-    """One chapter of the page."""
+    """One chapter of the page of results."""
 
     title: str
     rows: list[TargetRow] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The sizes of a run of the suite."""
+"""Defines how large a run of the suite is."""
 
 from __future__ import annotations
 

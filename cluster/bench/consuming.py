@@ -77,7 +77,7 @@ class Consuming:
         self.got = ConsumerFigures(by_consumer=[0] * load.consumers)
 
     async def run(self) -> ConsumerFigures:
-        """Read until the load ends. Raises LedgerError.
+        """Read messages until the load ends. Raises LedgerError.
 
         Raises LoadError if no message comes for too long, or if messages cannot be checked.
         """

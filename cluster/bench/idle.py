@@ -29,7 +29,7 @@ class UseReading:
 
 @dataclass(frozen=True, slots=True)
 class NodeUse:
-    """`cpu_percent` is the percentage of one core that the node used; `memory_mb` is the node's memory at the end of
+    """`cpu_percent` is the percentage of one core that the node used. `memory_mb` is the node's memory at the end of
     the measurement (1 MB is 10^6 bytes).
     """
 

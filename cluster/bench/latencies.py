@@ -31,7 +31,8 @@ _GATHERED = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """In ms. `percentiles_ms` has the latency at each percentile of PERCENTILES, in the same order."""
+    """The summary of latencies, in ms. `percentiles_ms` has the latency at each percentile of PERCENTILES, in the
+    same order."""
 
     count: int
     average_ms: float

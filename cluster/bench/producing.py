@@ -257,7 +257,7 @@ class Producing:
             self._heard(receipt)
 
     def record_failed(self, call: ProducerCall, error: LedgerError) -> None:
-        """Count the failure. Raises the error if every further call would fail with this error too."""
+        """Count the failed call. Raises the error if every further call would fail with this error too."""
         done = sum(each.count for each in error.acknowledged)
         self.sent.records += done
         if not error.retriable and not isinstance(error, DeliveryTimeoutError):

@@ -1,4 +1,5 @@
-"""Decides which errors the command line prints as one sentence. All other errors are bugs and keep their traceback."""
+"""Decides which errors the command line prints as one sentence. An error that is not printed as one sentence is a
+bug and keeps its traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks the user before data is deleted for good."""
+"""Asks the user for confirmation before data is deleted permanently."""
 
 from __future__ import annotations
 

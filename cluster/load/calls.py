@@ -3,9 +3,9 @@
     source ── next call, when it is due ──> one of N turns ── call ──> producer
                                                  └── result ──> recorder
 
-A load has N tasks. Each task takes a call, makes it, waits for its result, and takes the next call, so at most N calls
-are in flight. In a closed loop, a task makes its call immediately; in an open loop, it waits until the call is due
-(pace.py). The recorder learns the result of every call. The recorder of a measurement counts results and collects
+A load has as many tasks as it may have calls in flight. Each task takes a call, makes it, waits for its result, and
+takes the next call. In a closed loop, a task makes its call immediately; in an open loop, it waits until the call is
+due (pace.py). The recorder learns the result of every call. The recorder of a measurement counts results and collects
 latencies, and the recorder of a test keeps a list. In a chaos run, the producer itself writes the history.
 """
 
@@ -29,7 +29,7 @@ Receipt = RecordMetadata | list[RecordRange]
 # Not frozen: a load may make 100,000 calls a second, and a frozen dataclass takes three times as long to create.
 @dataclass(slots=True)
 class ProducerCall:
-    """One call of a producer. `values` has more than one value only for `send_many`.
+    """A call of a producer that a load makes. `values` has more than one value only for `send_many`.
 
     `number` is the number of the first value, counted over the whole load. `due_ns` is the time at which the call was
     due, on the clock of `time.perf_counter_ns`. In a closed loop, `due_ns` is the time at which the call began.

@@ -1,7 +1,7 @@
 """Runs a bounded number of tasks that process a shared list of items.
 
-This module needs nothing but the standard library, because the load processes of bench/peers import it. Their
-environment has only the clients of other message systems.
+This module needs nothing but the standard library, because the load processes of bench/peers import it. The
+environment of these load processes has only the clients of other message systems.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ async def keep_in_flight(work: Callable[[T], Awaitable[object]], items: Iterable
 
 
 async def all_of(works: Iterable[Awaitable[object]]) -> None:
-    """Await all works at the same time. If one work fails, cancel the other works and raise its error."""
+    """Await all awaitables in `works` at the same time. If one work fails, cancel the other works and raise its
+    error."""
     try:
         async with asyncio.TaskGroup() as group:
             for work in works:

@@ -1,7 +1,7 @@
 """Splits a stream of bytes into lines. The pieces of the stream may have any size.
 
 The memory that the splitter needs is bounded by the longest line that a producer can send. If a line is longer, the
-splitter keeps only enough bytes for the producer to refuse the line, and skips the other bytes of the line.
+splitter skips most of its bytes: it keeps only enough bytes for the producer to refuse the line.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ LONGEST_LINE_BYTES = (48 << 20) + 1
 
 
 class LineSplitter:
-    """Receives bytes and returns the lines that are complete. A returned line is unchanged, but without its separator."""
+    """Receives bytes and returns each line when it is complete. The separator is removed from the line, and nothing
+    else is changed."""
 
     def __init__(self, separator: bytes = b"\n", *, longest_bytes: int = LONGEST_LINE_BYTES) -> None:
         assert separator

@@ -89,8 +89,8 @@ async def _one(load: RunningLoad[R], progress: Progress) -> R:
 
 
 class _Processes(Generic[J, R]):
-    """The processes of a load. They report their counts in shared memory, wait for each other at a barrier after the
-    warm-up, and return their results through a queue.
+    """The processes of a load. The processes report their counts in shared memory, wait for each other at a barrier
+    after the warm-up, and return their results through a queue.
     """
 
     def __init__(self, jobs: Sequence[J], make: Callable[[J], RunningLoad[R]]) -> None:

@@ -38,7 +38,9 @@ class TakenMessages:
         return sum(map(len, self.values))
 
     def rows(self) -> Iterable[NDArray[np.uint8]]:
-        """Return the values as rows of arrays, one array for each size. Raises LoadError if they have no stamps."""
+        """Return the values as rows of arrays, with one array for each size of value. Raises LoadError if a value is
+        too short for a stamp.
+        """
         return rows_of_values(self.values)
 
 
@@ -57,7 +59,9 @@ class TakenBatches:
         return sum(len(batch.bodies) for batch in self.batches)
 
     def rows(self) -> Iterable[NDArray[np.uint8]]:
-        """Return the values as rows, one array for each batch. Raises LoadError if they have no stamps."""
+        """Return the values as rows of arrays, with one array for each batch. Raises LoadError if a value is too short
+        for a stamp.
+        """
         return (rows_of(batch.bodies, len(batch)) for batch in self.batches)
 
 

@@ -50,7 +50,8 @@ _LIMITS = {
 
 
 class DockerCluster:
-    """A cluster of Docker containers with the name `name`; the cluster may not exist yet. Implements `Launcher`."""
+    """A cluster of Docker containers with the name `name`; the cluster may not exist yet. The class implements
+    `Launcher`."""
 
     def __init__(self, name: str, image: str = IMAGE) -> None:
         self.name = name

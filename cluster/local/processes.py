@@ -39,7 +39,8 @@ __all__ = ["DEFAULT_DIRECTORY", "DevCluster", "DevError", "NodeState"]
 
 
 class DevCluster:
-    """A local cluster with all its files in one directory; the cluster may not exist yet. Implements `Launcher`."""
+    """A local cluster of processes, with all its files in one directory; the cluster may not exist yet. The class
+    implements `Launcher`."""
 
     def __init__(self, data: Path) -> None:
         self.directory = data.resolve()
@@ -144,7 +145,7 @@ class DevCluster:
             return _observe(self.node(node))
 
     def remove_node(self, node: int, *, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Remove a node from the cluster, then stop the node's process and remove its data. Raises DevError,
+        """Remove a node from the cluster, then stop the node's process and remove its data. Raises DevError and
         LedgerError."""
         with self._locked():
             member = self.node(node)

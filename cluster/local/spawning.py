@@ -18,7 +18,8 @@ _POLL_SECONDS = 0.05
 
 
 def start_nodes(nodes: Sequence[DevNode], timeout_s: float) -> None:
-    """Start the processes. Return when all nodes that still run listen on their ports, or after `timeout_s` seconds.
+    """Start the processes of these nodes. Return when all nodes that still run listen on their ports, or after
+    `timeout_s` seconds.
 
     If another program uses a port of one of the nodes, the processes of all `nodes` are ended and DevError is
     raised."""
@@ -35,8 +36,8 @@ def start_nodes(nodes: Sequence[DevNode], timeout_s: float) -> None:
 
 
 def wait_answers(node: DevNode, timeout_s: float) -> None:
-    """Return when the node answers. Raises DevError if the node's process ends, or if the node does not answer
-    within `timeout_s` seconds. The message has the last lines of the node's log."""
+    """Wait until the node answers a request. Raises DevError if the node's process ends, or if the node does not
+    answer within `timeout_s` seconds. The message has the last lines of the node's log."""
     deadline = time.monotonic() + timeout_s
     while ask(node.address) is None:
         if node.pid is None or time.monotonic() >= deadline:

@@ -42,9 +42,9 @@ class NodeState:
 
 
 def agree(states: list[NodeState], shards: int) -> bool:
-    """Return True if every node answers, all nodes know the same leader of each shard, each leader knows that it
-    leads, and there are at least `shards` shards. Nodes that are not members are ignored, for example a node that
-    was removed by `ledgermq cluster remove-node` and still runs."""
+    """Return True if every node answers, all nodes know the same leader of each shard, and each leader knows that
+    it leads. The nodes must also know at least `shards` shards. Nodes that are not members are ignored, for example
+    a node that was removed by `ledgermq cluster remove-node` and still runs."""
     members = [state for state in states if state.role not in ("removed", "joining")]
     found = sorted({shard for state in members for shard in state.leaders})
     leaders = [{state.leaders[shard] for state in members if shard in state.leaders} for shard in found]

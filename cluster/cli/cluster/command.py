@@ -91,9 +91,9 @@ def add_shard(nodes: str | None, bootstrap: str, output: str) -> None:
 def info(bootstrap: str, output: str) -> None:
     """Show every replica: node, shard, role, term, indexes of the log, and lag in entries.
 
-    A learner receives the log and does not vote. A suspect replica may have lost entries that it acknowledged. It does
-    not vote until it has caught up. A node that was removed, or that waits to be added, is shown only if --bootstrap
-    names it.
+    A learner receives the log and does not vote. A suspect replica may have lost entries that it acknowledged. A
+    suspect replica does not vote until it has caught up. A node that was removed, or that waits to be added, is shown
+    only if --bootstrap names it.
     """
     rows = rows_of(_ask(bootstrap))
     if output == "json":

@@ -57,8 +57,8 @@ def start(
     output: str,
 ) -> None:
     """Start a cluster and wait until all shards have leaders. If the cluster already exists, the command starts only
-    the nodes that do not run. The command is idempotent. After `ledgermq dev stop`, `ledgermq dev start` starts the
-    cluster again with the same data.
+    the nodes that do not run. `ledgermq dev start` is idempotent. After `ledgermq dev stop`, `ledgermq dev start`
+    starts the cluster again with the same data.
     """
     cluster = _cluster(data, docker)
     new = not cluster.exists

@@ -51,7 +51,7 @@ _paths = click.argument(
 
 @click.group()
 def log() -> None:
-    """Read the log files of a stopped node, or of a copy of its directory. These commands write nothing.
+    """Read the log files of a stopped node, or of a copy of its directory. The `ledgermq log` commands write nothing.
 
     A PATH is a node's data directory, a shard's directory in it, a log directory, or a segment file.
     """
