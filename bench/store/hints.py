@@ -67,7 +67,7 @@ def measure_reading(directory: Path) -> list[ReadAheadFigures]:
 
 def read_cold(directory: Path, how: ReadAhead, *, in_order: bool) -> float:
     """Read a log that is not in the page cache: all entries in order, or some entries at random positions. Return
-    the seconds."""
+    the duration in seconds."""
     path = directory / f"{0:020}"
     forget(path)
     view = PosixDisk().open(path).view()

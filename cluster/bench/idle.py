@@ -43,12 +43,12 @@ Source = tuple[str, Callable[[], UseReading]]
 
 
 def process_source(pid: int, name: str = "") -> Source:
-    """Return a source that reads the use of a process on this machine."""
+    """Return a source that reads processor time and memory of a process on this machine."""
     return name or f"pid {pid}", lambda: read_process(pid)
 
 
 def metrics_source(address: str) -> Source:
-    """Return a source that reads the use of a node from its HTTP port."""
+    """Return a source that reads processor time and memory of a node from its HTTP port."""
     return address, lambda: read_metrics(address)
 
 
@@ -64,7 +64,8 @@ def measure_idle(sources: Sequence[Source], seconds: float) -> list[NodeUse]:
 
 
 def read_process(pid: int) -> UseReading:
-    """Read the use of a process from /proc. Raises LoadError if this machine has no such process."""
+    """Read the processor time and memory of a process from /proc. Raises LoadError if this machine has no such
+    process."""
     try:
         return UseReading(cpu_s(pid), private_bytes(pid))
     except OSError as error:
@@ -72,8 +73,8 @@ def read_process(pid: int) -> UseReading:
 
 
 def read_metrics(address: str) -> UseReading:
-    """Read the use of a node from its `/metrics`. Raises LoadError if no server answers, or if the answer is not
-    from a node of ledgermq."""
+    """Read the processor time and memory of a node from its `/metrics`. Raises LoadError if no server answers, or
+    if the answer is not from a node of ledgermq."""
     try:
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=_TIMEOUT_S) as answer:
             lines = answer.read().decode().splitlines()

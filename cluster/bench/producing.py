@@ -122,7 +122,7 @@ class Producing:
     while the load runs."""
 
     def __init__(self, load: ProducerLoad, heard: Heard | None = None) -> None:
-        """`heard` is called with the metadata of each message that a `send` has written."""
+        """`heard` is called with the metadata of each message whose `send` was acknowledged."""
         self._load, self._heard = load, heard
         self._supply = PayloadSupply(StampedPayloads(load.size, load.run, load.part))
         self._limit = self._until_ns = self._calls = 0

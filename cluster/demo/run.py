@@ -1,8 +1,8 @@
 """Runs the demo: it sends a corpus, kills the leader half-way, continues to send, and checks every replica.
 
 One tally counts the acknowledged lines, and another tally counts the lines that a replica returns. For every file, the
-tally of acknowledged lines must equal the tally of each replica. The verdict does not depend on what brokers report
-about themselves.
+tally of acknowledged lines must equal the tally of each replica. The verdict of the demo does not depend on what
+brokers report about themselves.
 """
 
 from __future__ import annotations

@@ -64,7 +64,8 @@ class StampedPayloads:
 
 
 class PayloadSupply:
-    """Returns payloads in the order of their numbers. `prepare` computes payloads in advance."""
+    """Returns the payloads of a load one after another, in the order of their numbers. `prepare` computes payloads
+    in advance."""
 
     def __init__(self, payloads: StampedPayloads) -> None:
         self._payloads = payloads

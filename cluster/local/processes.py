@@ -1,6 +1,6 @@
 """A local cluster of node processes; it keeps running when the program that started it ends.
 
-All files of the cluster are in one directory. Later commands find the cluster by this directory. The methods `start`,
+All files of the cluster are in one directory. Later commands find the cluster by its directory. The methods `start`,
 `stop` and `restart` are idempotent.
 
     ledgermq-data/
