@@ -1,4 +1,4 @@
-"""What tests of several parts need of this machine."""
+"""Fixtures and settings that all tests share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ if find_spec("docker") is None and not IN_CI:  # `make test` installs it
 
 @pytest.fixture(scope="session")
 def node_image() -> str:
-    """The image of a node, with an engine that has it. Without: skipped, but in CI, which has made it, failed."""
+    """Return the name of the node image, which a Docker engine of this machine has. If there is no engine or no
+    image, the test is skipped; in CI it fails, because CI builds the image."""
     from cluster.local.engine import IMAGE, EngineError, connect, need_image  # here, since it may not be installed
 
     try:

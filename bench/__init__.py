@@ -1,5 +1,5 @@
-"""This package compares measurements, for example with a bare disk or with other message systems. `ledgermq bench`
-(cluster/bench) measures one cluster.
+"""This package contains the programs that measure ledgermq and compare it, for example with a bare disk or with other
+message systems. To measure a single running cluster, use the command `ledgermq bench` (cluster/bench).
 
 run.py            the suite: every target of docs/PERFORMANCE.md, as one page (suite/)
 run_peers.py      ledgermq and other message brokers on the same machine (peers/)

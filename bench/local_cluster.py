@@ -1,4 +1,5 @@
-"""Helpers that the measurements share: a fresh cluster on this machine, a filled topic, and a cold page cache."""
+"""Helper functions that the measurements share: they start a fresh cluster on this machine, fill a topic, and clear
+the page cache."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def fresh_cluster(
     shards: int | None = None,
     segment_bytes: int | None = None,
 ) -> Iterator[DevCluster]:
-    """Start a cluster of processes with its data in `directory`, and remove the cluster at the end."""
+    """Start a cluster of processes with its data in `directory`, and remove the cluster when the `with` block ends."""
     cluster = DevCluster(directory)
     try:
         cluster.start(nodes, flush=flush, shards=shards, segment_bytes=segment_bytes, timeout_s=START_TIMEOUT_S)
@@ -37,7 +38,7 @@ def fresh_cluster(
 
 
 def fill(bootstrap: str, total_bytes: int, message_bytes: int) -> None:
-    """Send random messages to the topic TOPIC. Returns when all are committed."""
+    """Send random messages to the topic TOPIC. Return when all messages are committed."""
     calls, call_messages = max(1, total_bytes // _CALL_BYTES), _CALL_BYTES // message_bytes
     filling = fill_topic(
         bootstrap, TOPIC, QUEUES, calls=calls, call_messages=call_messages, message_bytes=message_bytes
@@ -46,7 +47,7 @@ def fill(bootstrap: str, total_bytes: int, message_bytes: int) -> None:
 
 
 def forget(path: Path) -> None:
-    """Flush the file, or all files below the directory, and make the page cache forget them."""
+    """Flush the file, or all files below the directory, and drop their pages from the page cache."""
     for file in [path] if path.is_file() else path.rglob("*"):
         if file.is_file():
             descriptor = os.open(file, os.O_RDONLY)

@@ -1,10 +1,10 @@
-"""Runs the whole suite: measures every target that one machine can measure, and writes the results as one page.
+"""Runs the whole suite: it measures every target that one machine can measure, and writes the results as one page.
 
     make bench                      a quarter of an hour; BENCH=quick: three minutes; BENCH=full: 10 GiB of log
     .venv/bin/python -m bench.run [--scale quick|normal|full] [--only produce] [--long 30] [--out DIRECTORY]
 
-Writes `index.html` and `results.json` into DIRECTORY (default: bench-DATE). Do not use the machine for anything else
-while the suite runs.
+The command writes `index.html` and `results.json` into DIRECTORY (default: bench-DATE). Do not use the machine for
+anything else while the suite runs.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def main() -> int:
 
 
 def measured(stage: Stage, scale: SuiteScale, wanted: dict[str, Measure]) -> tuple[list[SuiteChapter], list[str]]:
-    """Return the chapters of the page, and a sentence for each part that failed. A failed part does not stop the
-    others.
+    """Run all parts of the suite. Return the chapters of the page, and a sentence for each part that failed; after a
+    failed part, the suite goes on.
     """
     parts, failures = [], []
     for name, measure in wanted.items():

@@ -4,8 +4,9 @@ ratios.
     make bench-peers                 three quarters of an hour; installs missing programs below build/peers
     .venv/bin/python -m bench.run_peers [--peers nats kafka] [--messages 1000000] [--rounds 3] [--json]
 
-Writes `peers.md` and `results.json` into DIRECTORY (default: bench-peers-DATE). A peer that this machine cannot run is
-skipped with the reason. Do not use the machine for anything else while it runs.
+The command writes `peers.md` and `results.json` into DIRECTORY (default: bench-peers-DATE). If this machine cannot run
+a peer, the command skips the peer and prints the reason. Do not use the machine for anything else while the comparison
+runs.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Contest:
         self.skipped: dict[str, str] = {}
 
     def measure(self, peer: Peer) -> None:
-        """Measure a peer. Adds the result to `found`, or the reason of a failure to `skipped`."""
+        """Measure a peer and add the result to `found`. If the peer fails, add the reason to `skipped`."""
         self._say(peer.title)
         try:
             self._against(peer)

@@ -1,6 +1,6 @@
-"""Prints the result of a measurement: a Markdown table for each part, as the documents have them, or JSON.
+"""Prints the results of a measurement: as Markdown tables like those in the documents, or as JSON.
 
-A part is a list of rows of one dataclass. Its fields name the columns.
+Each part of the results is a list of rows of one dataclass, and the fields of the dataclass name the columns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ledger.report.text import markdown_table
 
 
 def options(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser with the options of every measurement. Scripts may add more."""
+    """Return a parser with the options that every measurement has. A script may add more options to the parser."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--directory", type=Path, default=Path.cwd(), help="where to write (default: here)")
@@ -24,7 +24,8 @@ def options(description: str | None) -> argparse.ArgumentParser:
 
 
 def show(parts: Mapping[str, Sequence[Any]], *, as_json: bool) -> None:
-    """Print the parts. `parts` maps each title to at least one row; rows are dataclasses."""
+    """Print the parts of the results. `parts` maps the title of each part to at least one row; each row is a
+    dataclass."""
     found = {title: [asdict(row) for row in rows] for title, rows in parts.items()}
     if as_json:
         print(json.dumps(found, indent=2))

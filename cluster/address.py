@@ -1,10 +1,11 @@
-"""Addresses of the form HOST:PORT; an IPv6 host stands in brackets."""
+"""Checks and splits addresses of the form HOST:PORT; an IPv6 host is written in brackets."""
 
 from __future__ import annotations
 
 
 def check_address(address: str) -> str:
-    """Return `address` if it has the form host:port (port 1 to 65535). Raises ValueError otherwise."""
+    """Return `address` if it has the form host:port (port 1 to 65535). Raise ValueError if `address` has another
+    form."""
     split_address(address)
     return address
 

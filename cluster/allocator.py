@@ -1,11 +1,13 @@
-"""Settings of the C library's allocator for our own programs: memory of large buffers is kept and used again.
+"""Allocator settings of the C library for ledgermq's own programs: the process keeps the memory of large buffers and
+uses it again.
 
-By default glibc maps each large buffer when it is allocated and unmaps it when it is freed. A message of 1 MiB then
-pays for 256 page faults at each of its copies, which costs several times as much as the copying. With these settings
-glibc takes large buffers from its heap and keeps up to 64 MiB of free memory for the next ones.
+By default, glibc maps the memory of each large buffer at its allocation and unmaps the memory when the buffer is
+freed. With this default, each copy of a 1 MiB message causes 256 page faults, which cost several times as much as the
+copying itself. With the settings of this module, glibc takes large buffers from its heap, and keeps up to 64 MiB of
+free memory for later buffers.
 
-The settings count for the whole process, so a library must not call `keep_large_buffers`. A user who embeds a client
-may set the variables in ENVIRONMENT before the program starts.
+The settings apply to the whole process, so a library must not call `keep_large_buffers`. The user of a program that
+embeds a client may set the variables in ENVIRONMENT before the program starts.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": str(_LARGEST_BYTES), "MALLOC_TRIM_THRES
 
 
 def keep_large_buffers() -> None:
-    """Apply the settings to this process. Nothing changes if the C library has no such settings (musl)."""
+    """Apply the allocator settings to this process. If the C library has no such settings (musl), the call changes
+    nothing."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _LARGEST_BYTES)

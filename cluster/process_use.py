@@ -1,7 +1,7 @@
-"""The processor time and the private memory of a process on this machine, as Linux counts them.
+"""Reads the processor time and the private memory of a process on this machine, as Linux counts them.
 
-Private memory does not include mapped files, because their pages belong to the page cache. The functions raise OSError
-if there is no such process.
+Private memory does not include mapped files, because their pages belong to the page cache. The functions of this
+module raise OSError if there is no such process.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ Pid = int | str | None
 
 
 def cpu_s(pid: Pid) -> float:
-    """The seconds that the process has spent in user and system mode."""
+    """Return the processor time in seconds that the process has used in user mode and in system mode."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def private_bytes(pid: Pid = "self") -> int:
-    """The anonymous resident memory of the process in bytes (RssAnon)."""
+    """Return the anonymous resident memory of the process in bytes (RssAnon)."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024

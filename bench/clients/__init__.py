@@ -1,1 +1,2 @@
-"""Measures clients: consumer groups, rebalances, the Spark source. Each module is a command."""
+"""This package measures clients: consumer groups, rebalances, and the Spark source. Each module of this package is
+a command."""

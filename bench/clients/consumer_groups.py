@@ -1,17 +1,20 @@
-"""Measures consumption through consumer groups, compared with plain consumers, and with 200 consumer groups on one
+"""Measures how fast consumer groups consume: in comparison with plain consumers, and with 200 consumer groups on one
 topic.
 
     .venv/bin/python -m bench.clients.consumer_groups [--mib 512] [--rounds 5] [--consumer-groups 200]
 
-Three new nodes run on this machine, with one client. The script fills one topic with messages of 128 B and one with
-messages of 1 KiB. Each topic is consumed from its beginning in turns: by a plain consumer, and by a new consumer group,
-whose clock stops when its last offset is committed. *pull* uses `getmany`. *push* uses a listener that does nothing; it
-is compared with a loop that calls the same listener with the messages of the plain consumer. `of_plain` is the median
-of the ratios of all rounds.
+The script starts three new nodes on this machine and uses one client. The script fills one topic with messages of 128
+B and another topic with messages of 1 KiB. The script consumes each topic from its beginning several times: with a
+plain consumer and with a new consumer group in turn. The clock of a group stops when the group's last offset is
+committed. In the figures of the way *pull*, the consumers call `getmany`. In the figures of the way *push*, the
+consumer group calls a listener that does nothing. The plain consumer then runs in a loop that calls the same listener
+for each message. `of_plain` is the rate of the consumer group divided by the rate of the plain consumer, as the median
+of all rounds.
 
-Then one consumer group, and afterwards 200 groups with one member each, consume all of a topic. The members start one
-after another and consume at the same time. The figures count from the first start: messages a second of all groups
-together, CPU seconds of client and nodes for each million messages, and the lag that the cluster reports at the end.
+In the second part of the measurement, one consumer group consumes a whole topic; afterwards 200 groups with one member
+each consume the same topic. The 200 members start one after another and then consume at the same time. The clock
+starts when the first member starts. The figures are the messages per second of all groups together, the CPU seconds of
+the client and the nodes for each million messages, and the lag at the end.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ CROWD_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class ConsumptionFigures:
-    """The medians of all rounds. Rates are messages a second."""
+    """The result of one comparison: each figure is the median of all rounds. All rates are in messages per second."""
 
     message_bytes: int
     way: str
@@ -134,7 +137,7 @@ class Bench:
 
 
 async def consume(consumer: AsyncGroupConsumer, count: int, at_once: int = AT_ONCE) -> None:
-    """Consume `count` messages and acknowledge the last of them."""
+    """Consume `count` messages and acknowledge the last message."""
     got = 0
     while got < count:
         messages = await consumer.getmany(at_once)

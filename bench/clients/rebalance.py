@@ -3,14 +3,17 @@
     .venv/bin/python -m bench.clients.rebalance [--shards 1] [--members 1000] [--consumers 100] [--queues 1000]
                                                 [--rounds 3]
 
-Three new nodes run on this machine. First, the members (`GroupMember` without consumption, over one client) join at
-once. The script measures how long it takes until each member has its final assignment. After more than one session it
-checks that all of them are still members, and that no shard has elected a new leader.
+The script starts three new nodes on this machine. In the first part of the measurement, all members join one group at
+once. A member is a `GroupMember` that consumes nothing, and all members share one client. The script measures the time
+until each member has its final assignment. After more than one session timeout, the script checks that all members are
+still in the group, and that no shard has elected a new leader.
 
-Then the consumers (complete `AsyncGroupConsumer`s) share the queues. One consumer leaves, one joins, and one dies. The
-script measures how long it takes until the new owner has claimed every queue; for the consumer that dies, from the end
-of its session. `longest_ms` is the longest time in which a node answered a request. A process of its own asks every 10
-ms, so this shows how long the event loop of a node was blocked, or how long other processes had the processor.
+In the second part of the measurement, several consumers share the queues of a topic; each consumer is a complete
+`AsyncGroupConsumer`. When the queues are assigned, one consumer leaves the group, one consumer joins, and one consumer
+dies. After each change, the script measures the time until every queue has been claimed by its new owner. For the
+consumer that dies, this time begins when its session ends. `longest_ms` is the longest time that a node needed to
+answer a probe request. A separate process sends a probe request every 10 ms. `longest_ms` therefore shows how long a
+node's event loop was blocked, or how long other processes kept the processor busy.
 """
 
 from __future__ import annotations
@@ -194,7 +197,7 @@ def _consumer(cluster: Launcher) -> AsyncGroupConsumer:
 
 
 async def _die(consumer: AsyncGroupConsumer) -> None:
-    """End the consumer without a request to the cluster, like a process that is killed."""
+    """End the consumer without a request to the cluster, as if its process were killed."""
     for task in consumer._tasks:
         task.cancel()
     await asyncio.gather(*consumer._tasks, return_exceptions=True)
@@ -211,7 +214,8 @@ def _is_claimed(consumers: list[AsyncGroupConsumer], queues: int) -> bool:
 
 
 def _is_dealt(shares: list[list[TopicQueue]], queues: int) -> bool:
-    """Return whether each queue has one owner and the owners have equal numbers of queues (give or take one)."""
+    """Return True if each queue has exactly one owner and the numbers of queues of any two owners differ by at most
+    one."""
     counts = list(map(len, shares))
     if sum(counts) != queues or max(counts) - min(counts) > 1:
         return False
@@ -235,7 +239,8 @@ def _terms(cluster: Launcher) -> int:
 
 @contextmanager
 def probed(cluster: Launcher) -> Iterator[Callable[[], float]]:
-    """Probe the nodes during the body. Afterwards the yielded function returns the longest response time in ms."""
+    """Probe the nodes while the body of the `with` block runs. After the block, the yielded function returns the
+    longest response time in ms."""
     ours, theirs = multiprocessing.Pipe()
     prober = multiprocessing.get_context("spawn").Process(target=_probe, args=(cluster.bootstrap.split(","), theirs))
     prober.start()

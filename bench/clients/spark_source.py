@@ -1,12 +1,14 @@
-"""Measures how many rows a second the Spark source reads for each core, compared with a source that makes single rows.
+"""Measures how many rows per second the Spark source reads on each core, compared with a source that yields one row at
+a time.
 
     .venv/bin/python -m bench.clients.spark_source [--json] [--directory PATH] [--rows 4000000] [--rounds 3]
 
-Spark with `local[1]` reads a topic of 128-byte messages from three local nodes into count(). It uses the format
-"ledgermq", the same format with `.schema("value BINARY")`, and a source written as in Spark's documentation, which
-iterates over a consumer and yields tuples. The last source reads a tenth of the rows, because it is slow. The first
-round of each source does not count. `seconds` are wall-clock time. `cpu_seconds` are the processor time of the JVM and
-its Python workers, which says more on a machine that also runs the nodes.
+Spark with `local[1]` reads a topic of 128-byte messages from three local nodes and counts the rows. Three sources read
+the topic: the format "ledgermq", the same format with `.schema("value BINARY")`, and a source written as in Spark's
+documentation. The last source iterates over a consumer and yields a tuple for each message. The source that yields
+tuples reads only a tenth of the rows, because it is slow. The first round of each source is a warm-up and is not
+counted. `seconds` is wall-clock time. `cpu_seconds` is the processor time of the JVM and its Python workers. On a
+machine that also runs the nodes, `cpu_seconds` is more reliable than `seconds`.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ class SourceFigures:
 
 
 class RowAtATime(DataSource):
-    """A source as a user would write it: a consumer, and a tuple for each message."""
+    """A Spark source as a user would write it: it iterates over a consumer and yields a tuple for each message."""
 
     @classmethod
     def name(cls) -> str:
@@ -82,7 +84,7 @@ class _RowReader(DataSourceReader):
 
 
 def measured(name: str, frame: DataFrame, rows: int, rounds: int, clock: ProcessorClock) -> SourceFigures:
-    """Return the medians of the rounds."""
+    """Run the query several times and return the medians of its figures."""
     clocks, processors = [], []
     for number in range(rounds + 1):
         cpu, start = clock.seconds(), time.perf_counter()
@@ -97,8 +99,9 @@ def measured(name: str, frame: DataFrame, rows: int, rounds: int, clock: Process
 
 
 class ProcessorClock:
-    """The processor time of all processes that this process started, except the nodes: the JVM and its Python workers.
-    The clock reads the times often, because the times of a process are lost when the process ends.
+    """Measures the processor time of all processes that this process started, except the nodes: the JVM and its Python
+    workers. The clock reads the processor times often, because the times of a process can no longer be read after the
+    process has ended.
     """
 
     def __init__(self) -> None:

@@ -1,1 +1,2 @@
-"""Measures `ledgermq validate` and the checker of chaos runs. Each module is a command."""
+"""This package measures the speed of `ledgermq validate` and of the checker of chaos runs. Each module of this
+package is a command."""

@@ -1,12 +1,12 @@
-"""Measures how long the checker needs to judge a history: many producers send messages, and all of them are read back
-from three nodes.
+"""Measures how long the checker of chaos runs needs for a large history. In the history, many producers send messages,
+and all messages are read back from three nodes.
 
     .venv/bin/python -m bench.judging.chaos_check --sends 300000                    a minute, most of it to write the
                                                                                     history
     .venv/bin/python -m bench.judging.chaos_check --sends 300000 1000000 10000000   to see how the time grows
 
-The history is the one that a cluster without faults would give. The script writes and reads this history like any other
-history. A history of 10 million sends needs 5 GB on disk and 10 GB of memory.
+The history is what clients of a cluster without faults would record. The script writes the history to a file and reads
+it like the history of a chaos run. A history of 10 million sends needs 5 GB on disk and 10 GB of memory.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class CheckerFigures:
 
 
 def history(rounds: int) -> Iterator[Operation]:
-    """Yield the operations of the history. In each round, every producer sends once."""
+    """Yield the operations that the clients of a run would record. In each round of the history, every producer
+    sends once."""
     now = 0
     for producer in range(PRODUCERS):
         yield Open(producer, _name(producer), now)

@@ -1,11 +1,13 @@
-"""Measures how fast logs of three replicas are validated, by one process and by Spark, and the cost beside reading.
+"""Measures how fast `ledgermq validate` checks the logs of three replicas, with one process and with Spark. It also
+measures how much of the time is not spent on reading.
 
     .venv/bin/python -m bench.judging.validate --gib 0.25                          plain engine, one minute
     .venv/bin/python -m bench.judging.validate --gib 1 2 4 8 --engine "local[1]" "local[2]"
 
-The shape `batches` has entries of 500 messages of 128 bytes (64 KiB). The shape `single` has entries of one message of
-128 bytes. `share_beside` is the share of the plain engine's time that it does not spend on reading and on the two CRCs
-of each entry. The script measures reading and CRCs alone to compute it.
+In the shape `batches`, each entry of the log has 500 messages of 128 bytes (64 KiB). In the shape `single`, each entry
+of the log has one message of 128 bytes. `share_beside` is the share of the plain engine's time that is not spent on
+reading the log and on computing the two CRCs of each entry. To compute `share_beside`, the script also measures the
+time of reading and of the CRCs alone.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ GROUP_WRITE = 64
 
 
 def make(directory: Path, size: int, count: int, segment_bytes: int) -> list[str]:
-    """Write three replicas of a log of `size` bytes, in entries of `count` messages, with their ConsumeQueues."""
+    """Write three replicas of a log of `size` bytes, with their ConsumeQueues; each entry has `count` messages."""
     disk, first = PosixDisk(), directory / "node-1"
     owner = NodeDirectory.open(disk, first, cluster="bench", node=1)
     VoteFile.open(disk, owner.vote_path(0), new_incarnation=bytes(range(16))).close()

@@ -1,1 +1,2 @@
-"""Measures nodes: restarts, a new replica, fetches, many queues, idle shards. Each module is a command."""
+"""Measures nodes: restarts, the catch-up of a new replica, fetches, many queues, and idle shards. Each module of
+this package is a command."""

@@ -1,11 +1,14 @@
-"""Measures how fast a new replica gets a log through Raft's stream, and for comparison as segment files over HTTP.
+"""Measures how fast a new replica receives a log through Raft's stream, compared with a download of the segment files
+over HTTP.
 
     .venv/bin/python -m bench.node.catch_up [--gib 2] [--json] [--directory PATH]
 
-A producer fills one node. A second node is added as a learner. `Raft's stream` is measured from its first entry to its
-last; the learner verifies and writes each entry and builds its indexes. Then a client fetches the same log from the
-HTTP port of the first node (sendfile) into files: once it only writes the files, and once it also verifies each entry.
-All processes share this machine. CPU seconds are the sum of both sides.
+A producer fills the log of one node. When the log is filled, a second node is added as a learner. The figure `Raft's
+stream` covers the time from the learner's first entry to its last. In this time the learner verifies and writes each
+entry and builds its indexes. For the comparison, a client downloads the segment files of the same log from the HTTP
+port of the first node, which uses sendfile. In one download the client only writes the files; in another download the
+client also verifies each entry. All processes of the measurement share this machine. The CPU seconds are the sum of
+sender and receiver.
 """
 
 from __future__ import annotations
@@ -75,7 +78,8 @@ def measure(directory: Path, gib: float) -> list[CatchUpFigures]:
 
 
 def by_stream(cluster: DevCluster) -> tuple[float, float]:
-    """Return the seconds from the learner's first entry to its last, and the CPU seconds of both nodes in that time."""
+    """Return the seconds from the learner's first entry to its last, and the CPU seconds that both nodes used in
+    that time."""
     leader, deadline = cluster.node(1), time.monotonic() + TIMEOUT_S
     with ThreadPoolExecutor(1) as pool:
         adding = pool.submit(cluster.add_node, promote=False, timeout_s=TIMEOUT_S)
@@ -94,7 +98,7 @@ def by_stream(cluster: DevCluster) -> tuple[float, float]:
 
 
 def reached(cluster: DevCluster, index: int) -> DevNode | None:
-    """Return the second node if it has and has applied the entry with this index; otherwise None."""
+    """Return the second node if it has stored and applied the entry with this index; otherwise return None."""
     state = cluster.status()[-1]
     return cluster.node(state.id) if state.id != 1 and min(state.last_index, state.applied) >= index else None
 
@@ -103,13 +107,14 @@ def reached(cluster: DevCluster, index: int) -> DevNode | None:
 
 
 def segments(node: DevNode) -> dict[str, int]:
-    """Return the names of the segments, with the bytes that entries use in each."""
+    """Return the names of the segments, and for each segment the number of bytes that entries use."""
     with urllib.request.urlopen(f"http://{node.http}/shards/0/segments") as answer:
         return {each["name"]: each["length"] for each in json.load(answer)["segments"]}
 
 
 def over_http(node: DevNode, names: dict[str, int], copy: Path, *, verifies: bool) -> tuple[float, float]:
-    """Return the seconds, and the CPU seconds of the node and of this process in that time."""
+    """Download the log over HTTP. Return the seconds of the download, and the CPU seconds that the node and this
+    process used for the download."""
     copy.mkdir()
     started, before = time.perf_counter(), cpu_s(node.pid) + time.process_time()
     for name, length in names.items():

@@ -1,14 +1,17 @@
-"""Measures fetches of 1 MiB compared with a bare read of the same bytes, and how many fetches read from the disk.
+"""Measures fetches of 1 MiB compared with a bare read of the same bytes, and counts how many fetches read from the
+disk.
 
     .venv/bin/python -m bench.node.fetch [--json] [--directory PATH]
 
-First, the broker's fetch code runs in this process, with serialization, over a log of batches of 64 KiB. The log is hot
-(measured by processor time), or the page cache has forgotten it (measured by wall clock). The bare read is one pread.
+First, the broker's fetch code runs in this process over a log of batches of 64 KiB. The measured time includes the
+serialization of the response. The log is either hot (in the page cache) or cold (dropped from the page cache). The
+script measures processor time for a hot log and wall-clock time for a cold log. The bare read is one call of pread.
 
-Then a real node runs. One consumer follows the end of a topic that is written at full speed. Another consumer reads the
-same log from its beginning, after the node was restarted and the page cache had forgotten the log. A fetch reads from
-the disk if the node's `read_bytes` grows during the fetch (/proc/PID/io counts what storage delivered, also for page
-faults).
+In the second part of the measurement, a real node runs. One consumer reads each new message of a topic while a
+producer writes to the topic at full speed. Another consumer reads the same log from its beginning, after the node was
+restarted and the log was dropped from the page cache. A fetch counts as a read from the disk if the node's
+`read_bytes` in /proc/PID/io grows during the fetch. The kernel counts there all bytes that storage delivered, also for
+page faults.
 """
 
 from __future__ import annotations
@@ -72,7 +75,8 @@ class DiskShare:
 
 
 class OneQueue:
-    """A log with one queue. Implements `ReadableQueues` and `ReadableQueue` of `ledger.broker.fetch.fetch`."""
+    """A log with one queue, as the broker's fetch code reads it. The class implements `ReadableQueues` and
+    `ReadableQueue` of `ledger.broker.fetch.fetch`."""
 
     def __init__(self, log: CommitLog, units: ConsumeQueue) -> None:
         self.log = log
@@ -104,7 +108,8 @@ def measure_reads(directory: Path) -> list[FetchFigures]:
 
 
 def read(queue: OneQueue, path: Path, *, is_cold: bool) -> FetchFigures:
-    """Return the medians of the rounds. Each round reads the log once in each way."""
+    """Measure fetches and bare reads of the log, and return the medians of the rounds. Each round reads the log
+    once by bare reads and once by fetches."""
     rounds = []
     for _ in range(ROUNDS):
         taken = []
@@ -142,7 +147,8 @@ def bare(_: OneQueue, path: Path) -> None:
 
 
 def unmap(log: CommitLog) -> None:
-    """Make the log's mapping release its pages. The page cache cannot forget mapped pages."""
+    """Remove the log's pages from this process's memory mapping. The page cache can drop only pages that are not
+    mapped."""
     mapping = log.entry(1)[1].obj
     assert isinstance(mapping, mmap.mmap)
     mapping.madvise(mmap.MADV_DONTNEED)
@@ -178,7 +184,7 @@ def follow(node: DevNode) -> DiskShare:
 
 
 class FetchLoop:
-    """A consumer of all queues of the topic that makes one fetch after another."""
+    """A consumer that fetches from all queues of the topic, with one request at a time."""
 
     def __init__(self, node: DevNode) -> None:
         assert node.pid is not None
@@ -200,7 +206,7 @@ class FetchLoop:
         self._offsets = {each.queue: each.end_offset for each in answer.queues}
 
     def consume(self, name: str, *, is_going_on: Callable[[], bool]) -> DiskShare:
-        """Fetch until no message is left and `is_going_on` says that no message will come."""
+        """Fetch until a response is empty and `is_going_on` has said that no more messages will come."""
         fetches = with_disk = received = 0
         began = before = self._read_bytes()
         while True:
@@ -217,7 +223,7 @@ class FetchLoop:
         )
 
     def _fetch(self) -> int:
-        """Fetch once. Returns the number of bytes received."""
+        """Send one fetch request and return the number of bytes received."""
         asked = [
             broker_pb2.QueueFetch(topic_id=self._topic_id, queue=queue, offset=offset)
             for queue, offset in self._offsets.items()

@@ -1,10 +1,12 @@
-"""Measures what queues cost a node: memory, open files, and disk beside the log, with 1, 1,000 and 10,000 queues.
+"""Measures what queues cost a node with 1, 1,000 and 10,000 queues: memory, open files, and disk space in addition to
+the log.
 
     .venv/bin/python -m bench.node.queues [--json] [--directory PATH]
 
-Each time, a new node gets the same messages, all with keys, spread over the queues. The node is measured after its next
-checkpoint. `memory_mb` is the private memory of the process; `mapped_mb` are mapped files, which are part of the page
-cache. `ready_s` is how long the node needs to be ready again after a stop.
+For each number of queues, a new node receives the same messages, spread over the queues; all messages have keys. The
+node is measured after the first checkpoint that follows the last message. `memory_mb` is the private memory of the
+process. `mapped_mb` is the size of the mapped files, which are in the page cache. `ready_s` is the time that the node
+needs after a stop until it is ready again.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ def measure(directory: Path, queues: int) -> QueueFigures:
 
 
 async def send(bootstrap: str, queues: int) -> None:
-    """Send equally many messages to each queue, in batches that go round all queues."""
+    """Send the same number of messages to each queue, in batches that go to the queues in turn."""
     async with AsyncAdmin(bootstrap) as admin, AsyncProducer(bootstrap) as producer:
         for first in range(0, queues, QUEUES_PER_TOPIC):
             await admin.create_topic(topic_of(first), queues=min(QUEUES_PER_TOPIC, queues))
@@ -80,7 +82,7 @@ async def send(bootstrap: str, queues: int) -> None:
 
 
 def turns(queues: int) -> Iterator[tuple[int, int]]:
-    """Return (number of the batch, queue of the batch)."""
+    """Return pairs: the number of a batch, and the queue of that batch."""
     return ((number, number % queues) for number in range(MESSAGES // BATCH_MESSAGES))
 
 
@@ -95,7 +97,7 @@ def megabytes(status: str, field: str) -> float:
 
 
 def beside_log_mb(node: DevNode) -> float:
-    """Return the disk blocks of everything that a node stores except its log, in MB."""
+    """Return the disk space in MB of everything that a node stores except its log."""
     log = node.data / "shard-0" / "log"
     return sum(path.lstat().st_blocks * 512 for path in node.data.rglob("*") if log not in path.parents) / 1e6
 

@@ -1,12 +1,14 @@
-"""Measures how long a node with a large log needs to be ready again after an orderly stop or a kill, hot and cold.
+"""Measures how long a node with a large log needs to be ready again after an orderly stop or a kill. The page cache is
+hot or cold.
 
     .venv/bin/python -m bench.node.restart [--gib 10] [--message-bytes 1024] [--directory PATH]
 
-A producer fills a cluster of one node. The node is stopped in several ways and started again. `ready_s` counts from the
-start of the process until /readyz succeeds; `log_s` is the part that the node spent on reading its log, according to
-its output. `cold` means that the page cache has forgotten all files of the node. `kill while written to` kills the node
-at full write speed, as long after the last checkpoint as possible. Without a checkpoint, the node reads its whole log
-and builds all indexes. `empty` is a node without a log: the fixed cost of a start.
+A producer fills a cluster of one node. In each case, the node is stopped in a different way and started again.
+`ready_s` is the time from the start of the process until /readyz succeeds. `log_s` is the time that the node spent on
+reading its log, according to its own output. `cold` means that all files of the node were dropped from the page cache
+before the start. In the case `kill while written to`, the script kills the node while a producer writes at full speed,
+just before the node's next checkpoint. A node without a checkpoint reads its whole log at the start and builds all
+indexes. The case `empty` is a node without a log: it shows the fixed cost of a start.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class RestartFigures:
 
 
 def started(after: str, node: DevNode, before: Callable[[], None], *, is_cold: bool) -> RestartFigures:
-    """Return the median of the rounds. In each round, `before` ends the node."""
+    """Restart the node in several rounds and return the median times. In each round, the function `before` stops or
+    kills the node."""
     ready, read, gib = [], [], 0.0
     for _ in range(ROUNDS):
         before()
@@ -60,7 +63,7 @@ def started(after: str, node: DevNode, before: Callable[[], None], *, is_cold: b
 
 
 def ready_again(node: DevNode) -> float:
-    """Start the node. Returns the seconds from the start of the process until the node is ready."""
+    """Start the node, and return the seconds from the start of the process until the node is ready."""
     began = time.perf_counter()
     node.spawn()
     while not is_ready(node):
@@ -84,7 +87,8 @@ def end(node: DevNode, number: signal.Signals) -> None:
 
 
 def kill_while_written_to(node: DevNode, message_bytes: int) -> None:
-    """Kill the node shortly before its next checkpoint, which follows the last checkpoint after `INTERVAL_S`."""
+    """Kill the node shortly before its next checkpoint. A node writes a checkpoint `INTERVAL_S` seconds after the
+    last checkpoint."""
     sender = multiprocessing.get_context("spawn").Process(target=fill, args=(node.address, 1 << 40, message_bytes))
     sender.start()
     try:

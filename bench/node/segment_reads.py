@@ -1,11 +1,12 @@
-"""Measures how fast a server sends segments over HTTP: sendfile compared with reading and writing, in turns.
+"""Measures how fast a server sends segment files over HTTP: sendfile is compared with reading and writing, and the two
+ways take turns.
 
     python -m bench.node.segment_reads [--mib 256] [--rounds 5]
 
-The server runs on uvloop, as a node does. It serves one file, which is hot in the page cache, in two ways: with
-`FileSender`, as a node serves its segments, and with aiohttp's FileResponse, which reads and writes pieces under
-uvloop. The client reads into one buffer. The figures are the median MB/s of the rounds, and the CPU seconds of the
-server per GB.
+The server runs on uvloop, as a node does. The server serves one file, which is in the page cache, in two ways. The
+first way is `FileSender`, with which a node serves its segments. The second way is aiohttp's FileResponse, which under
+uvloop reads and writes pieces of the file. The client reads every response into the same buffer. The figures are the
+median speed of the rounds in MB/s, and the CPU seconds of the server per GB.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def run_server(path: Path, size: int, ready: Connection) -> None:
 
 @contextmanager
 def server(path: Path, size: int) -> Iterator[int]:
-    """Run the server during the body. Yields its port."""
+    """Run the server while the body of the `with` block runs. The context manager yields the port of the server."""
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=run_server, args=(path, size, theirs), daemon=True)
     process.start()
@@ -81,7 +82,7 @@ def server(path: Path, size: int) -> Iterator[int]:
 
 
 def get(port: int, way: str, buffer: bytearray) -> bytes:
-    """Read the whole response. Returns the last bytes of the response."""
+    """Read the whole response from the server and return its last bytes."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(f"GET /{way} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n".encode())
         last = 0

@@ -1,9 +1,9 @@
-"""Measures what idle shards cost: three nodes on this machine have several shards and no work.
+"""Measures what idle shards cost when three nodes on this machine have several shards and no work.
 
     .venv/bin/python -m bench.node.shards_idle [--shards 1 4 16] [--seconds 20]
 
-For each number of shards, a new cluster is left alone until each shard has its preferred leader. Then the script reads
-from /proc which share of a core each node process uses.
+For each number of shards, the script starts a new cluster and waits until each shard has its preferred leader. The
+script reads from /proc how much of a core each node process uses while the cluster is idle.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SETTLE_S = 8.0
 
 
 def measure(shards: int, seconds: float) -> tuple[list[float], list[int]]:
-    """Return, for each node, the percent of a core that it uses, and how many shards it leads."""
+    """Return for each node how many percent of a core it uses, and how many shards it leads."""
     with (
         tempfile.TemporaryDirectory(prefix="ledgermq-idle-") as directory,
         fresh_cluster(Path(directory) / "data", NODES, shards=shards) as cluster,

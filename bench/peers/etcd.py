@@ -1,5 +1,5 @@
-"""The peer etcd: Debian's etcd-server with the client aetcd. etcd has no queues, so a topic is a range of numbered
-keys.
+"""The peer etcd: Debian's etcd-server with the Python client aetcd. etcd has no queues, so each topic is a range of
+numbered keys.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _QUOTA_BYTES = 8 << 30
 
 
 class EtcdServers:
-    """Three members of one etcd cluster."""
+    """Runs the three members of one etcd cluster."""
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
@@ -63,7 +63,8 @@ class EtcdServers:
 
 
 class EtcdClient:
-    """The client aetcd. One more key stores how many keys a topic has; the client writes this key when it is closed."""
+    """The Python client aetcd. An additional key stores how many keys a topic has; the client writes this key when
+    it is closed."""
 
     how: ClassVar[How] = How(
         each="`put` of a key of its own, awaited by as many tasks as are in flight",

@@ -1,7 +1,7 @@
-"""All peers, in the order in which they are measured.
+"""The list of all peers, in the order in which they are measured.
 
-The peers that sync before they acknowledge come last. So ledgermq with the same setting is measured once between two of
-them.
+Peers that sync each message to the disk before they acknowledge it come last. In this order, ledgermq with `flush =
+sync` has to be measured only once between two of these peers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bench.peers.rounds import Driven
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One peer. `name` is its name for `--peers`."""
+    """One message system that is measured. `name` is the value for the option `--peers`."""
 
     name: str
     title: str
@@ -36,7 +36,7 @@ class Peer:
 
 
 def ours(flush: Literal["async", "sync"]) -> Peer:
-    """Return ledgermq itself with this flush mode."""
+    """Return ledgermq with this flush mode as a peer."""
     title = f"ledgermq, flush = {flush}"
     return Peer("ledgermq", title, lambda _: LedgermqServers(flush), {"ledgermq": LedgermqClient})
 

@@ -1,11 +1,13 @@
-"""Installs what the peers need below one directory. Nothing is installed into the system, and no service is started.
+"""Installs the programs and libraries that the peers need, below one directory. The module installs nothing into the
+system's directories and starts no service.
 
     build/peers/debian/PACKAGE/    the package and its missing dependencies, unpacked; their scripts are not run
     build/peers/java/NAME/         jars, resolved by Maven from poms/NAME.xml
     build/peers/venv/              the Python clients, from requirements.txt
 
-A stamp file beside each directory says that it is complete, so the next run starts at once. `make clean` removes
-everything. The package managers are used as this machine has configured them.
+A stamp file beside each installed directory shows that the directory is complete, so the next run does not install it
+again. `make clean` removes all installed files. The package managers (apt, Maven, pip) run with the configuration of
+this machine.
 """
 
 from __future__ import annotations
@@ -29,14 +31,16 @@ _SYSTEM_PATHS = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
 class Installed:
-    """Installs each part when it is first needed. Raises PeerUnavailableError if a part cannot be installed."""
+    """Installs each program or library when it is first needed. Its methods raise PeerUnavailableError if an
+    installation fails."""
 
     def __init__(self, directory: Path = REPOSITORY / "build" / "peers", say: Callable[[str], None] = print) -> None:
-        """`say` reports each step that takes long."""
+        """`say` is called with a sentence before each step that takes long."""
         self._directory, self._say = directory, say
 
     def debian(self, package: str) -> Path:
-        """Return the directory that contains the package's files, as they would be below /."""
+        """Return the directory that contains the files of the Debian package, with the same paths as below the root
+        directory."""
         root = self._directory / "debian" / package
         if not _stamp(root).exists():
             self._say(f"unpacking Debian's {package} into {root}")
@@ -48,7 +52,8 @@ class Installed:
         return root
 
     def program(self, package: str, name: str) -> Path:
-        """Return a program of a Debian package, or the system's own program if the package is installed there."""
+        """Return the path of a program of a Debian package, or of the system's own program if the package is
+        installed on the system."""
         root = self.debian(package)
         found = shutil.which(name, path=os.pathsep.join(f"{root}{path}" for path in _SYSTEM_PATHS)) or shutil.which(
             name
@@ -60,7 +65,7 @@ class Installed:
         return Path(found)
 
     def jars(self, name: str) -> Path:
-        """Return the directory with the jars of poms/NAME.xml."""
+        """Return the directory with the jars that poms/NAME.xml names."""
         pom = _HERE / "poms" / f"{name}.xml"
         directory = self._directory / "java" / name
         stamp = _stamp(directory, pom)
@@ -96,12 +101,13 @@ class Installed:
 
 
 def needed(simulation: str) -> list[str]:
-    """Return the packages that apt's simulation of an installation names."""
+    """Return the names of the packages that apt would install, taken from a simulated installation."""
     return [words[1] for line in simulation.splitlines() if len(words := line.split()) > 1 and words[0] == "Inst"]
 
 
 def _download(package: str, directory: Path) -> list[Path]:
-    """Download the package and its missing dependencies. Returns the archives; none if the system has the package."""
+    """Download the package and its missing dependencies. Return the paths of the archives; the list is empty if the
+    system already has the package."""
     for program in ("apt-get", "dpkg-deb"):
         if shutil.which(program) is None:
             raise PeerUnavailableError(
@@ -119,7 +125,8 @@ def _download(package: str, directory: Path) -> list[Path]:
 
 
 def _stamp(directory: Path, made_from: Path | None = None) -> Path:
-    """Return the stamp file. The stamp file exists if `directory` is complete and was made from this content."""
+    """Return the path of the stamp file of `directory`. The stamp file exists if `directory` is complete and was
+    made from the present content of `made_from`."""
     content = hashlib.sha256(made_from.read_bytes()).hexdigest()[:12] if made_from else "complete"
     return directory.with_name(f"{directory.name}.{content}")
 
@@ -130,7 +137,8 @@ def _fresh(directory: Path) -> None:
 
 
 def _run(command: Sequence[str], purpose: str, directory: Path | None = None) -> str:
-    """Run the command and return its output. Raises PeerUnavailableError with the end of the output."""
+    """Run the command and return its output. If the command fails, raise PeerUnavailableError with an error line of
+    its output."""
     environment = os.environ | {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
     try:
         done = subprocess.run(

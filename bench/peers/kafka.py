@@ -1,4 +1,5 @@
-"""The peer Kafka 4 in KRaft mode. The servers come from Maven; the clients are confluent-kafka and aiokafka."""
+"""The peer Kafka 4 in KRaft mode (without ZooKeeper). Maven downloads the Kafka servers. The Python clients are
+confluent-kafka and aiokafka."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ auto.create.topics.enable=false
 
 
 class KafkaServers:
-    """Three processes; each is a broker and a controller."""
+    """Runs three Kafka processes; each process is a broker and a controller."""
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
@@ -98,7 +99,8 @@ def _format(command: list[str]) -> None:
 
 
 async def _until_made(has_topic: Callable[[], Awaitable[str | None]]) -> None:
-    """Repeat until `has_topic` returns None. Brokers may have just started, or some do not know the leaders yet."""
+    """Call `has_topic` again and again until it returns None. A topic may take some time, because brokers have just
+    started or do not know the leaders yet."""
     deadline = time.monotonic() + _TIMEOUT_S
     while (reason := await has_topic()) is not None:
         if time.monotonic() > deadline:
@@ -107,7 +109,7 @@ async def _until_made(has_topic: Callable[[], Awaitable[str | None]]) -> None:
 
 
 class ConfluentClient:
-    """The client confluent-kafka, which uses librdkafka."""
+    """The Python client confluent-kafka, which uses librdkafka."""
 
     how: ClassVar[How] = How(
         each="`produce` with a callback for each message, `poll` when so many are in flight",
@@ -125,7 +127,7 @@ class ConfluentClient:
         await _until_made(self._has_topic)
 
     async def _has_topic(self) -> str | None:
-        """Create the topic. Returns the reason why the topic is not usable yet, or None."""
+        """Create the topic if it does not exist. Return None if the topic is usable, otherwise the reason why not."""
         from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -192,7 +194,7 @@ class ConfluentClient:
 
 
 class AiokafkaClient:
-    """The client aiokafka."""
+    """The Python client aiokafka."""
 
     how: ClassVar[How] = How(
         each="`send_and_wait`, by as many tasks as are in flight",
@@ -209,7 +211,7 @@ class AiokafkaClient:
         await self._producer.start()
 
     async def _has_topic(self) -> str | None:
-        """Create the topic. Returns the reason why the topic is not usable yet, or None."""
+        """Create the topic if it does not exist. Return None if the topic is usable, otherwise the reason why not."""
         from aiokafka.admin import AIOKafkaAdminClient, NewTopic
         from aiokafka.errors import NoError, TopicAlreadyExistsError
 

@@ -1,4 +1,5 @@
-"""ledgermq itself, measured by the same rules. The nodes run as with `ledgermq dev start`; the client uses asyncio."""
+"""ledgermq itself, measured by the same rules as the peers. The nodes run as `ledgermq dev start` runs them, and
+the client uses asyncio."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _READ_MESSAGES = 20_000
 
 
 class LedgermqServers:
-    """Three nodes with one shard."""
+    """Runs three nodes with one shard."""
 
     def __init__(self, flush: Literal["async", "sync"]) -> None:
         self._flush = flush
@@ -47,7 +48,7 @@ class LedgermqServers:
 
 
 class LedgermqClient:
-    """The clients `AsyncProducer` and `AsyncConsumer` with their default settings."""
+    """The Python client of ledgermq: `AsyncProducer` and `AsyncConsumer` with their default settings."""
 
     how: ClassVar[How] = How(
         each="`await send`, by as many tasks as are in flight",

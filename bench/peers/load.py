@@ -1,8 +1,9 @@
-"""A load process: one client makes one measurement. `python -m bench.peers.load JSON` prints its result as JSON.
+"""A load process, in which one client makes one measurement. The command `python -m bench.peers.load JSON` prints the
+result of the measurement as JSON.
 
-Payloads are computed from a seed. So a consuming process can compute the payloads that another process has sent, and
-compare them with what it received. This module does not know which peer it measures; it knows only the name of the
-client's class.
+The payloads of messages are computed from a seed. A consuming process can therefore compute the payloads that another
+process sent, and compare them with the payloads that it received. This module does not know which peer it measures; it
+knows only the name of the client's class.
 """
 
 from __future__ import annotations
@@ -23,20 +24,21 @@ from cluster.load.seeded_payloads import same_size_payloads
 
 @dataclass(frozen=True, slots=True)
 class SeededMessages:
-    """A list of `count` messages, which are computed from `seed`."""
+    """The description of `count` messages that are computed from `seed`."""
 
     seed: str
     count: int
 
     def payloads(self, size: int) -> list[bytes]:
-        """Return the messages, `size` bytes each."""
+        """Return the payloads of the messages, each of `size` bytes."""
         return same_size_payloads(random.Random(self.seed), self.count, size)
 
 
 @dataclass(frozen=True, slots=True)
 class PeerLoadOrder:
-    """The task of one load process. To produce, `sent` has one element, and its first `warm` messages are sent before
-    the clock starts. To consume, the process reads all messages of `sent`, in any order.
+    """The task of one load process. If the process produces, `sent` has one element, and the first `warm` messages of
+    this element are sent before the clock starts. If the process consumes, it reads all messages of `sent`, in any
+    order.
     """
 
     # The client's class, as module:class.
@@ -57,7 +59,8 @@ class PeerLoadOrder:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The differences between sent and consumed messages: how many are missing, were never sent, or came twice."""
+    """The differences between sent and consumed messages: how many messages are missing, how many were never sent,
+    and how many came twice."""
 
     missing: int
     strange: int
@@ -70,7 +73,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class PeerLoadResult:
-    """`messages` were acknowledged, or consumed, within `seconds`."""
+    """The process sent (until acknowledged) or consumed `messages` messages within `seconds` seconds."""
 
     messages: int
     seconds: float
@@ -84,7 +87,8 @@ class PeerLoadResult:
 
 
 def compare(wanted: Sequence[bytes], got: Sequence[bytes]) -> Compared:
-    """Compare the messages as multisets. The order between several queues is not promised."""
+    """Compare the sent and the consumed messages as multisets, because the order of messages of different queues is
+    not promised."""
     expected, found = set(wanted), set(got)
     return Compared(len(expected - found), len(found - expected), len(got) - len(found))
 
@@ -128,20 +132,21 @@ async def _produce(order: PeerLoadOrder, client: PeerClient, values: list[bytes]
 
 
 def client_named(name: str) -> PeerClient:
-    """Create the client from its name `module:class`."""
+    """Create an object of the client class with the name `module:class`."""
     module, _, kind = name.partition(":")
     return cast(PeerClient, getattr(importlib.import_module(module), kind)())
 
 
 def _loop(work: Any) -> Any:
-    """Run the coroutine on uvloop, the same for all clients."""
+    """Run the coroutine on uvloop. All clients use uvloop, so that the comparison is fair."""
     import uvloop
 
     return uvloop.run(work)
 
 
 def main() -> int:
-    """Print the result to standard output. An error is one sentence on standard error."""
+    """Make the measurement and print the result to standard output. An error is printed as one sentence to standard
+    error."""
     order = PeerLoadOrder.of(sys.argv[1])
     try:
         answer = _loop(run(order, client_named(order.client)))

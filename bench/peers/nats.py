@@ -1,4 +1,4 @@
-"""The peer NATS JetStream: Debian's nats-server with the client nats-py."""
+"""The peer NATS JetStream: Debian's nats-server with the Python client nats-py."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ cluster {{
 
 
 class NatsServers:
-    """Three servers that form one JetStream cluster."""
+    """Runs three servers that form one JetStream cluster."""
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
@@ -71,7 +71,7 @@ class NatsServers:
 
 
 class NatsClient:
-    """The client nats-py. A topic is a stream with one subject."""
+    """The Python client nats-py. Each topic is a stream with one subject."""
 
     how: ClassVar[How] = How(
         each="`publish_async`, `publish_async_max_pending=1000` (a fifth faster than tasks that await `publish`)",
@@ -88,7 +88,7 @@ class NatsClient:
         await self._make_stream()
 
     async def _make_stream(self) -> None:
-        """Create the stream, and wait for the cluster's first leader if necessary."""
+        """Create the stream; if the cluster has no leader yet, wait for its first leader."""
         from nats.errors import NoRespondersError
         from nats.errors import TimeoutError as NatsTimeoutError
         from nats.js.errors import APIError, NoStreamResponseError

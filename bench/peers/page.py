@@ -1,4 +1,4 @@
-"""Writes the results: tables in Markdown and on a terminal, and every run as JSON."""
+"""Writes the results of a comparison: tables in Markdown and on a terminal, and every run as JSON."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class PeerResults:
-    """All results of a comparison. `skipped` has the reason for each peer that was skipped. `machine` comes from
-    `suite.machine`.
+    """All results of a comparison. `skipped` maps each peer that was skipped to the reason. `machine` is the result of
+    `suite.machine.machine`.
     """
 
     when: str
@@ -44,7 +44,7 @@ class PeerResults:
 
 
 def write(told: PeerResults, directory: Path) -> Path:
-    """Write `peers.md` and `results.json`. Returns the path of `peers.md`."""
+    """Write `peers.md` and `results.json`. Return the path of `peers.md`."""
     directory.mkdir(parents=True, exist_ok=True)
     write_json(directory / "results.json", as_json(told))
     page = directory / "peers.md"
@@ -82,7 +82,7 @@ def markdown(told: PeerResults) -> str:
 
 
 def as_json(told: PeerResults) -> dict[str, Any]:
-    """Return the summary and all runs."""
+    """Return the summary and all runs as values that JSON can represent."""
     return {
         "when": told.when,
         "machine": dict(told.machine),
@@ -94,7 +94,7 @@ def as_json(told: PeerResults) -> dict[str, Any]:
 
 
 def _summary(told: PeerResults) -> list[dict[str, Any]]:
-    """Return a row for each client and case."""
+    """Return the rows of the summary: one row for each client and each case."""
     return [
         {
             "peer": against.peer.name,

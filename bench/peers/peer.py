@@ -1,4 +1,5 @@
-"""The interface of a peer: servers that are started for a measurement, and clients that load them."""
+"""The interface of a peer: its servers, which are started for a measurement, and its clients, which put load on the
+servers."""
 
 from __future__ import annotations
 
@@ -14,16 +15,17 @@ PORTS = 12
 
 
 class PeerError(Exception):
-    """A peer failed. The message says which peer, what it did not do, and what it reported."""
+    """A server or client of a peer failed. The message names the peer, the step that failed, and the error that the
+    peer reported."""
 
 
 class PeerUnavailableError(PeerError):
-    """This machine cannot provide what a peer needs. The message says what is missing, and what to do."""
+    """This machine cannot run a peer. The message says what is missing and what the user can do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Describes the measured configuration in words, for the page."""
+    """Describes the measured configuration of a peer in words, for the page of results."""
 
     version: str
     # States what an acknowledgement waits for.
@@ -35,20 +37,18 @@ class Description:
 
 
 class Servers(Protocol):
-    """The interface to the servers of a peer: three replicas on this machine."""
+    """The interface to the servers of a peer, which run as three replicas on this machine."""
 
     def install(self) -> None:
-        """Install what is missing. Raises PeerUnavailableError."""
+        """Install the missing programs and libraries. Raises PeerUnavailableError."""
         ...
 
     def start(self, directory: Path, ports: Sequence[int]) -> str:
-        """Start the servers with all their data below `directory`. Returns the address for clients. Raises
-        PeerError.
-        """
+        """Start the servers with all their data below `directory`. Return the address for clients. Raises PeerError."""
         ...
 
     def stop(self) -> None:
-        """Stop what was started, also if `start` failed."""
+        """Stop all processes that were started, also if `start` failed."""
         ...
 
     def describe(self) -> Description: ...
@@ -56,7 +56,7 @@ class Servers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """Names, for the page, the calls that a client uses for each way of sending and consuming."""
+    """For each way of sending and consuming, the name of the client's method, for the page of results."""
 
     each: str
     bulk: str
@@ -64,8 +64,8 @@ class How:
 
 
 class PeerClient(Protocol):
-    """The interface to a peer's usual Python client. `open` imports its library, because only load processes have
-    it.
+    """The interface to the usual Python client of a peer. The client's library is imported in `open`, because it is
+    installed only in the environment of load processes.
     """
 
     how: ClassVar[How]
@@ -75,13 +75,14 @@ class PeerClient(Protocol):
         ...
 
     async def produce_each(self, values: Sequence[bytes], in_flight: int) -> None:
-        """Send one message at a time with at most `in_flight` unacknowledged messages. Returns when all are
+        """Send one message at a time with at most `in_flight` unacknowledged messages. Return when all messages are
         acknowledged.
         """
         ...
 
     async def produce_bulk(self, values: Sequence[bytes]) -> None:
-        """Send with the batching that the client recommends. Returns when all messages are acknowledged."""
+        """Send the messages with the batching that the client's documentation recommends. Return when all messages
+        are acknowledged."""
         ...
 
     async def consume(self, count: int) -> list[bytes]:

@@ -1,7 +1,5 @@
-"""Starts and ends the server processes of a peer. Each process has a log of its own, and is ended by its own pid.
-
-Every process is the leader of a session of its own. The process is ended together with all processes that it
-started, also if a start failed half-way.
+"""Starts and ends the server processes of a peer. Each process has its own log file and its own session. A process is
+ended by its pid, together with all processes that it started. The processes are also ended if a start failed half-way.
 """
 
 from __future__ import annotations
@@ -34,8 +32,8 @@ class Processes:
     def spawn(
         self, directory: Path, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
     ) -> None:
-        """Start `command` in `directory`, which also gets its log. `environment` is added to the variables of this
-        process.
+        """Start `command` with `directory` as its working directory; the log file of the process is also written
+        there. The variables in `environment` are added to the environment variables of this process.
         """
         directory.mkdir(parents=True, exist_ok=True)
         self._logs[name] = directory / f"{name}.log"
@@ -51,8 +49,8 @@ class Processes:
             )
 
     def wait_open(self, ports: Sequence[int], timeout_s: float = 60.0) -> None:
-        """Wait until all these ports accept connections. Raises PeerError if a process ends, or if it takes too
-        long.
+        """Wait until all these ports accept connections. Raise PeerError if a process ends, or if a port is not open
+        in time.
         """
         deadline = time.monotonic() + timeout_s
         for port in ports:
@@ -63,7 +61,7 @@ class Processes:
                 time.sleep(_POLL_S)
 
     def check(self) -> None:
-        """Check that no process has ended by itself. Raises PeerError otherwise."""
+        """Raise PeerError if a process has ended by itself."""
         for name, process in self._started.items():
             if process.poll() is not None:
                 raise PeerError(f"{name} ended with status {process.returncode}. {self._last_words(name)}")
@@ -103,13 +101,13 @@ def _is_open(port: int) -> bool:
 
 
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    """Signal the process and all processes of its process group."""
+    """Send the signal to all processes of the process group that `process` leads."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
 
 
 def _wait_gone(group: int) -> None:
-    """Wait until the process group is empty. Only then are its ports free."""
+    """Wait until all processes of the process group have ended, because only then are their ports free."""
     deadline = time.monotonic() + _GONE_S
     with contextlib.suppress(ProcessLookupError):
         while time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""The peer RabbitMQ with quorum queues: Debian's rabbitmq-server with the client aio-pika."""
+"""The peer RabbitMQ with quorum queues: Debian's rabbitmq-server with the Python client aio-pika."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ exec "$BINDIR/erlexec" "$@"
 
 
 class RabbitmqServers:
-    """Three nodes of one cluster, and their own epmd (Erlang's port mapper), through which they find each other."""
+    """Runs three RabbitMQ nodes of one cluster, and a separate epmd (Erlang's port mapper), through which the nodes
+    find each other."""
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
@@ -66,8 +67,8 @@ class RabbitmqServers:
         return ",".join(f"amqp://guest:guest@127.0.0.1:{port}/" for port in clients)
 
     def _wait_joined(self, directory: Path) -> None:
-        """Wait until the nodes form a cluster, and raise PeerError if they do not. Otherwise a quorum queue would have
-        one member, and be faster.
+        """Wait until the nodes form a cluster; raise PeerError if they do not. In an incomplete cluster, a quorum
+        queue would have only one member and would be faster.
         """
         log, deadline = directory / "node-0" / f"{_NODES[0]}.log", time.monotonic() + _START_S
         while lonely := [node for node in _NODES[1:] if f"rabbit on node '{node}' up" not in log.read_text()]:
@@ -117,7 +118,8 @@ class RabbitmqServers:
         return self._only("usr/lib/erlang/erts-*")
 
     def _only(self, pattern: str) -> Path:
-        """Find the path in the unpacked package, or in the system if the package is installed there."""
+        """Return the path that matches `pattern`, in the unpacked package or, if the package is installed there, in
+        the system."""
         for root in (self._installed.debian(_PACKAGE), Path("/")):
             if found := next(root.glob(pattern), None):
                 return found
@@ -125,7 +127,7 @@ class RabbitmqServers:
 
 
 class RabbitmqClient:
-    """The client aio-pika. A topic is one queue."""
+    """The Python client aio-pika. Each topic is one queue."""
 
     how: ClassVar[How] = How(
         each="`publish` of a persistent message, whose confirmation as many tasks as are in flight await",

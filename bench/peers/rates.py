@@ -1,4 +1,5 @@
-"""Computes the rates of several rounds, and their ratios to the rates of other systems. This module is pure."""
+"""Computes the rates of several rounds, and their ratios to the rates of other message systems. This module does
+only computation: it reads no files and starts no processes."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _MOST_GROWTH = 10
 
 @dataclass(frozen=True, slots=True, order=True)
 class Case:
-    """A kind of measurement: the way of sending or consuming, and the size of the messages."""
+    """One kind of measurement: the way of sending or consuming, and the size of the messages."""
 
     way: Way
     size: int
@@ -41,7 +42,7 @@ class PeerRun:
 
 @dataclass(slots=True)
 class ClientRates:
-    """All measured runs of one client, of all rounds."""
+    """All measured runs of one client in all rounds."""
 
     client: str
     how: How
@@ -56,7 +57,7 @@ class ClientRates:
 
     @property
     def compared(self) -> Compared:
-        """Return the comparisons of all rounds, added up."""
+        """Return the sum of the comparisons of all rounds."""
         each = [run.compared for run in self.runs if run.compared]
         return Compared(
             sum(one.missing for one in each), sum(one.strange for one in each), sum(one.twice for one in each)
@@ -65,7 +66,7 @@ class ClientRates:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The measurements of one peer with all its clients."""
+    """The results of measuring one peer with all its clients."""
 
     name: str
     description: Description
@@ -79,26 +80,26 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """The measurements of a peer, and those of ledgermq just before and just after it."""
+    """The measurements of a peer, and the measurements of ledgermq just before and just after the peer."""
 
     peer: Measured
     ours: tuple[Measured, Measured]
 
     def mine(self, case: Case) -> float:
-        """Return the median of our rates, before and after together."""
+        """Return the median of ledgermq's rates from before and after the peer."""
         return median([rate for each in self.ours for rates in each.rates for rate in rates.of(case)])
 
     def theirs(self, client: str, case: Case) -> float:
         return median(next(rates for rates in self.peer.rates if rates.client == client).of(case))
 
     def ratio(self, client: str, case: Case) -> float:
-        """Return our rate divided by theirs."""
+        """Return the rate of ledgermq divided by the rate of the peer's client."""
         return self.mine(case) / self.theirs(client, case)
 
 
 def next_count(count: int, seconds: float, wanted_s: float, most: int) -> int | None:
-    """Return how many messages the next run should have after a run of `count` took `seconds`; None if it was long
-    enough.
+    """Return how many messages the next run should have if a run of `count` messages took `seconds`. Return None if
+    the run was long enough.
     """
     if seconds >= wanted_s / 2 or count >= most:
         return None
@@ -106,5 +107,5 @@ def next_count(count: int, seconds: float, wanted_s: float, most: int) -> int | 
 
 
 def spread(rates: Sequence[float]) -> float:
-    """Return the difference of the largest and the smallest rate, as a share of their median."""
+    """Return the difference between the largest and the smallest rate, divided by the median rate."""
     return (max(rates) - min(rates)) / median(rates)

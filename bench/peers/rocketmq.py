@@ -1,4 +1,5 @@
-"""The peer RocketMQ 5 in DLedger mode. The servers come from Maven; its Python client uses gRPC through a proxy."""
+"""The peer RocketMQ 5 in DLedger mode. Maven downloads the RocketMQ servers. The Python client uses gRPC through
+RocketMQ's proxy."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ waitTimeMillsInSendQueue=10000
 
 
 class RocketmqServers:
-    """A name server, three brokers that form one DLedger group, and a proxy."""
+    """Runs a name server, three brokers that form one DLedger group, and a proxy."""
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
@@ -84,7 +85,7 @@ class RocketmqServers:
         return ",".join(f"127.0.0.1:{port}" for port in (proxy, *brokers))
 
     def _wait_for_leader(self, names: str) -> None:
-        """Wait for a leader. The proxy fails to start if there is no leader yet."""
+        """Wait until the brokers have a leader, because the proxy fails to start without a leader."""
         deadline = time.monotonic() + _START_S
         while not _knows_leader(names):
             self._processes.check()
@@ -116,8 +117,8 @@ class RocketmqServers:
 
 
 class RocketmqClient:
-    """The client rocketmq-python-client. Its address is the proxy's address, followed by the addresses of the brokers,
-    which create topics.
+    """The Python client rocketmq-python-client. The address that the client is given contains the proxy's address and
+    then the addresses of the brokers, which create topics.
     """
 
     how: ClassVar[How] = How(
@@ -191,7 +192,7 @@ class RocketmqClient:
 
 
 async def _until(attempt: Callable[[], None]) -> None:
-    """Repeat until `attempt` raises nothing. The proxy learns of a new topic with a delay."""
+    """Call `attempt` again and again until it raises no error. The proxy learns of a new topic only after a delay."""
     deadline = time.monotonic() + _TIMEOUT_S
     while True:
         try:
@@ -203,7 +204,8 @@ async def _until(attempt: Callable[[], None]) -> None:
 
 
 def _make_topic(topic: str, broker: str) -> None:
-    """Make the request of `mqadmin updateTopic`, without the seconds that a Java virtual machine needs to start."""
+    """Send the request of `mqadmin updateTopic` directly, which saves the seconds that a Java virtual machine needs
+    to start."""
     fields = {"topic": topic, "defaultTopic": "TBW102", "readQueueNums": _QUEUES, "writeQueueNums": _QUEUES}
     _ask(
         broker, _MAKE_TOPIC, fields | {"perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "false"}
@@ -211,7 +213,8 @@ def _make_topic(topic: str, broker: str) -> None:
 
 
 def _broker_ports(taken: Sequence[int]) -> list[int]:
-    """Choose three ports. A broker also listens two ports below its own."""
+    """Choose three free ports for the brokers. For each port p, port p - 2 is free too, because a broker also
+    listens there."""
     from cluster.local.ports import port_is_free  # the client's environment does not have this package
 
     ports: list[int] = []
@@ -225,12 +228,13 @@ def _broker_ports(taken: Sequence[int]) -> list[int]:
 
 
 def _knows_leader(names: str) -> bool:
-    """Return whether the name server knows a leader. A broker that leads has the number 0."""
+    """Return True if the name server knows a leader. The name server lists a leading broker under the number 0."""
     return b'{0:"' in _ask(names, _CLUSTER, {}).replace(b'{"0":"', b'{0:"')
 
 
 def _ask(server: str, code: int, fields: Mapping[str, object]) -> bytes:
-    """Return the body of the answer. Raises PeerError if the server refuses the request.
+    """Send a request to a RocketMQ server and return the body of the response. Raise PeerError if the server refuses
+    the request.
 
     | u32 bytes that follow | u32 bytes of header | header as JSON | body |
     """

@@ -3,8 +3,8 @@
     warm-up    produce in each way with more and more messages, until a run is long enough; this fixes the number
     round      for each size and each client: each, bulk, and consume everything that these two sent, and compare
 
-Every run is a new process with a new topic. Clients and sizes take turns within a round, so a slow change of the
-machine affects all of them alike.
+Every run is a new process that uses a new topic. Clients and message sizes take turns within a round, so that a slow
+change of the machine's speed affects all clients alike.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class ContestScale:
-    """The size of a comparison. `messages` is the largest number in a run at 128 B; larger messages are fewer, in
-    proportion.
+    """The size of a comparison. `messages` is the largest number of messages in a run with 128-byte messages. For
+    larger messages the number is smaller in proportion.
     """
 
     messages: int = 1_000_000
@@ -54,7 +54,7 @@ class ContestScale:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """A client that is measured: its name, and the path of its class, which a load process imports."""
+    """A client that is measured: its name, and the path of its class. A load process imports this class."""
 
     name: str
     # module:class
@@ -62,7 +62,8 @@ class Driven:
 
 
 class Rounds:
-    """Runs the rounds against the servers of one peer. A counter names the topics, so no two runs share a topic."""
+    """Runs the rounds of measurements against the servers of one peer. Each run gets a new topic, which is named
+    after a counter."""
 
     def __init__(self, python: Path, address: str, scale: ContestScale, say: Callable[[str], None]) -> None:
         self._python, self._address, self._scale, self._say = python, address, scale, say
@@ -72,7 +73,7 @@ class Rounds:
         self.failures: list[str] = []
 
     def measure(self, clients: Mapping[Driven, ClientRates]) -> None:
-        """Add the runs to `clients`. Raises PeerError if a run fails twice."""
+        """Warm up, run all rounds, and add the runs to `clients`. Raise PeerError if a run fails twice."""
         for size in SIZES:
             for driven in clients:
                 for way in PRODUCED:
@@ -86,7 +87,7 @@ class Rounds:
                         self._say(f"  {where}: {run.case.way}, {size} B: {told(run)}")
 
     def _again(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run `work`, and run it once more if it failed. Topics are new each time."""
+        """Call `work`, and call it once more if the first call fails. Each call uses a new topic."""
         try:
             return work(*args, **kwargs)
         except PeerError as error:
@@ -95,7 +96,8 @@ class Rounds:
             return work(*args, **kwargs)
 
     def _warm_up(self, driven: Driven, case: Case) -> None:
-        """Find out how many messages a run has. The servers' just-in-time compilers also warm up."""
+        """Find out how many messages the runs of this client should have. The warm-up also gives the just-in-time
+        compilers of the servers time to compile."""
         most, warmed_s = self._scale.most(case.size), 0.0
         count = min(FIRST_COUNT, most)
         for _ in range(_MOST_WARM_UPS):
@@ -133,13 +135,13 @@ class Rounds:
 
 
 def told(run: PeerRun) -> str:
-    """Return the text for the progress line."""
+    """Return the text of the progress line for a run."""
     sentence = f"{run.per_s:,.0f}/s ({run.messages:,} in {run.seconds:.1f} s)"
     return sentence if run.compared is None or run.compared.alike else f"{sentence}, DIFFERS: {run.compared}"
 
 
 def _answered(python: Path, order: PeerLoadOrder) -> PeerLoadResult:
-    """Run a load process and return its result. Raises PeerError with the end of the output."""
+    """Run a load process and return its result. If the process fails, raise PeerError with the end of its output."""
     path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [str(python), "-m", "bench.peers.load", json.dumps(asdict(order))]
     what = f"{order.client}, {order.way}, {order.size} B, {sum(sent.count for sent in order.sent):,} messages"

@@ -1,1 +1,2 @@
-"""Measures the store alone: appends, hints to the page cache, indexes. Each module is a command."""
+"""Measures the store alone, without brokers: appends, hints to the page cache, and indexes. Each module of this
+package is a command."""

@@ -1,11 +1,13 @@
-"""Measures how near the CommitLog comes to the bare disk: appends in each write mode, rolls, and flushes, as ratios.
+"""Compares the CommitLog with the bare disk: appends in each write mode, appends that begin a new segment, and
+flushes.
 
     .venv/bin/python -m bench.store.append [--json] [--directory PATH]
 
-Each round writes the same bytes through the log, and with bare loops into files that were allocated in the same way,
-one after the other. The printed ratio is the median of the rounds. The files are removed before the kernel writes them
-to the disk, except where flushes are measured. Rates of appends use processor time, which other processes on the
-machine change less. The slowest appends and the flushes use wall-clock time.
+Each round writes the same bytes twice: through the log, and with simple loops into files that were allocated in the
+same way. The printed ratio of log and bare disk is the median of the rounds. Except in the measurement of flushes, the
+files are removed before the kernel writes them to the disk. Rates of appends are computed from processor time, because
+other processes on the machine change it less than wall-clock time. The slowest appends and the flushes are measured in
+wall-clock time.
 """
 
 from __future__ import annotations
@@ -97,7 +99,7 @@ def fresh(directory: Path) -> Iterator[Path]:
 
 
 def allocated(path: Path, size: int) -> int:
-    """Create a file as segments are created: allocated, with a durable length."""
+    """Create a file in the same way as a segment: its space is allocated, and its length is flushed to the disk."""
     file = os.open(path, os.O_RDWR | os.O_CREAT)
     os.posix_fallocate(file, 0, size)
     os.fdatasync(file)
@@ -108,8 +110,8 @@ def allocated(path: Path, size: int) -> int:
 
 
 def measure_appends(directory: Path) -> list[RateFigures]:
-    """Measure one segment of batches, blank (cold) or with touched pages (warm), in writes of 1 batch and of 16
-    batches.
+    """Measure appends of batches that fill one segment, in writes of 1 batch and of 16 batches. The segment is blank
+    (cold), or its pages were touched before (warm).
     """
     return [
         rate for is_warm in (False, True) for batches in (1, 16) for rate in measure_rates(directory, batches, is_warm)
@@ -176,7 +178,8 @@ def bare_mapped(directory: Path, batches: int, is_warm: bool) -> float:
 
 
 def measure_rolls(directory: Path) -> list[TailFigures]:
-    """Measure the appends that begin a segment, with and without the next segment prepared."""
+    """Measure the appends that begin a new segment. Each append is measured with a next segment that was prepared,
+    and without."""
     return [roll(directory, mode, is_prepared) for mode in MODES for is_prepared in (True, False)]
 
 
@@ -216,7 +219,7 @@ def measure_flushes_beside(directory: Path) -> list[TailFigures]:
 
 @contextlib.contextmanager
 def repeating(work: Callable[[], object]) -> Iterator[None]:
-    """Repeat `work` in a thread during the body."""
+    """Call `work` again and again in a thread while the body of the `with` block runs."""
     over = threading.Event()
 
     def repeat() -> None:
@@ -251,9 +254,7 @@ def measure_group_commit(directory: Path) -> list[FlushFigures]:
 
 
 async def group_commit(directory: Path, waiting: int) -> FlushFigures:
-    """Let `waiting` batches arrive during each flush, so that they share the next flush; the bare disk does the same in
-    turns.
-    """
+    """Measure flushes that `waiting` batches share. The log and the bare disk are measured in turns."""
     ratios, bare, ours = [], [], []
     for turn in range(4):  # the log and the bare disk begin equally often
         batches = await flush_log(directory, waiting) if turn % 2 else 0.0
@@ -266,7 +267,8 @@ async def group_commit(directory: Path, waiting: int) -> FlushFigures:
 
 
 def bare_flush(directory: Path, waiting: int) -> float:
-    """Write `waiting` batches with pwrite and call fdatasync, again and again. Returns the flushes a second."""
+    """Write `waiting` batches with pwrite and call fdatasync, again and again. Return the number of flushes per
+    second."""
     with fresh(directory) as path:
         file, data = allocated(path / "file", FLUSH_SEGMENT_BYTES), ENTRY * waiting
         count, started = 0, time.perf_counter()
@@ -280,7 +282,7 @@ def bare_flush(directory: Path, waiting: int) -> float:
 
 
 async def flush_log(directory: Path, waiting: int) -> float:
-    """Return batches a second, flushed by the threads of a node."""
+    """Return the number of batches per second that the flushing threads of a node flush."""
     with fresh(directory) as path:
         log = open_log(path / "log", Writing(), FLUSH_SEGMENT_BYTES)
         append(log)

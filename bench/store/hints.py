@@ -1,9 +1,9 @@
-"""Measures the costs and benefits of hints to the kernel's memory management: read-ahead of a cold log, and segments
-that are made warm or locked.
+"""Measures the costs and benefits of hints to the kernel's memory management. The hints are read-ahead for a cold log,
+and segments whose pages are touched or locked in advance.
 
     .venv/bin/python -m bench.store.hints [--json] [--directory PATH]
 
-The page cache forgets the log before each reading.
+Before each reading, the log is dropped from the page cache.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def measure_reading(directory: Path) -> list[ReadAheadFigures]:
 
 
 def read_cold(directory: Path, how: ReadAhead, *, in_order: bool) -> float:
-    """Return the seconds to read all entries in order, or some entries at random positions."""
+    """Read a log that is not in the page cache: all entries in order, or some entries at random positions. Return
+    the duration in seconds."""
     path = directory / f"{0:020}"
     forget(path)
     view = PosixDisk().open(path).view()
@@ -81,7 +82,7 @@ def read_cold(directory: Path, how: ReadAhead, *, in_order: bool) -> float:
 
 
 def measure_making(directory: Path) -> list[SegmentFigures]:
-    """Measure what the helper thread does for a blank segment."""
+    """Measure the work that the helper thread does in advance for a blank segment: touching or locking its pages."""
     disk = PosixDisk()
 
     def made(name: str) -> Path:

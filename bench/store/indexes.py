@@ -1,13 +1,15 @@
-"""Measures the indexes: indexed messages and look-ups a second on one core; memory, open files and disk of many queues.
+"""Measures the ConsumeQueue, the key index and the time index. The figures are indexed messages and look-ups per
+second on one core, and the memory, open files and disk space of many queues.
 
     .venv/bin/python -m bench.store.indexes [--json]
 
-Each index takes batches of 500 messages in a loop that does nothing else, over real files. The figure is the median of
-several rounds. The time index has nothing to build: its look-ups read the log and the ConsumeQueue. They are compared
-with a table of (time, offset) in memory, which no index file could beat. At the end, many queues are filled in turn,
-each number of queues in a process of its own, and the script shows what they need beside the log.
+Each index receives batches of 500 messages in a loop that does nothing else, and writes real files. Each figure is the
+median of several rounds. The time index stores nothing: its look-ups read the log and the ConsumeQueue. The look-ups
+of the time index are compared with look-ups in a table of (time, offset) in memory. No index file could be faster than
+such a table. At the end, messages go to many queues in turn. Each number of queues runs in a separate process, and the
+script prints the memory, the open files and the disk space that the queues need.
 
-Seconds are processor time including the kernel, so other processes on the machine do not count.
+Seconds are processor time including the kernel's time, so other processes on the machine have little influence.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ def sample_batch(keys: list[bytes | None]) -> bytes:
 
 
 def rate(put: Callable[[int], None]) -> float:
-    """Return the median rate of several rounds, in messages a second. Each round continues where the last one ended."""
+    """Run several rounds and return the median rate in messages per second. Each round continues where the previous
+    round ended."""
     rates = []
     for number in range(ROUNDS):
         started = time.process_time()
@@ -64,7 +67,7 @@ def rate(put: Callable[[int], None]) -> float:
 
 
 def lookups(look_up: Callable[[], object]) -> float:
-    """Return look-ups a second."""
+    """Return the number of look-ups per second."""
     started = time.process_time()
     for _ in range(LOOKUPS):
         look_up()
@@ -80,7 +83,8 @@ def consume_queue(directory: Path) -> Figures:
 
 
 def key_index(directory: Path) -> Figures:
-    """Index keys that are all different. This is the worst case, because each message needs an entry."""
+    """Measure the key index with keys that are all different. Different keys are the worst case, because each
+    message needs an index entry."""
     disk, figures = PosixDisk(), dict[str, float]()
     different = [sample_batch([b"%d-%d" % (n, i) for i in range(BATCH_MESSAGES)]) for n in range(50)]
     spread = np.random.default_rng(1).integers(1, 1 << 63, ROUNDS * ROUND_BATCHES, dtype=np.uint64)
@@ -92,7 +96,7 @@ def key_index(directory: Path) -> Figures:
         index.put(1, n * 100_000, 90_000, n, hashes ^ spread[n])
 
     def search() -> None:
-        """Find the newest batch with one of the keys."""
+        """Find the newest batch that has a given key."""
         n = _CHANCE.randrange(len(spread))
         hashes = key_hashes(different[n % len(different)])
         assert hashes is not None
@@ -112,8 +116,8 @@ def key_index(directory: Path) -> Figures:
 
 
 def time_index(directory: Path) -> Figures:
-    """Look up times in a log of many small entries. This is the worst case, because the bisection has the most
-    steps.
+    """Measure look-ups of times in a log of many small entries. A log of small entries is the worst case, because the
+    bisection needs the most steps.
     """
     log = CommitLog.open(PosixDisk(), directory / "log", LogSettings(segment_bytes=64 << 20))
     queue = ConsumeQueue(PosixDisk(), directory / "timed")
@@ -142,7 +146,8 @@ def time_index(directory: Path) -> Figures:
 
 
 def many_queues(queues: int, directory: str) -> Figures:
-    """Fill the ConsumeQueues and the key index of `queues` queues in turn. Runs in a process of its own."""
+    """Append messages to the ConsumeQueues and the key index of `queues` queues in turn. The function runs in a
+    separate process."""
     disk, root = PosixDisk(), Path(directory)
     before = resident_bytes()
     units, index = ConsumeQueues(disk, root / "queues"), KeyIndex(disk, root / "keys")

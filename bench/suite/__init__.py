@@ -1,7 +1,8 @@
-"""The measurements of `make bench`, and the page that it writes. bench/run.py runs the suite.
+"""This package contains the measurements of `make bench` and the page that they write. The command bench/run.py runs
+the suite.
 
     new cluster ──> runs of `ledgermq bench` and of the ceiling, in turns ──> rows: target, reached, met ──> page
 
-Each figure is the median of several runs. The page has the command of every run, so anyone can repeat it. The figures
-that matter are ratios of two kinds of runs that took turns.
+Each figure on the page is the median of several runs. The page shows the command of every run, so that anyone can
+repeat the run. The important figures are ratios between two kinds of runs that took turns.
 """

@@ -1,13 +1,15 @@
-"""Measures the upper limit of the produce path: the same three hops through gRPC, with nothing parsed or stored.
+"""Measures the upper limit of the produce path: messages pass the same three hops through gRPC, but nothing is parsed
+or stored.
 
     .venv/bin/python -m bench.suite.ceiling [--seconds 3] [--sizes 16384 65536 262144 1048576] [--json]
 
     client ── stream of batches ──> leader ──┬──> follower 1
            <────── acknowledgements ──       └──> follower 2        acknowledged as soon as one follower has the batch
 
-Four processes run on this machine. The figures show what gRPC costs in the environment of our own processes: uvloop,
-the I/O engine of `cluster/grpc_engine.py`, and the allocator settings of `cluster/allocator.py`. The ratio `ours /
-ceiling`, measured in turns in one run, shows what our own work costs, and it does not change with the machine.
+The measurement runs four processes on this machine. The figures show what gRPC costs in the environment of ledgermq's
+processes: uvloop, the I/O engine of `cluster/grpc_engine.py`, and the allocator settings of `cluster/allocator.py`.
+The ratio `ours / ceiling` shows what ledgermq's own work costs. Both rates are measured in turns in one run, so the
+ratio does not depend on the speed of the machine.
 """
 
 from __future__ import annotations
@@ -59,15 +61,15 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True)
 class RoundTrip:
-    """The latencies of a small message, measured with one message in flight."""
+    """The latencies of a small message while one message is in flight."""
 
     p50_ms: float
     p99_ms: float
 
 
 class Ceiling:
-    """The leader and its followers, as processes that run inside a `with` block. Each measurement has a client process
-    of its own.
+    """The leader and its followers, which run as processes while a `with` block runs. A separate client process makes
+    each measurement.
     """
 
     def __init__(self) -> None:
@@ -98,7 +100,7 @@ class Ceiling:
         return Throughput(batch_bytes, batches / took_s, cpu_s / sent_gb)
 
     def round_trip(self, seconds: float) -> RoundTrip:
-        """Measure round trips of SMALL_BYTES."""
+        """Measure the round-trip latency of messages of SMALL_BYTES bytes."""
         cuts = statistics.quantiles(self._in_client(round_trips_ms, SMALL_BYTES, seconds), n=100)
         return RoundTrip(cuts[49], cuts[98])
 
@@ -106,7 +108,7 @@ class Ceiling:
         return sum(read_process(server.pid).cpu_s for server in self._servers)
 
     def _in_client(self, work: Callable[..., Any], size: int, seconds: float) -> Any:
-        """Run the client in a process of its own, as `ledgermq bench` does."""
+        """Run the client in a separate process, as `ledgermq bench` does."""
         with self._spawn.Pool(1) as pool:
             return pool.apply(run_client, (work, self._port, size, seconds))
 
@@ -132,7 +134,7 @@ def run_client(work: Callable[[Any, bytes, float], Any], port: int, size: int, s
 
 
 async def acknowledged(call: Any, payload: bytes, seconds: float) -> tuple[int, float, float]:
-    """Return how many batches were acknowledged, in how many seconds, and with how many CPU seconds of the client."""
+    """Return three figures: the number of acknowledged batches, the seconds, and the CPU seconds of the client."""
     cpu_s = time.process_time()
     for _ in range(WINDOW):
         await call.write(payload)
@@ -172,7 +174,7 @@ def serve(port: int, followers: list[int]) -> None:
 
 
 class Handler(grpc.GenericRpcHandler):
-    """Serves one method under any name. Messages are plain bytes."""
+    """Serves one gRPC method, whatever its name. Requests and responses are plain bytes."""
 
     def __init__(self, behaviour: Callable[..., Any]) -> None:
         self._behaviour = behaviour
@@ -182,14 +184,14 @@ class Handler(grpc.GenericRpcHandler):
 
 
 async def follow(requests: AsyncIterator[bytes], _: object) -> AsyncIterator[bytes]:
-    """Serve as a follower, which acknowledges every message."""
+    """Serve as a follower that acknowledges every message."""
     async for _ in requests:
         yield ACKNOWLEDGEMENT
 
 
 class CeilingLeader:
-    """Serves as the leader: it sends every message to all followers, and acknowledges it in order when one follower
-    has it.
+    """Serves as the leader. The leader sends every message to all followers and acknowledges the messages in order; a
+    message is acknowledged when one follower has acknowledged it.
     """
 
     def __init__(self, followers: Sequence[int]) -> None:
@@ -208,8 +210,8 @@ class CeilingLeader:
 
 
 class Passing:
-    """Passes on the stream of one client. There is a queue and two tasks for each follower, and one task that answers
-    the client.
+    """Passes the messages of one client to the followers. Each follower has a queue and two tasks, and one more task
+    answers the client.
     """
 
     def __init__(self, calls: list[Any], answer: Callable[[bytes], Any]) -> None:

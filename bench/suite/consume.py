@@ -1,4 +1,4 @@
-"""Measures consumption from the earliest message, and latency from end to end."""
+"""Measures consumption from the earliest message, and end-to-end latency from producer to consumer."""
 
 from __future__ import annotations
 

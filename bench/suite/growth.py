@@ -1,7 +1,8 @@
-"""Measures throughput as the work grows: a large log, many queues, many consumers, five nodes.
+"""Measures how throughput changes when the work grows: to a large log, to many queues, to many consumers, and to five
+nodes.
 
-The small case and the large case take turns, on two clusters that exist at the same time, or on two topics of one
-cluster.
+The small case and the large case take turns. The two cases use two clusters that run at the same time, or two topics
+of one cluster.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ def as_work_grows(stage: Stage, scale: SuiteScale) -> SuiteChapter:
 
 
 def fill(running: Running, gib: float) -> None:
-    """Write a log of `gib` GiB in slices. Payloads are made before the clock starts and stay in memory, so a slice is
-    limited.
+    """Write a log of `gib` GiB in several runs. Each run is limited in size, because its payloads are made before the
+    clock starts and stay in memory.
     """
     for at in range(max(1, round(gib / SLICE_GIB))):
         count = int(min(gib, SLICE_GIB) * (1 << 30) / 1024)
@@ -65,7 +66,7 @@ def _compare(part: SuiteChapter, scale: SuiteScale, what: str, small: Work, grow
 
 
 def _produce(running: Running, scale: SuiteScale, queues: int = 4) -> Work:
-    """Send batches that go round the queues."""
+    """Send batches to the queues in turn."""
     count = int(MESSAGES * scale.share)
     return lambda: running.bench(
         f"send_many, {queues} queues", "produce", "--topic", f"bulk-{queues}", "--queues", queues, "--count", count,
@@ -74,8 +75,8 @@ def _produce(running: Running, scale: SuiteScale, queues: int = 4) -> Work:
 
 
 def _keyed(running: Running, scale: SuiteScale, queues: int) -> Work:
-    """Send with as many keys and messages in flight as the large case has queues. In the large case, each message is
-    then a batch of its own.
+    """Send messages with as many different keys as the large case has queues. In the large case, each message is
+    therefore a batch of its own.
     """
     return lambda: running.bench(
         f"send with keys, {queues} queues", "produce", "--topic", f"keyed-{queues}", "--queues", queues,

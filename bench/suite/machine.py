@@ -15,7 +15,7 @@ LIBRARIES = ("grpcio", "uvloop", "numpy", "protobuf", "google-crc32c", "hdrhisto
 
 
 def machine() -> dict[str, str]:
-    """Return the conditions by name, as text."""
+    """Return the conditions of the measurement: the name and the text of each condition."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     return {
         "processor": f"{_processor()}, {len(os.sched_getaffinity(0))} cores",
@@ -30,7 +30,8 @@ def machine() -> dict[str, str]:
 
 
 def default_warm_gib() -> float:
-    """Return the memory that a run of load writes, or a quarter of the free memory if that is less."""
+    """Return how many GiB of memory to touch before a run of load. The result is the memory that a run of load
+    writes, or a quarter of the free memory if this is less."""
     free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") / (1 << 30)
     return round(min(3.0, free / 4), 1)
 
@@ -38,8 +39,8 @@ def default_warm_gib() -> float:
 def touch_memory(gib: float) -> None:
     """Allocate `gib` GiB of memory, touch every page, and release the memory.
 
-    If the host of a virtual machine reclaims free memory, the first use of a page costs ten times as much as later
-    uses. After this function, some free pages have already been used.
+    If the host of a virtual machine reclaims free memory, the first use of a page takes ten times as long as later
+    uses. After the call, the next program finds free pages that have already been used.
     """
     if size := int(gib * (1 << 30)):
         code = f"import mmap; mmap.mmap(-1, {size}, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)"

@@ -1,4 +1,4 @@
-"""Writes the page of a run of the suite, and its figures as JSON beside the page."""
+"""Writes the results of a run of the suite: a page, and the figures as JSON beside the page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ledger.report.text import write_json
 
 @dataclass(frozen=True, slots=True)
 class SuiteResults:
-    """All results of a run of the suite. `failures` are sentences about the parts that could not be measured."""
+    """All results of a run of the suite. `failures` has a sentence for each part of the suite that could not be
+    measured."""
 
     when: str
     scale: str
@@ -26,7 +27,7 @@ class SuiteResults:
 
 
 def write(told: SuiteResults, directory: Path) -> Path:
-    """Write `index.html` and `results.json`. Returns the path of the page."""
+    """Write `index.html` and `results.json`. Return the path of `index.html`."""
     directory.mkdir(parents=True, exist_ok=True)
     results = asdict(told)
     write_json(directory / "results.json", results)

@@ -1,4 +1,5 @@
-"""Draws the pictures of the page as SVG: bars for both sides of each comparison, and the ratio to reach."""
+"""Draws the charts of the page as SVG: bars for both sides of each comparison, and the ratio that the target
+requires."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ _LEGEND = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": 2, "frameon"
 
 
 def bars(pairs: Sequence[Pair], ours: str, other: str, name: str) -> str:
-    """Draw both sides in their unit on the left, and the ratio on the right, with a mark at the ratio to reach. Each
-    picture of a page needs its own `name`.
+    """Draw the values of both sides as bars on the left, and their ratios on the right. A mark shows the ratio that
+    the target requires. Each picture of a page needs a different `name`.
     """
     with drawing(1.1 + 0.5 * len(pairs)) as figure:
         values, ratios = figure.subplots(1, 2, sharey=True)

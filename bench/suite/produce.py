@@ -1,5 +1,5 @@
-"""Measures producers against the ceiling: throughput by batch size, single sends, one send in flight, and sync
-flush.
+"""Measures producers in comparison with the ceiling of ceiling.py: throughput by batch size, calls of `send`, one send
+in flight, and sync flush.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ IN_FLIGHT = 1_000
 
 
 def against_ceiling(stage: Stage, scale: SuiteScale) -> SuiteChapter:
-    """Measure `send_many` of 128 B and 1 KiB. The ceiling has as many batches of the same size in flight."""
+    """Measure `send_many` with messages of 128 B and 1 KiB. The ceiling has the same number of batches of the same
+    size in flight."""
     part = SuiteChapter("Produce, against the ceiling")
     with stage.cluster() as running, Ceiling() as ceiling:
         running.bench("warm", "produce", "--topic", "warm", "--seconds", 2)
@@ -108,7 +109,8 @@ def _sends(running: Running, name: str, scale: SuiteScale) -> dict[str, Any]:
 
 
 def sync_flush(stage: Stage, scale: SuiteScale) -> SuiteChapter:
-    """Measure a cluster with `flush = sync`, which acknowledges a message when a majority has synced it."""
+    """Measure a cluster with `flush = sync`, which acknowledges a message when a majority of the voters has synced
+    it to the disk."""
     part = SuiteChapter("Sync flush")
     with stage.cluster(flush="sync") as running:
         before = running.metric("ledgermq_log_flush_duration_seconds_count")

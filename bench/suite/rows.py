@@ -1,4 +1,4 @@
-"""The results of the suite: rows with targets, and the runs behind them."""
+"""The results of the suite: rows that compare a figure with its target, and the runs from which the figures come."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class TargetRow:
-    """One target and what was reached. `met` is None if the figure is only reported."""
+    """One target, and the figure that was reached. `met` is None if the figure has no target that can be missed."""
 
     what: str
     target: str
@@ -20,7 +20,7 @@ class TargetRow:
 
 @dataclass(frozen=True, slots=True)
 class SuiteRun:
-    """One run of a command, with its figures."""
+    """One run of a command, with the figures that the run printed."""
 
     name: str
     command: str
@@ -29,8 +29,8 @@ class SuiteRun:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two kinds of runs that took turns, in `unit`. `ours` and `other` are medians; `ratio` is the median of the
-    rounds' ratios.
+    """The comparison of two kinds of runs that took turns. `ours` and `other` are medians in `unit`; `ratio` is the
+    median of the ratios of all rounds.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Pair:
 
 @dataclass(slots=True)
 class SuiteChapter:
-    """One chapter of the page."""
+    """One chapter of the page of results."""
 
     title: str
     rows: list[TargetRow] = field(default_factory=list)

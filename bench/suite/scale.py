@@ -1,4 +1,4 @@
-"""The sizes of a run of the suite."""
+"""Defines how large a run of the suite is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SuiteScale:
-    """The size of a run. `share` is a factor for numbers of messages."""
+    """The size of a run of the suite. The numbers of messages are multiplied by `share`."""
 
     name: str
     rounds: int

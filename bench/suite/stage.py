@@ -1,6 +1,6 @@
-"""Gives the suite new clusters of processes, and runs the command `ledgermq bench` against them.
+"""Starts new clusters of processes for the suite, and runs the command `ledgermq bench` against these clusters.
 
-The command line of every run is kept beside its figures.
+The command line of every run is stored with the figures of the run.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ SHOWN = {
 
 
 class BenchFailedError(Exception):
-    """A run of `ledgermq bench` failed. The message has the end of its output."""
+    """A run of `ledgermq bench` failed. The message of the error has the end of the command's output."""
 
 
 class Stage:
-    """Creates one cluster after another below one directory, and keeps all runs."""
+    """Starts one cluster after another with data below one directory, and stores the results of all runs."""
 
     def __init__(self, directory: Path, console: Console, warm_gib: float = 0.0) -> None:
-        """`warm_gib` is the memory in GiB to touch before each run of load; see `touch_memory`."""
+        """`warm_gib` is the memory in GiB that is touched before each run of load; see `touch_memory`."""
         self._directory, self._console, self._warm_gib = directory, console, warm_gib
         self._clusters = 0
         self.runs: list[SuiteRun] = []
@@ -58,7 +58,7 @@ class Stage:
 
     @contextmanager
     def cluster(self, nodes: int = 3, *, flush: str = "async") -> Iterator[Running]:
-        """Start a new cluster for the body, and remove it at the end."""
+        """Start a new cluster, and remove it when the `with` block ends."""
         self._clusters += 1
         directory = self._directory / f"cluster-{self._clusters}"
         with fresh_cluster(directory, nodes, flush=flush, segment_bytes=SEGMENT_BYTES) as cluster:
@@ -71,8 +71,8 @@ class Stage:
 
 
 def cpu_us_per_record(figures: dict[str, Any], nodes_cpu_s: float) -> float:
-    """Return the CPU time of client and nodes for each message, in µs. The nodes have also worked during the warm-up.
-    Other load on the machine changes this figure little.
+    """Return the CPU time of the client and the nodes for each message, in µs. The CPU time of the nodes is divided by
+    all messages including those of the warm-up. Other load on the machine changes the result little.
     """
     records, warm_up = int(figures["records"]), int(figures["warm_up_records"])
     return 1e6 * (float(figures["client_cpu_s"]) / max(1, records) + nodes_cpu_s / max(1, records + warm_up))
@@ -80,7 +80,7 @@ def cpu_us_per_record(figures: dict[str, Any], nodes_cpu_s: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A running cluster."""
+    """A running cluster against which the suite runs `ledgermq bench`."""
 
     stage: Stage
     cluster: Launcher
@@ -88,7 +88,7 @@ class Running:
     pids: tuple[int, ...]
 
     def bench(self, name: str, *arguments: object, may_fail: bool = False) -> dict[str, Any]:
-        """Run `ledgermq bench` with these arguments to its end. Returns the figures of the run. Raises
+        """Run `ledgermq bench` with these arguments to its end. Return the figures of the run. Raises
         BenchFailedError.
         """
         words = ["bench", *map(str, arguments), "--json"]
@@ -113,14 +113,14 @@ class Running:
         return [word for pid in self.pids for word in ("--pid", str(pid))]
 
     def memory_mb(self) -> float:
-        """Return the memory of the node that has the most, without mapped files."""
+        """Return the memory of the node that uses the most, without mapped files, in MB."""
         return max(map(private_bytes, self.pids)) / 1e6
 
     def term(self) -> int:
         return max(state.term for state in self.cluster.status())
 
     def metric(self, name: str) -> float:
-        """Return the sum of a metric over all its labels and all nodes."""
+        """Return the sum of a metric over all label values and all nodes."""
         total = 0.0
         for state in self.cluster.status():
             with urllib.request.urlopen(f"http://{state.http}/metrics", timeout=10) as answer:

@@ -1,4 +1,4 @@
-"""Measures what a cluster needs when it is idle, under load, with ten times the clients, and in a long run."""
+"""Measures a cluster that is idle, under load, loaded by ten times as many clients, and loaded for a long time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_GROWTH_MB = 20.0
 
 
 class MemoryWatch:
-    """A context manager that records the largest memory of any node during its body."""
+    """A context manager that records the largest memory of any node while its body runs."""
 
     def __init__(self, running: Running) -> None:
         self._running, self._stop = running, threading.Event()
@@ -72,7 +72,7 @@ def idle_and_loaded(stage: Stage, scale: SuiteScale) -> SuiteChapter:
 
 
 def ten_times_the_clients(stage: Stage, scale: SuiteScale) -> SuiteChapter:
-    """Run all nodes and clients on one core."""
+    """Run all nodes and clients on one core, first with few clients and then with ten times as many."""
     part = SuiteChapter("Ten times the clients, on one core")
     seconds = 2 * scale.seconds
     with on_one_core(), stage.cluster() as running:
@@ -131,7 +131,7 @@ def long_run(stage: Stage, scale: SuiteScale, minutes: float) -> SuiteChapter:
 
 @contextmanager
 def on_one_core() -> Iterator[None]:
-    """Use one core for this process and for the processes that it starts in the body."""
+    """Run this process, and the processes that it starts in the body of the `with` block, on one core."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
     try:
@@ -145,7 +145,7 @@ def _memory_row(what: str, most_mb: float, reached_mb: float) -> TargetRow:
 
 
 def _one_in_flight(running: Running, when: str) -> float:
-    """Return the median latency in ms."""
+    """Return the median latency of sends in ms, with one send in flight."""
     figures = running.bench(f"one in flight, {when}", "produce", "--by", "send", "--in-flight", 1, "--seconds", 2)
     return float(figures["latency_p50_ms"])
 

@@ -1,10 +1,10 @@
-"""The load of consumers: they read a topic from its beginning to where it ended when the clock started.
+"""A load of consumers that read a topic from its beginning to the end offsets that it had when the clock started.
 
     consumer 1 ── queues 0, 2 ──┐
     consumer 2 ── queues 1, 3 ──┴──> messages as objects, or batches as arrays; checked on request
 
-The number of messages to read is known before (`messages_in`). So the load ends by itself, and it is the same with a
-consumer group and without.
+The number of messages to read is computed before the load starts (`messages_in`), so the load ends by itself. The
+number is the same with and without a consumer group.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _LOOK_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ConsumerLoad:
-    """What consumers read. `count` and `seconds` end the load before the end of the topic; 0 means no such limit."""
+    """Describes a load of consumers. `count` (messages) and `seconds` can end the load before the end of the topic;
+    0 means no limit."""
 
     bootstrap: str
     topic: TopicDescription
@@ -47,7 +48,7 @@ class ConsumerLoad:
 
     @property
     def wanted(self) -> int:
-        """How many messages the load reads."""
+        """Return how many messages the load reads."""
         total = messages_in(self.topic)
         if self.begin:
             total = sum(each.end_offset - begin for each, begin in zip(self.topic.offsets, self.begin, strict=True))
@@ -56,7 +57,8 @@ class ConsumerLoad:
 
 @dataclass(slots=True)
 class ConsumerFigures:
-    """What consumers read. `seconds` counts from the start of the first consumer to the last message."""
+    """The result of a load of consumers. `seconds` is the time from the start of the first consumer to the last
+    message."""
 
     records: int = 0
     size: int = 0
@@ -65,17 +67,17 @@ class ConsumerFigures:
 
 
 class Consuming:
-    """One load of consumers. `got.records` may be read while it runs."""
+    """One run of a load of consumers. Other tasks may read `got.records` while the load runs."""
 
     def __init__(self, load: ConsumerLoad, check: PayloadCheck | None, progress: Progress) -> None:
-        """`check`, if given, checks the payload of every message."""
+        """`check` checks the payload of every message; None switches this check off."""
         self._load, self._check, self._progress = load, check, progress
         self._done = asyncio.Event()
         self._heard = 0.0
         self.got = ConsumerFigures(by_consumer=[0] * load.consumers)
 
     async def run(self) -> ConsumerFigures:
-        """Read until the load ends. Raises LedgerError.
+        """Read messages until the load ends. Raises LedgerError.
 
         Raises LoadError if no message comes for too long, or if messages cannot be checked.
         """
@@ -119,7 +121,8 @@ class Consuming:
                 await consumer.seek(place.topic, place.queue, self._load.begin[place.queue])
 
     async def _wait(self, started: float) -> None:
-        """Return when everything is read or the time is over. Raises LoadError if no message comes for too long."""
+        """Return when all messages are read or the time of the load is over. Raises LoadError if no message comes
+        for too long."""
         load = self._load
         while not self._done.is_set():
             left = load.silence_s - (time.perf_counter() - self._heard)

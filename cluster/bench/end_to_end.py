@@ -1,8 +1,8 @@
-"""Latency from end to end: from when a message was due until a consumer has it. Producer and consumer run in one
-process, at a given rate.
+"""Measures end-to-end latency: the time from when a message was due until a consumer has it. Producer and consumer run
+in one process, and the producer sends at a given rate.
 
-The stamp of a message has its number, and the number and the rate determine when the message was due. So both sides
-share only the clock.
+The stamp in a message contains the message's number. The number and the rate determine when the message was due, so
+producer and consumer share only the clock.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Arrived:
 
 
 class EndToEnd:
-    """One measurement of `load`, which must have a rate."""
+    """One measurement of end-to-end latency with the load `load`, which must have a rate."""
 
     def __init__(self, load: ProducerLoad, shape: Shape, progress: Progress) -> None:
         assert load.rate
@@ -46,7 +46,8 @@ class EndToEnd:
         self.arrived = Arrived()
 
     async def run(self) -> tuple[ProducerFigures, Arrived]:
-        """Return when every acknowledged message has arrived. Raises LoadError if messages do not arrive."""
+        """Run the measurement until every acknowledged message has arrived at the consumer. Raises LoadError if an
+        acknowledged message does not arrive in time."""
         producing = Producing(self._load)
         consumer = AsyncConsumer(self._load.topic, bootstrap_servers=self._load.bootstrap, start="latest")
         async with consumer:

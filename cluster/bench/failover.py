@@ -1,11 +1,11 @@
-"""How long no write is acknowledged while the leader changes, whatever the cause of the change.
+"""Measures how long no message is acknowledged when the leader changes, whatever causes the change.
 
     acknowledged   in term 3   x x x x x                     x x x x   in term 4
                                        |<-- no write_s ---->|
 
-Each acknowledgement contains the term in which its message was appended. So a producer sees a change of leaders, and
-its cost is the silence before the first acknowledgement of a new term. The load writes to one queue, so that it depends
-on the leader of one shard.
+Each acknowledgement contains the term of the log entry that has the message. A producer therefore sees when the leader
+changes. The cost of a change is the time without acknowledgements before the first acknowledgement of the new term.
+The load writes to one queue, so that it depends on the leader of only one shard.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ledger.errors import LedgerError
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A new leader, as a producer saw it. `at_s` counts from the first acknowledgement; `no_write_s` is the silence
-    before the first acknowledgement of the new term.
+    """A change of the leader, as a producer saw it. `at_s` is the time since the first acknowledgement. `no_write_s`
+    is the time without acknowledgements before the first acknowledgement of the new term.
     """
 
     at_s: float
@@ -35,7 +35,7 @@ class Change:
 
 
 class Changes:
-    """Finds changes of leaders in the acknowledgements."""
+    """Finds changes of the leader from the terms in acknowledgements."""
 
     def __init__(self) -> None:
         self.found: list[Change] = []
@@ -44,7 +44,7 @@ class Changes:
         self._first_ns = self._last_ns = 0
 
     def acknowledged(self, term: int, now_ns: int) -> None:
-        """Record an acknowledgement of that term at that time."""
+        """Record that a message with this term was acknowledged at this time."""
         if not self._term:
             self._term, self._first_ns, self._last_ns = term, now_ns, now_ns
             return
@@ -58,8 +58,8 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """Leadership is transferred through the admin interface again and again, with so many seconds between two
-    transfers.
+    """How the measurement itself changes the leader: it transfers the leadership of `shard` through the admin
+    interface every `every_s` seconds.
     """
 
     shard: int
@@ -69,7 +69,8 @@ class Transfers:
 async def measure_failover(
     load: ProducerLoad, transfers: Transfers | None, progress: Progress
 ) -> tuple[ProducerFigures, Changes, list[str]]:
-    """Run the load. Returns the producer's figures, the changes, and the sentences of transfers that were refused."""
+    """Run the load, and transfer leadership if `transfers` is given. Return the producer's figures, the changes of
+    the leader, and a sentence for each transfer that was refused."""
     changes = Changes()
     began = asyncio.Event()
 

@@ -1,6 +1,6 @@
-"""The result of a measurement, and its output: Kafka's closing line, JSON, or CSV.
+"""The result of a measurement, and its output as Kafka's summary line, as JSON or as CSV.
 
-MB are 10^6 bytes of message values.
+1 MB is 10^6 bytes of message values.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from cluster.bench.latencies import PERCENTILES, Summary
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """`records` messages succeeded (were acknowledged, or consumed) within `seconds`; `failed` messages did not. `more`
-    has the figures that only this kind of measurement has; `setting` has the options.
+    """`records` messages were acknowledged (or consumed) within `seconds`; `failed` messages failed. `more` has the
+    figures that only this kind of measurement has; `setting` has the options of the measurement.
     """
 
     what: str
@@ -38,7 +38,7 @@ class Figures:
         return self.size / 1e6 / self.seconds if self.seconds else 0.0
 
     def closing_line(self) -> str:
-        """Return the line in the format of kafka-producer-perf-test."""
+        """Return the summary line in the format of kafka-producer-perf-test."""
         line = f"{self.records} records {self.what}, {self.per_s:.1f} records/sec ({self.mb_per_s:.2f} MB/sec)"
         if self.latency is None:
             return f"{line}."
@@ -50,11 +50,11 @@ class Figures:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values. Their names contain the units."""
+        """Return the figures as values that JSON can represent. The names of the figures contain the units."""
         return {**self._row(), **self.more, "setting": self.setting}
 
     def as_csv(self) -> str:
-        """Return a line of names and a line of values, without the settings."""
+        """Return a CSV line of names and a CSV line of values, without the settings."""
         row = {**self._row(), **{key: value for key, value in self.more.items() if not isinstance(value, list | dict)}}
         text = io.StringIO()
         writer = csv.DictWriter(text, row, lineterminator="\n")

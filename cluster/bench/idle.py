@@ -1,7 +1,7 @@
-"""How much of a core, and how much memory, nodes use while they are idle (or while other work goes on).
+"""Measures how much of a core and how much memory nodes use while they are idle (or while other work runs).
 
-Each node is read twice, some seconds apart: from /proc if it runs on this machine, otherwise from its `/metrics`.
-Memory is the private memory of the process; mapped files belong to the page cache.
+Each node is measured at two moments some seconds apart: from /proc if the node runs on this machine, otherwise from
+its `/metrics`. The memory is the private memory of the process; mapped files belong to the page cache.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MEMORY_METRIC = "ledgermq_process_private_memory_bytes"
 
 @dataclass(frozen=True, slots=True)
 class UseReading:
-    """Processor time and memory of a process at one moment."""
+    """The processor time and the memory of a process at one moment."""
 
     cpu_s: float
     private_bytes: int
@@ -29,8 +29,8 @@ class UseReading:
 
 @dataclass(frozen=True, slots=True)
 class NodeUse:
-    """`cpu_percent` is the share of one core in the measured time; `memory_mb` is the memory at its end (10^6
-    bytes).
+    """`cpu_percent` is the percentage of one core that the node used. `memory_mb` is the node's memory at the end of
+    the measurement (1 MB is 10^6 bytes).
     """
 
     node: str
@@ -43,17 +43,17 @@ Source = tuple[str, Callable[[], UseReading]]
 
 
 def process_source(pid: int, name: str = "") -> Source:
-    """Return the source for a process on this machine."""
+    """Return a source that reads processor time and memory of a process on this machine."""
     return name or f"pid {pid}", lambda: read_process(pid)
 
 
 def metrics_source(address: str) -> Source:
-    """Return the source for a node's HTTP port."""
+    """Return a source that reads processor time and memory of a node from its HTTP port."""
     return address, lambda: read_metrics(address)
 
 
 def measure_idle(sources: Sequence[Source], seconds: float) -> list[NodeUse]:
-    """Measure all sources for so many seconds. Raises LoadError if a source cannot be read."""
+    """Measure all sources over `seconds` seconds. Raises LoadError if a source cannot be read."""
     before, started = [read() for _, read in sources], time.perf_counter()
     time.sleep(seconds)
     after, passed = [read() for _, read in sources], time.perf_counter() - started
@@ -64,7 +64,8 @@ def measure_idle(sources: Sequence[Source], seconds: float) -> list[NodeUse]:
 
 
 def read_process(pid: int) -> UseReading:
-    """Raises LoadError if this machine has no such process."""
+    """Read the processor time and memory of a process from /proc. Raises LoadError if this machine has no such
+    process."""
     try:
         return UseReading(cpu_s(pid), private_bytes(pid))
     except OSError as error:
@@ -72,7 +73,8 @@ def read_process(pid: int) -> UseReading:
 
 
 def read_metrics(address: str) -> UseReading:
-    """Raises LoadError if nothing answers, or if the answer is not from a node of ledgermq."""
+    """Read the processor time and memory of a node from its `/metrics`. Raises LoadError if no server answers, or
+    if the answer is not from a node of ledgermq."""
     try:
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=_TIMEOUT_S) as answer:
             lines = answer.read().decode().splitlines()

@@ -1,8 +1,10 @@
-"""Latencies, collected cheaply and summarized as an HdrHistogram: from 1 µs to one hour, with three significant digits.
+"""Collects latencies at low cost and summarizes them with HdrHistogram: from 1 µs to one hour, with three significant
+digits.
 
-During the load, adding a latency appends two numbers to arrays, and numpy counts some thousands of them at a time. The
-histogram gets the counts at the end, because each of its calls costs microseconds. Latencies count from when a message
-was *due*, so a pause of the load does not hide the messages that had to wait (coordinated omission).
+During the load, adding a latency only appends two numbers to arrays, and numpy counts some thousands of latencies at a
+time. HdrHistogram receives the counts at the end of the load, because each of its calls costs microseconds. A latency
+begins when the message was *due*. A pause of the load therefore does not hide the latency of messages that had to wait
+(coordinated omission).
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ _GATHERED = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """In ms. `percentiles_ms` are the values of PERCENTILES, in their order."""
+    """The summary of latencies, in ms. `percentiles_ms` has the latency at each percentile of PERCENTILES, in the
+    same order."""
 
     count: int
     average_ms: float
@@ -46,7 +49,7 @@ class Summary:
 
 
 class Latencies:
-    """Collects latencies in bounded memory. It can be sent to another process."""
+    """Collects latencies in bounded memory. The object can be sent to another process."""
 
     def __init__(self) -> None:
         """Raises LoadError if hdrhistogram is not installed."""
@@ -56,21 +59,21 @@ class Latencies:
         self._total_ns = self._most_ns = self._count = 0
 
     def add(self, ns: int, count: int = 1) -> None:
-        """Add the latency of `count` messages, in ns."""
+        """Add the same latency for `count` messages, in ns."""
         self._ns.append(ns)
         self._counts.append(count)
         if len(self._ns) >= _GATHERED:
             self._settle()
 
     def add_all(self, ns: NDArray[np.int64]) -> None:
-        """Add the latencies of messages, in ns."""
+        """Add the latencies of several messages, in ns."""
         self._ns.frombytes(np.ascontiguousarray(ns, np.int64).tobytes())
         self._counts.frombytes(np.ones(len(ns), np.int64).tobytes())
         if len(self._ns) >= _GATHERED:
             self._settle()
 
     def merge(self, other: Latencies) -> None:
-        """Add the latencies of another process or another round."""
+        """Add the latencies that another process or another round collected."""
         other._settle()
         self._settle()
         self._tally += other._tally
@@ -79,7 +82,7 @@ class Latencies:
         self._count += other._count
 
     def summary(self) -> Summary | None:
-        """Return the summary; None if nothing was added."""
+        """Return the summary; return None if no latency was added."""
         self._settle()
         if not self._count:
             return None
@@ -107,8 +110,9 @@ class Latencies:
 
 
 def _cell_of(ns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the cell of each latency in the tally. Latencies that HdrHistogram does not distinguish share a cell. A
-    cell is the number of dropped bits, followed by the leading bits of the latency in µs.
+    """Return for each latency the index of its cell in the tally. Latencies that HdrHistogram does not distinguish
+    share a cell. The index of a cell is the number of dropped low bits, followed by the leading bits of the latency in
+    µs.
     """
     us = np.clip(ns // 1000, 1, _HIGHEST_US)
     _, bits = np.frexp(us)
@@ -117,7 +121,7 @@ def _cell_of(ns: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _value_of(cells: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the latency of each cell in µs."""
+    """Return for each cell its latency in µs."""
     leading, dropped = cells & ((1 << _DIGIT_BITS) - 1), cells >> _DIGIT_BITS
     return leading << dropped
 

@@ -1,9 +1,10 @@
-"""The load of producers that `ledgermq bench` measures: `send` for each message, or `send_many` for many messages.
+"""The load of producers that `ledgermq bench` runs: a call of `send` for each message, or calls of `send_many` with
+many messages.
 
     closed loop   a fixed number of calls is in flight; when a call is acknowledged, the next call begins
     open loop     messages are sent when they are due (cluster/load/pace.py), while fewer calls than that are in flight
 
-A call that fails is counted, and the load continues.
+If a call fails, the failure is counted and the load continues.
 """
 
 from __future__ import annotations
@@ -37,10 +38,11 @@ _NEVER = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class ProducerLoad:
-    """What producers send. `count` or `seconds` ends the load; `rate` 0 means a closed loop.
+    """Describes a load of producers. The load ends after `count` messages or `seconds` seconds. If `rate` is 0, the
+    load is a closed loop.
 
-    If several processes share the load, each has a number `part` from 0, and its share of `rate`, `count`, `in_flight`
-    and `producers`.
+    If several processes share the load, each process has a number `part` (from 0), and its share of `rate`, `count`,
+    `in_flight` and `producers`.
     """
 
     bootstrap: str
@@ -64,12 +66,12 @@ class ProducerLoad:
 
     @property
     def call_messages(self) -> int:
-        """How many messages a call of `send_many` has in a closed loop: a few batches."""
+        """Return how many messages a call of `send_many` has in a closed loop: enough for a few batches."""
         fit = _BATCHES_A_CALL * self.batch_bytes // (self.size + 8)
         return max(_LEAST_CALL_MESSAGES, min(fit, _MOST_CALL_MESSAGES))
 
     def shares(self, processes: int) -> list[ProducerLoad]:
-        """Return the part of each process."""
+        """Divide the load into equal shares and return the share of each process."""
 
         def share(whole: int, part: int) -> int:
             return whole // processes + (part < whole % processes)
@@ -89,9 +91,9 @@ class ProducerLoad:
 
 @dataclass(slots=True)
 class ProducerFigures:
-    """The result of one process after its warm-up.
+    """The result of the load in one process, without the warm-up.
 
-    `total` also counts the warm-up and failed messages: it is how many payload numbers of this part were used.
+    `total` is the number of payload numbers that this process used: it includes the warm-up and failed messages.
     """
 
     start_ns: int = 0
@@ -111,15 +113,16 @@ Heard = Callable[[RecordMetadata], None]
 
 
 def run_load(load: ProducerLoad, processes: int, progress: Progress) -> list[ProducerFigures]:
-    """Run the load in so many processes. Returns the figures of each process. Raises LoadError and LedgerError."""
+    """Run the load in `processes` processes. Return the figures of each process. Raises LoadError and LedgerError."""
     return run_jobs(load.shares(processes), Producing, progress)
 
 
 class Producing:
-    """One load in this process: the source of its calls, and their recorder. `sent` may be read while it runs."""
+    """Runs one load in this process: it creates the calls and records their results. Other tasks may read `sent`
+    while the load runs."""
 
     def __init__(self, load: ProducerLoad, heard: Heard | None = None) -> None:
-        """`heard` is called with the metadata of each acknowledged `send`."""
+        """`heard` is called with the metadata of each message whose `send` was acknowledged."""
         self._load, self._heard = load, heard
         self._supply = PayloadSupply(StampedPayloads(load.size, load.run, load.part))
         self._limit = self._until_ns = self._calls = 0
@@ -136,7 +139,8 @@ class Producing:
         return self.sent.records
 
     async def run(self, gate: Gate) -> ProducerFigures:
-        """Warm up, await `gate`, and measure. Raises LedgerError if no producer can start or a message is invalid."""
+        """Run the warm-up, await `gate`, and run the measurement. Raises LedgerError if no producer can start or a
+        message is invalid."""
         load = self._load
         try:
             for _ in range(load.producers):
@@ -189,7 +193,7 @@ class Producing:
         return self._supply.given < self._limit and time.perf_counter_ns() < self._until_ns
 
     async def _next_send(self) -> ProducerCall | None:
-        """One message, at once."""
+        """Return a call of `send` with the next message, without waiting."""
         supply, now = self._supply, time.perf_counter_ns()
         number = supply.given
         if number >= self._limit or now >= self._until_ns:
@@ -198,7 +202,7 @@ class Producing:
         return ProducerCall("send", self._load.topic, (supply.take_one(),), key, None, None, number, now)
 
     async def _next_send_due(self) -> ProducerCall | None:
-        """One message, when it is due."""
+        """Wait until the next message is due, and return a call of `send` with this message."""
         assert self.pace is not None
         supply, now = self._supply, time.perf_counter_ns()
         number = supply.given
@@ -211,14 +215,15 @@ class Producing:
         return call
 
     async def _next_call(self) -> ProducerCall | None:
-        """A few batches at once."""
+        """Return a call of `send_many` with a few batches, without waiting."""
         if not self._more():
             return None
         values = self._supply.take(min(self._load.call_messages, self._limit - self._supply.given))
         return self._many(values, due_ns=time.perf_counter_ns())
 
     async def _next_due(self) -> ProducerCall | None:
-        """All messages that are due by now, in one call. Only one turn at a time waits for them."""
+        """Return a call of `send_many` with all messages that are due now. Only one task at a time waits until
+        messages are due."""
         assert self.pace is not None
         async with self._due:
             while self._more():
@@ -252,7 +257,7 @@ class Producing:
             self._heard(receipt)
 
     def record_failed(self, call: ProducerCall, error: LedgerError) -> None:
-        """Count the failure. Raises an error that every further call would raise, too."""
+        """Count the failed call. Raises the error if every further call would fail with this error too."""
         done = sum(each.count for each in error.acknowledged)
         self.sent.records += done
         if not error.retriable and not isinstance(error, DeliveryTimeoutError):

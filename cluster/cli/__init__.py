@@ -1,4 +1,4 @@
-"""The command line `ledgermq`: the list of its commands, and what happens when a command fails.
+"""The command line `ledgermq`: the list of its commands, and the handling of failures.
 
 __init__.py   `_COMMANDS`, the list of commands; `main`, which runs one command and sets the exit status
 options.py    options that several commands share: --bootstrap, --format, --shard, --data
@@ -7,15 +7,16 @@ failure.py    which errors are printed as one sentence
 question.py   asks the user before data is deleted
 cluster/, topics/, groups/, messages/, log/, validation/, servers/, local/, bench/: one folder for each noun
 
-To add a command to a group such as `ledgermq topic`, write a function with `@topic.command()` in the module of that
-group. To add a command below `ledgermq` itself, write a click command in a module of one of these folders and add a
-line to `_COMMANDS`. A distribution outside this package adds its commands with the entry point group
-`ledgermq.commands`: each entry point loads a `CommandEntry` (chaos/commands.py shows how).
+To add a command to an existing click group such as `ledgermq topic`, write a function with `@topic.command()` in the
+module of that click group. To add a command directly to `ledgermq`, write a click command in a module of one of these
+folders and add a line to `_COMMANDS`. A distribution outside this package adds commands with the entry point group
+`ledgermq.commands`. Each entry point loads a `CommandEntry`; chaos/commands.py is an example.
 
-Commands write data to standard output, and everything else to standard error. A command reports a failure by raising an
-exception; `main` prints it as one sentence. The exit status is 0 for success, 1 for a failure, 2 for wrong usage and
-130 for an interrupt with Ctrl-C; what a command function returns overrides it. A command's module is imported only when
-the command runs. Therefore `ledgermq --help` is fast, and works where only the client packages are installed.
+Commands write data to standard output, and messages for the user to standard error. A command reports a failure by
+raising an exception, and `main` prints the exception as one sentence. The exit status is 0 for success, 1 for a
+failure, 2 for wrong usage and 130 for an interrupt with Ctrl-C. If a command function returns a number, the number is
+the exit status. The module of a command is imported only when the command runs. Because of the late imports, `ledgermq
+--help` is fast, and it works where only the client packages are installed.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ INTERRUPTED = 130
 
 
 class _ReaderLeftError(Exception):
-    """The process that reads our standard output has closed it."""
+    """The process that reads this program's standard output has closed the pipe."""
 
 
 class CommandEntry(NamedTuple):
-    """The module and the function of a command, and its line in `ledgermq --help`."""
+    """Describes a command: its module, its function, and its line in `ledgermq --help`."""
 
     module: str
     name: str
@@ -87,7 +88,8 @@ def _all_commands() -> dict[str, CommandEntry]:
 
 
 class _LazyGroup(click.Group):
-    """A group that imports a command when the command is called. `_COMMANDS` has the help lines."""
+    """A click group that imports a command only when the command runs. The help lines of the commands are in
+    `_COMMANDS`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_all_commands())
@@ -136,7 +138,8 @@ def ledgermq() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command that `arguments` name (None: those of the process), and exit with its status."""
+    """Run the command that `arguments` name, and exit with the status of the command. If `arguments` is None, the
+    arguments of this process are used."""
     prefer_older_engine()
     keep_large_buffers()
     sys.exit(_run(arguments))
@@ -170,7 +173,8 @@ def _reader_left() -> int:
 
 
 def _sentence(error: Exception) -> str | None:
-    """Return the sentence that the user sees, or None for a bug, which keeps its traceback."""
+    """Return the sentence that the user sees for an error. Return None if the error is a bug, because a bug keeps
+    its traceback."""
     from cluster.cli.failure import sentence
 
     return sentence(error)

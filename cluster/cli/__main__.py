@@ -1,4 +1,5 @@
-"""`python -m cluster.cli` does the same as `ledgermq`, which may not be on the PATH."""
+"""The command `python -m cluster.cli` does the same as `ledgermq`, for environments in which `ledgermq` is not on
+the PATH."""
 
 from cluster.cli import main
 

@@ -1,4 +1,5 @@
-"""Which errors the command line prints as one sentence. All other errors are bugs and keep their traceback."""
+"""Decides which errors the command line prints as one sentence. An error that is not printed as one sentence is a
+bug and keeps its traceback."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from ledger.errors import LedgerError, told_of
 
 
 class CommandError(Exception):
-    """A command cannot do what the user asked for. The message is printed as it is."""
+    """A command cannot do what the user asked for. The command line prints the message of this error unchanged."""
 
 
 def sentence(error: Exception) -> str | None:
-    """Return the sentence for an operating error, or None for a bug."""
+    """Return the sentence for an error that operation can cause; return None if the error is a bug."""
     if isinstance(error, DevError | DemoError | LoadError | CommandError):
         return str(error)
     return told_of(error) if isinstance(error, LedgerError | OSError) else None

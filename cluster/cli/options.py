@@ -1,7 +1,8 @@
-"""Options and value types that several commands share.
+"""Options and click types that several commands share.
 
-A command finds its cluster by --bootstrap, else by the variable LEDGERMQ_BOOTSTRAP. Without either, a command uses the
-local cluster of the current directory (`ledgermq dev start`), if that cluster runs.
+A command finds its cluster by the option --bootstrap, or by the variable LEDGERMQ_BOOTSTRAP if the option is missing.
+If neither the option nor the variable is given, a command uses the local cluster of the current directory (`ledgermq
+dev start`), if that cluster runs.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ format_option: Callable[[Command], Command] = click.option(
 
 
 def shard_option(default: str) -> Callable[[Command], Command]:
-    """Return the option --shard. `default` is the help text's description of what happens without the option."""
+    """Return the click option --shard. `default` is the text that the help shows as the default of the option."""
     option = click.option(
         "--shard", type=click.IntRange(0, 63), default=None, help=f"Number of the shard.  [default: {default}]"
     )
@@ -75,7 +76,8 @@ def shard_option(default: str) -> Callable[[Command], Command]:
 
 
 def renamed_option(old: str, new: str) -> Callable[[Command], Command]:
-    """Return a hidden option with the name that an earlier version used. A command with it fails and names `new`."""
+    """Return a hidden click option with an option name of an earlier version. If a user gives this option, the
+    command fails and names the new option `new`."""
 
     def refuse(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
         if value is not None:
@@ -94,7 +96,7 @@ data_option: Callable[[Command], Command] = click.option(
 
 
 class Moment(click.ParamType[datetime]):
-    """A date and time as in ISO 8601 (UTC if it has no time zone), or milliseconds since 1970."""
+    """The click type of a date and time in ISO 8601 (UTC if no time zone is given), or of milliseconds since 1970."""
 
     name = "time"
 
@@ -118,12 +120,14 @@ class Moment(click.ParamType[datetime]):
 
 
 def moment_text(ms: int) -> str:
-    """Return the time `ms` (milliseconds since 1970) in the form that `Moment` reads."""
+    """Return the time `ms` (milliseconds since 1970) as text that `Moment` can read."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Separator(click.ParamType[bytes]):
-    """A separator of lines or fields: one character or more, with escapes as in Python (\\t, \\0, \\x1f)."""
+    """The click type of a separator of lines or fields: at least one character, with escapes as in
+    Python (\\t, \\0, \\x1f).
+    """
 
     name = "text"
 

@@ -1,7 +1,7 @@
-"""How commands print: data to standard output, sentences for the user to standard error.
+"""Prints the output of commands: data to standard output, and sentences for the user to standard error.
 
-Colours appear only on a terminal, and never if NO_COLOR is set (the library rich checks that). In a pipe or a file, a
-table is as wide as its content.
+Colours are used only on a terminal, and never if NO_COLOR is set (the library rich checks this variable). In a pipe or
+a file, a table is as wide as its content needs.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _STYLES = {
 
 
 def data_console() -> Console:
-    """Return a console that writes to standard output."""
+    """Return a rich console that writes to standard output."""
     return _console(stderr=False)
 
 
 def note_console() -> Console:
-    """Return a console that writes to standard error."""
+    """Return a rich console that writes to standard error."""
     return _console(stderr=True)
 
 
@@ -52,17 +52,18 @@ def say(sentence: str) -> None:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number and its noun, as in "1 message" or "2,000 messages"."""
+    """Return a number with its noun, such as "1 message" or "2,000 messages"."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def print_json(value: Any) -> None:
-    """Print one indented JSON value to standard output. Values without a JSON form are printed as text."""
+    """Print one JSON value, indented, to standard output. A value that JSON cannot represent is printed as text."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows below column names. Columns of numbers are aligned to the right; None is printed as a dash."""
+    """Print a table with a heading for each column. Columns of numbers are aligned to the right, and None is
+    printed as a dash."""
     rows = [list(row) for row in rows]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
@@ -74,7 +75,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def show(renderable: RenderableType, console: Console) -> None:
-    """Print to the console. In a pipe or a file, lines are printed without trailing blanks."""
+    """Print a table or another rich object to the console. In a pipe or a file, lines are printed without blanks at
+    their end."""
     if console.is_terminal:
         console.print(renderable)
         return

@@ -1,4 +1,4 @@
-"""Asks the user before data is deleted for good."""
+"""Asks the user for confirmation before data is deleted permanently."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from cluster.cli.failure import CommandError
 
 
 def ask(question: str) -> None:
-    """Ask on the terminal. Raises CommandError unless the answer is yes; without a terminal the answer is no."""
+    """Ask the user a question on the terminal. Raises CommandError unless the answer is yes. Without a terminal,
+    the answer is no."""
     try:
         agreed = click.confirm(question, err=True)
     except click.Abort:  # standard input has ended, so there is no answer

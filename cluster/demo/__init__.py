@@ -1,5 +1,4 @@
-"""The demo that `make demo` runs: it sends a real corpus through three nodes, kills the leader half-way, and gives a
-verdict.
+"""The demo of `make demo` sends a real corpus through three nodes, kills the leader half-way, and gives a verdict.
 
 run.py       the demo itself; begin here
 corpus.py    the lines of many files, which the demo sends

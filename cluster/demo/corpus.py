@@ -1,7 +1,8 @@
-"""The corpus that the demo sends: every line of a file, of the files of a folder, or of Python's standard library.
+"""Defines the corpus that the demo sends: every line of a file, of the files of a folder, or of Python's standard
+library.
 
-A corpus is a list of files with keys and tags. The lines are read when they are sent, so the size of a corpus does not
-matter.
+A corpus is a list of files, each with a key and a tag. The lines of a file are read only when they are sent, so a
+corpus of any size needs little memory.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One file. Its lines have the key `key` (the path within the corpus) and the tag `tag` (the top level of that
-    path).
+    """One file of a corpus. Each line is sent with the key `key`, which is the file's path within the corpus, and with
+    the tag `tag`. The tag is the first folder of this path, or the file's name without its extension if the path has
+    no folder.
     """
 
     path: Path
@@ -34,7 +36,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Non-empty files in the order in which they are sent."""
+    """The files of a corpus, without empty files, in the order in which they are sent."""
 
     name: str
     files: tuple[SourceFile, ...]
@@ -46,8 +48,8 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Consecutive lines of one file, beginning with `first_line` (counted from 1). They took `size` bytes of
-    the file.
+    """Consecutive lines of one file; the number of the first line is `first_line` (counted from 1). The lines occupy
+    `size` bytes of the file.
     """
 
     file: SourceFile
@@ -57,14 +59,15 @@ class Chunk:
 
 
 def standard_library() -> Corpus:
-    """Return all .py files of the standard library of the running Python."""
+    """Return all .py files of the standard library of the running Python as a corpus."""
     root = Path(sysconfig.get_path("stdlib"))
     paths = (path for path in root.rglob("*.py") if _INSTALLED.isdisjoint(path.parts))
     return _corpus(f"the standard library in {root}", root, paths)
 
 
 def files_of(path: Path) -> Corpus:
-    """Return a file, or all files of a folder and its subfolders. Raises NothingToSendError and OSError."""
+    """Return a corpus with a single file, or with all files of a folder and its subfolders. Raises
+    NothingToSendError if there is no line to send, and OSError if a file cannot be read."""
     if path.is_dir():
         return _corpus(str(path), path, path.rglob("*"))
     if not stat.S_ISREG(path.stat().st_mode):
@@ -73,8 +76,8 @@ def files_of(path: Path) -> Corpus:
 
 
 def read_chunks(file: SourceFile, chunk_bytes: int = _READ_BYTES) -> Iterator[Chunk]:
-    """Yield the lines of a file, read in pieces of `chunk_bytes`. The newline at the end of a line is not part of the
-    line.
+    """Yield the lines of a file; the file is read in pieces of `chunk_bytes` bytes. The newline at the end of a line
+    is not part of the line.
     """
     splitter = LineSplitter()
     number, size = 1, 0

@@ -1,11 +1,11 @@
-"""The errors that prevent a verdict of the demo. Their messages are for users."""
+"""The errors that prevent the demo from giving a verdict. The messages of these errors are written for users."""
 
 from __future__ import annotations
 
 
 class DemoError(Exception):
-    """The demo could not finish. The message says where it stopped."""
+    """The demo could not finish. The message says at which step it stopped."""
 
 
 class NothingToSendError(DemoError):
-    """The input contains no line that can be sent."""
+    """The input of the demo contains no line that can be sent."""

@@ -1,10 +1,10 @@
-"""How long no write was acknowledged around a fault, computed from the times of acknowledgements in seconds."""
+"""Computes how long no write was acknowledged around a fault, from the times of acknowledgements in seconds."""
 
 from __future__ import annotations
 
 
 class Outage:
-    """Collects the times of all acknowledgements and of the fault."""
+    """Collects the times of acknowledgements and of the fault."""
 
     def __init__(self) -> None:
         self._fault_at: float | None = None
@@ -19,10 +19,11 @@ class Outage:
         self._last = now
 
     def fault(self, now: float) -> None:
-        """Record the fault. The silence begins with the last acknowledgement before the fault."""
+        """Record the time of the fault. The outage begins with the last acknowledgement before the fault."""
         self._fault_at = now
 
     @property
     def longest_ms(self) -> int | None:
-        """The longest silence in ms that ended after the fault; None if nothing was acknowledged after the fault."""
+        """Return the longest time in ms without an acknowledgement that ended after the fault. Return None if no
+        write was acknowledged after the fault."""
         return None if self._longest == 0.0 else max(1, round(self._longest * 1000))

@@ -1,7 +1,8 @@
-"""Compares the CommitLogs of the nodes byte by byte.
+"""Compares the CommitLogs of nodes byte by byte.
 
-A segment file is named after the position of its first byte. So files with the same name must be equal, up to the
-position that all nodes have reached. Nothing is parsed, so no bug in a parser can hide a difference.
+The name of a segment file is the position of its first byte. Segment files with the same name must therefore be equal
+on all nodes, up to the position that all nodes have reached. The comparison parses nothing, so no bug in a parser can
+hide a difference.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ _COMPARE_BYTES = 1 << 20
 
 
 def difference(logs: Sequence[Path], end: int) -> str | None:
-    """Return where the first `end` bytes of the logs in these directories differ; None if they are equal."""
+    """Compare the first `end` bytes of the logs in these directories. Return the place of the first difference, or
+    None if the logs are equal."""
     position = 0
     while position < end:
         files = [log / name_of(position) for log in logs]

@@ -1,7 +1,8 @@
-"""The job of the demo: send a corpus, kill the leader half-way, continue, and check every replica.
+"""Runs the demo: it sends a corpus, kills the leader half-way, continues to send, and checks every replica.
 
-One tally counts the lines that were acknowledged, another tally counts the lines that each replica returns. Both must
-agree for every file. The verdict does not use anything that brokers report about themselves.
+One tally counts the acknowledged lines, and another tally counts the lines that a replica returns. For every file, the
+tally of acknowledged lines must equal the tally of each replica. The verdict of the demo does not depend on what
+brokers report about themselves.
 """
 
 from __future__ import annotations
@@ -36,21 +37,21 @@ _SMALLEST_CHUNK_BYTES, _LARGEST_CHUNK_BYTES = 1 << 10, 1 << 20
 
 
 class Display(Protocol):
-    """Shows the progress of the demo."""
+    """The interface of an object that shows the progress of the demo."""
 
     def stage(self, sentence: str) -> None:
-        """Show that the next stage begins."""
+        """Show that the next stage of the demo begins."""
 
     def sending(self, done_bytes: int, of_bytes: int) -> None:
-        """Show how much of the corpus is sent."""
+        """Show how much of the corpus has been sent."""
 
     def reading(self, node: int, done: int, of: int) -> None:
-        """Show how many messages were read back from the node."""
+        """Show how many messages have been read back from the node."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoOutcome:
-    """The result of the demo. Sizes are bytes of the lines. `faults` is empty if the verdict holds."""
+    """The result of the demo. All sizes are bytes of the lines. `faults` is empty if the verdict is positive."""
 
     corpus: str
     files: int
@@ -88,8 +89,8 @@ class Demo:
         self._leader_before = 0
 
     async def run(self) -> DemoOutcome:
-        """Run everything from the topic to the verdict. Raises DemoError, NothingToSendError, LedgerError or
-        DevError.
+        """Run all stages of the demo, from the creation of the topic to the verdict. Raises DemoError,
+        NothingToSendError, LedgerError or DevError.
         """
         async with AsyncAdmin(self._cluster.bootstrap) as admin:
             await admin.create_topic(self._topic, queues=QUEUES)
@@ -158,7 +159,7 @@ class Demo:
         self._display.stage(f"killed node {self._leader_before}, the leader, and going on")
 
     async def _caught_up(self, admin: AsyncAdmin) -> list[NodeStatus]:
-        """Return the status of all nodes when they have applied the same log to its end."""
+        """Wait until all nodes have applied the same log to its end, and return the status of all nodes."""
         deadline = time.monotonic() + _CATCH_UP_SECONDS
         while time.monotonic() < deadline:
             nodes = sorted(await admin.cluster(), key=lambda node: node.node)
@@ -175,7 +176,8 @@ class Demo:
             return replicas.difference(logs, end)
 
     async def _check_replica(self, node: int) -> list[str]:
-        """Return a sentence for each file whose lines on node `node` differ from the acknowledged lines."""
+        """Read all lines from node `node`. Return a sentence for each file whose lines differ from the acknowledged
+        lines."""
         self._display.stage(f"reading everything back from node {node}")
         found = await self._read(node)
         return [f"node {node}: {difference}" for difference in self._sent.differences(found)]

@@ -1,4 +1,5 @@
-"""Everything that puts load on a cluster. Commands, demo, measurements, chaos runs and tests share it.
+"""This package contains the code that puts load on a cluster. The commands, the demo, the measurements, the chaos runs
+and the tests all use this package.
 
 calls.py             calls of a producer at a rate or as fast as possible; a recorder gets the result of each call
 pace.py              the time at which each message of an open loop is due

@@ -1,11 +1,12 @@
-"""Calls of a producer: `send`, `send_nowait` or `send_many`, at a rate or as fast as possible.
+"""Makes calls of a producer (`send`, `send_nowait` or `send_many`) at a given rate or as fast as possible.
 
     source ── next call, when it is due ──> one of N turns ── call ──> producer
                                                  └── result ──> recorder
 
-A turn takes a call, makes it, waits for its result, and takes the next one. So at most N calls are in flight. A closed
-loop takes calls at once; an open loop waits until a call is due (pace.py). The recorder learns the result of every
-call: a measurement counts and notes latencies, a test keeps a list, and a chaos run leaves the record to the producer.
+A load has as many tasks as it may have calls in flight. Each task takes a call, makes it, waits for its result, and
+takes the next call. In a closed loop, a task makes its call immediately; in an open loop, it waits until the call is
+due (pace.py). The recorder learns the result of every call. The recorder of a measurement counts results and collects
+latencies, and the recorder of a test keeps a list. In a chaos run, the producer itself writes the history.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ Receipt = RecordMetadata | list[RecordRange]
 # Not frozen: a load may make 100,000 calls a second, and a frozen dataclass takes three times as long to create.
 @dataclass(slots=True)
 class ProducerCall:
-    """One call of a producer. Only `send_many` has more than one value.
+    """A call of a producer that a load makes. `values` has more than one value only for `send_many`.
 
-    `number` is the number of the first value within the load. `due_ns` is when the call was due, on the clock of
-    `time.perf_counter_ns`; a closed loop sets it to the beginning of the call.
+    `number` is the number of the first value, counted over the whole load. `due_ns` is the time at which the call was
+    due, on the clock of `time.perf_counter_ns`. In a closed loop, `due_ns` is the time at which the call began.
     """
 
     way: Way
@@ -45,13 +46,15 @@ class ProducerCall:
 
 
 class CallRecorder(Protocol):
-    """Learns the result of every call."""
+    """The interface of a recorder, which learns the result of every call of a load."""
 
     def record_acknowledged(self, call: ProducerCall, receipt: Receipt) -> None:
-        """All messages of the call are committed."""
+        """Record that all messages of the call are committed."""
 
     def record_failed(self, call: ProducerCall, error: LedgerError) -> None:
-        """The call failed, perhaps in part: see `is_unknown` and `error.acknowledged`. Raises to end the load."""
+        """Record that the call failed. `error.acknowledged` has the messages that were acknowledged nevertheless,
+        and `is_unknown` tells whether messages may be committed. The recorder ends the load by raising an error
+        from this method."""
 
 
 # Returns the next call when it is due; None when the load ends.
@@ -66,9 +69,10 @@ async def make_calls(
     *,
     pause_after_failure_s: float = 0.0,
 ) -> None:
-    """Make the calls of `source` until it ends. At most `in_flight` calls are under way, shared by the producers.
+    """Make calls until `source` has no more calls. All producers together have at most `in_flight` calls under way.
 
-    Returns when every call has a result. Raises what the recorder raises.
+    The function returns when every call has a result. An error that the recorder raises ends the load and is raised
+    again.
     """
 
     async def turns(producer: AsyncProducer) -> None:
@@ -87,7 +91,7 @@ async def make_calls(
 
 
 async def make_call(producer: AsyncProducer, call: ProducerCall, recorder: CallRecorder) -> None:
-    """Make one call, and tell the recorder its result."""
+    """Make one call, and report its result to the recorder."""
     try:
         receipt = await _begun(producer, call)
     except LedgerError as error:
@@ -97,7 +101,7 @@ async def make_call(producer: AsyncProducer, call: ProducerCall, recorder: CallR
 
 
 def start_call(producer: AsyncProducer, call: ProducerCall) -> asyncio.Future[RecordMetadata]:
-    """Begin a `send_nowait` and return its future. Raises an error if the producer does not take the message."""
+    """Start a call of `send_nowait` and return its future. Raises an error if the producer refuses the message."""
     return producer.send_nowait(call.topic, call.values[0], key=call.key, tag=call.tag, queue=call.queue)
 
 
@@ -110,5 +114,5 @@ def _begun(producer: AsyncProducer, call: ProducerCall) -> Awaitable[Receipt]:
 
 
 def is_unknown(error: LedgerError) -> bool:
-    """Whether the messages of a failed call may be committed all the same."""
+    """Return True if the call failed, but its messages may nevertheless be committed."""
     return isinstance(error, DeliveryTimeoutError) and error.maybe_committed

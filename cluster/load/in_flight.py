@@ -1,7 +1,7 @@
-"""A bounded number of tasks that share a list of work.
+"""Runs a bounded number of tasks that process a shared list of items.
 
-This module needs nothing but the standard library: the load processes of bench/peers import it in an environment that
-has only the clients of other systems.
+This module needs nothing but the standard library, because the load processes of bench/peers import it. The
+environment of these load processes has only the clients of other message systems.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ T = TypeVar("T")
 
 
 async def keep_in_flight(work: Callable[[T], Awaitable[object]], items: Iterable[T], in_flight: int) -> None:
-    """Await `work` for every item, at most `in_flight` items at a time. Raises the first error."""
+    """Await `work` for every item, with at most `in_flight` items at a time. Raises the first error that `work`
+    raises."""
     left = iter(items)
 
     async def turns() -> None:
@@ -25,7 +26,8 @@ async def keep_in_flight(work: Callable[[T], Awaitable[object]], items: Iterable
 
 
 async def all_of(works: Iterable[Awaitable[object]]) -> None:
-    """Await all works at the same time. If one of them fails, cancel the others and raise its error."""
+    """Await all awaitables in `works` at the same time. If one work fails, cancel the other works and raise its
+    error."""
     try:
         async with asyncio.TaskGroup() as group:
             for work in works:

@@ -1,8 +1,10 @@
-"""Sends lines through a producer: fast, in order, with bounded memory, and with an exact account of every line.
+"""Sends lines through a producer: at high speed, in order, with bounded memory, and with an exact count of what
+happened to every line.
 
-Lines are sent by `send_many` in lists that fit into one batch each, with many lists under way. The producer takes a
-list in one turn of the event loop, so lists stay in order. A list is acknowledged or fails as a whole, so the account
-is exact. A line that cannot be sent is reported and left out. Any other failure ends the sending.
+Lines are sent by `send_many` in lists that fit into one batch each, with many lists in flight. The producer accepts a
+list within one turn of the event loop, so the lists stay in order. A list is acknowledged as a whole or fails as a
+whole, so the counts are exact. A line that the producer refuses because of its size is reported and not sent. Any
+failure except a refused line ends the sending.
 
     handed over = acknowledged + in doubt + not sent   (the last two only under way, or after a failure)
 """
@@ -38,7 +40,7 @@ _REFUSED = (InvalidArgumentError, UnknownQueueError, UnknownTopicError)
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The key, tag and queue of all lines of a call."""
+    """The key, tag and queue that all lines of a call have."""
 
     key: bytes | None = None
     tag: str | None = None
@@ -47,21 +49,23 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class LineOrigin:
-    """Where lines come from: the first of them is line `line` of `name`."""
+    """The origin of a list of lines, for messages to the user: the first line of the list is line `line` of the
+    source `name`."""
 
     name: str
     line: int
 
     def of(self, number: int) -> str:
-        """Return the words for line `number`, counted from 0."""
+        """Return a description of line `number` of the list (counted from 0), such as "line 5 of input.txt"."""
         return f"line {self.line + number:,} of {self.name}"
 
 
 class LineSender:
-    """Sends lines to one topic. `acknowledged` lines with `acknowledged_bytes` bytes are committed. `left_out` has a
-    sentence for each line that was not sent.
+    """Sends lines to one topic. `acknowledged` is the number of committed lines, and `acknowledged_bytes` is their
+    size in bytes. `left_out` has a sentence for each line that was not sent.
 
-    `in_doubt` lines may be committed. After a failure, every call raises that failure.
+    `in_doubt` is the number of lines whose result is unknown. After a failure, every later call raises the same
+    failure.
     """
 
     def __init__(
@@ -80,17 +84,18 @@ class LineSender:
 
     @property
     def in_doubt(self) -> int:
-        """Lines that were handed over and whose result is unknown (so far)."""
+        """Return the number of lines that were handed over to the producer and have no known result yet."""
         return self._handed_over - self.acknowledged - self._not_sent
 
     async def open(self) -> None:
-        """Find the topic, or raise UnknownTopicError. Must be called first."""
+        """Check that the topic exists. Raises UnknownTopicError. `open` must be called before any other method."""
         await self._producer.send_many(self._topic, [])
 
     async def send(self, lines: list[bytes], labels: Labels, place: LineOrigin) -> list[bytes]:
-        """Hand over `lines`, which lie at `place`. Waits while too much is under way.
+        """Hand over `lines`, whose origin is `place`, to the producer. The call waits while too many bytes are in
+        flight.
 
-        Returns the lines that the producer took: all lines that are not too large.
+        Return the lines that the producer accepted, which are all lines except those that are too large.
         """
         taken: list[bytes] = []
         for start, stop in _lists(lines, labels):
@@ -107,7 +112,8 @@ class LineSender:
         return taken
 
     async def send_keyed(self, lines: list[bytes], separator: bytes, labels: Labels, place: LineOrigin) -> None:
-        """Like `send`, for lines that begin with a key and `separator`. A line without a separator is left out."""
+        """Send lines that consist of a key, `separator` and a value. A line without a separator is reported and not
+        sent."""
         for start, stop in _lists(lines, labels):
             self._raise_failure()
             part, sent = lines[start:stop], []
@@ -130,13 +136,14 @@ class LineSender:
             await self._start(self._settle_each(sent), sum(map(len, part)), len(part))
 
     async def drain(self) -> None:
-        """Return when everything that was handed over is acknowledged."""
+        """Return when all lines that were handed over are acknowledged."""
         while self._under_way:
             await asyncio.wait(self._under_way)
         self._raise_failure()
 
     async def _hand_over(self, lines: list[bytes], labels: Labels) -> MessageTooLargeError | None:
-        """Hand over a list. The producer takes all of it, or refuses all of it; in that case, return the reason."""
+        """Hand over a list to the producer, which accepts or refuses the whole list. Return None if the producer
+        accepted the list, otherwise the reason of the refusal."""
         self._raise_failure()
         self._handed_over += len(lines)
         size = sum(map(len, lines))
@@ -180,7 +187,8 @@ class LineSender:
         self._on_acknowledged()
 
     def record_failed(self, call: ProducerCall, error: LedgerError) -> None:
-        """Keep the first failure. Raises MessageTooLargeError again: the producer took nothing of the call."""
+        """Store the first failure. A MessageTooLargeError is raised again, because the producer has accepted no
+        message of the call."""
         if isinstance(error, MessageTooLargeError):
             raise error
         self._fail(error, len(call.values))
@@ -199,7 +207,8 @@ class LineSender:
 
 
 def _lists(lines: list[bytes], labels: Labels) -> Iterator[tuple[int, int]]:
-    """Yield (start, stop) of consecutive parts, each within the limit of a list or a single line."""
+    """Divide the lines into consecutive lists and yield (start, stop) of each list. A list has at most _LIST_BYTES
+    bytes, or only one line."""
     each = _LINE_OVERHEAD_BYTES + len(labels.key or b"") + len((labels.tag or "").encode())
     start = size = 0
     for at, line in enumerate(lines):

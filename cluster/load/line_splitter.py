@@ -1,7 +1,7 @@
-"""Cuts a stream of bytes into lines. The pieces of the stream may have any size.
+"""Splits a stream of bytes into lines. The pieces of the stream may have any size.
 
-Memory is bounded by the longest line that a producer could send. Of a longer line, only enough is kept for the producer
-to refuse it; the rest is skipped.
+The memory that the splitter needs is bounded by the longest line that a producer can send. If a line is longer, the
+splitter skips most of its bytes: it keeps only enough bytes for the producer to refuse the line.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ LONGEST_LINE_BYTES = (48 << 20) + 1
 
 
 class LineSplitter:
-    """Takes bytes and returns the lines that they complete. Lines are unchanged except that the separator is
-    removed.
-    """
+    """Receives bytes and returns each line when it is complete. The separator is removed from the line, and nothing
+    else is changed."""
 
     def __init__(self, separator: bytes = b"\n", *, longest_bytes: int = LONGEST_LINE_BYTES) -> None:
         assert separator
@@ -25,7 +24,7 @@ class LineSplitter:
         self._head = b""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that end in `data`."""
+        """Add `data` to the stream, and return the lines that end in `data`."""
         searched = max(0, len(self._rest) - len(self._separator) + 1)
         self._rest += data
         if self._rest.find(self._separator, searched) < 0:
@@ -40,7 +39,7 @@ class LineSplitter:
         return lines if longest <= self._longest_bytes else [line[: self._longest_bytes] for line in lines]
 
     def finish(self) -> list[bytes]:
-        """Return the last line if the stream does not end with a separator."""
+        """Return the last line of the stream, if the stream does not end with a separator."""
         last = self._head or bytes(self._rest[: self._longest_bytes])
         self._rest, self._head = bytearray(), b""
         return [last] if last else []

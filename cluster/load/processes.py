@@ -1,7 +1,7 @@
-"""A load in several processes that begin together, or in this process.
+"""Runs a load in this process, or in several processes that begin at the same time.
 
-Each process runs one part of the load and returns its result. One process and several are measured in the same way, so
-their results add up.
+Each process runs one part of the load and returns its result. A single process and several processes are measured in
+the same way, so their results can be added.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class RunningLoad(Protocol[R_co]):
-    """One part of a load. `records` may be read while the load runs."""
+    """The interface of one part of a load, which runs in one process. `records` may be read while the load runs."""
 
     @property
     def records(self) -> int: ...
@@ -43,9 +43,10 @@ class RunningLoad(Protocol[R_co]):
 
 
 def run_jobs(jobs: Sequence[J], make: Callable[[J], RunningLoad[R]], progress: Progress) -> list[R]:
-    """Run each job to its end and return the results: a single job in this process, several in processes of their own.
+    """Run each job to its end and return the results. A single job runs in this process; several jobs run in separate
+    processes.
 
-    `make` must be importable by its name, because a process imports it. Raises LoadError and LedgerError.
+    The name of `make` must be importable, because the separate processes import it. Raises LoadError and LedgerError.
     """
     if len(jobs) == 1:
         found: R = run_loop(_one(make(jobs[0]), progress))
@@ -54,7 +55,7 @@ def run_jobs(jobs: Sequence[J], make: Callable[[J], RunningLoad[R]], progress: P
 
 
 def run_loop(work: Any) -> Any:
-    """Run a coroutine to its end, on uvloop if that is installed, as nodes do."""
+    """Run a coroutine to its end. The coroutine runs on uvloop if uvloop is installed, as in a node."""
     try:
         import uvloop
     except ImportError:
@@ -63,12 +64,12 @@ def run_loop(work: Any) -> Any:
 
 
 async def open_gate() -> None:
-    """The gate of a load that runs in one process."""
+    """Do not wait, because a load in a single process can begin its measurement immediately."""
 
 
 @contextlib.asynccontextmanager
 async def reporting(load: RunningLoad[Any], progress: Progress) -> AsyncIterator[None]:
-    """Report the progress of the load while the body runs."""
+    """Report the progress of the load while the body of the `async with` block runs."""
 
     async def report() -> None:
         while True:
@@ -88,8 +89,8 @@ async def _one(load: RunningLoad[R], progress: Progress) -> R:
 
 
 class _Processes(Generic[J, R]):
-    """Processes that report their counts in shared memory, wait for each other at a barrier after the warm-up, and
-    return their results through a queue.
+    """The processes of a load. The processes report their counts in shared memory, wait for each other at a barrier
+    after the warm-up, and return their results through a queue.
     """
 
     def __init__(self, jobs: Sequence[J], make: Callable[[J], RunningLoad[R]]) -> None:

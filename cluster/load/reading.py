@@ -1,4 +1,4 @@
-"""Reads messages of a consumer: as objects or as arrays, and up to given ends."""
+"""Reads messages from a consumer, as objects or as arrays, until the consumer reaches given offsets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WAIT_MS = 500.0
 
 @dataclass(frozen=True, slots=True)
 class TakenMessages:
-    """The values of messages that a consumer returned as objects."""
+    """The values of the messages that a consumer has returned as objects."""
 
     values: list[bytes]
 
@@ -38,13 +38,15 @@ class TakenMessages:
         return sum(map(len, self.values))
 
     def rows(self) -> Iterable[NDArray[np.uint8]]:
-        """Return the values as rows of arrays, one array for each size. Raises LoadError if they have no stamps."""
+        """Return the values as rows of arrays, with one array for each size of value. Raises LoadError if a value is
+        too short for a stamp.
+        """
         return rows_of_values(self.values)
 
 
 @dataclass(frozen=True, slots=True)
 class TakenBatches:
-    """The batches that a consumer returned as columns."""
+    """The batches that a consumer has returned as arrays."""
 
     batches: list[Batch]
 
@@ -57,12 +59,15 @@ class TakenBatches:
         return sum(len(batch.bodies) for batch in self.batches)
 
     def rows(self) -> Iterable[NDArray[np.uint8]]:
-        """Return the values as rows, one array for each batch. Raises LoadError if they have no stamps."""
+        """Return the values as rows of arrays, with one array for each batch. Raises LoadError if a value is too short
+        for a stamp.
+        """
         return (rows_of(batch.bodies, len(batch)) for batch in self.batches)
 
 
 async def take(consumer: AsyncConsumer | AsyncGroupConsumer, shape: Shape) -> TakenMessages | TakenBatches:
-    """Return what the consumer has ready, after at most half a second. Only `AsyncConsumer` returns arrays."""
+    """Wait at most half a second for messages, and return all messages that the consumer has ready. Only
+    `AsyncConsumer` can return arrays."""
     if shape == "objects":
         return TakenMessages([message.value for message in await consumer.getmany(_AT_ONCE, _WAIT_MS)])
     assert isinstance(consumer, AsyncConsumer)
@@ -77,10 +82,10 @@ async def read_to_the_ends(
     silence_s: float = float("inf"),
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Call `poll` until the consumer has reached all these offsets, or until `stop` is set.
+    """Call `poll` again and again until the consumer has reached all offsets in `ends`, or until `stop` is set.
 
-    `poll` polls the consumer, uses the messages, and returns how many messages came. Raises LoadError if no message
-    comes for `silence_s`.
+    `poll` polls the consumer, processes the messages, and returns the number of messages. Raises LoadError if no
+    message comes for `silence_s` seconds.
     """
     heard = time.monotonic()
     while left := {place: end for place, end in ends.items() if consumer.position(*place) < end}:

@@ -1,7 +1,8 @@
-"""Random payloads that follow from a seed: of mixed sizes, or all of one size. Nothing compresses them.
+"""Creates random payloads from a seed: with different sizes, or all with the same size. The payloads cannot be
+compressed.
 
-This module needs nothing but the standard library: the load processes of bench/peers import it in an environment that
-has only the clients of other systems.
+This module needs nothing but the standard library, because the load processes of bench/peers import it. The
+environment of these load processes has only the clients of other message systems.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ _BLOCK_BYTES = 1 << 20
 
 
 def mixed_payload(random: Random, largest_bytes: int) -> bytes:
-    """Return the next payload, of 1 to `largest_bytes` bytes. Payloads of a few bytes may be equal."""
+    """Return the next random payload, with a size from 1 to `largest_bytes` bytes. Two payloads of only a few bytes
+    may be equal."""
     (most,) = random.choices([size for _, size in _SIZES], [share for share, _ in _SIZES])
     return random.randbytes(random.randint(1, min(most, largest_bytes)))
 

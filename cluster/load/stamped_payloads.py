@@ -1,10 +1,10 @@
-"""Payloads that are all different, do not compress, and can be checked by a reader.
+"""Creates payloads that are all different, cannot be compressed, and can be checked by a reader.
 
     | run u32 | part u32 | number u64 | bytes of a row of a random pool, chosen by the number |      from 16 bytes on
 
-The stamp determines the whole payload. So nothing that was sent needs to be kept: a reader makes the payload again and
-compares it, and counts the numbers of each run and part. Payloads shorter than a stamp are random and cannot be
-checked.
+The stamp at the beginning of a payload (run, part and number) determines the whole payload, so the sender need not
+store what it sent. A reader computes each payload again from its stamp, compares the two, and counts the numbers of
+each run and part. A payload that is shorter than a stamp is random and cannot be checked.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ PREPARED_BYTES = 256 << 20
 
 
 def new_run() -> int:
-    """Return a random number for a run, so that a topic may contain several runs."""
+    """Return a random number that identifies a run, so that a topic may contain the messages of several runs."""
     return int.from_bytes(os.urandom(4), "little")
 
 
 class StampedPayloads:
-    """Payloads of `size` bytes, numbered from 0 within this run and part."""
+    """Computes payloads of `size` bytes, which are numbered from 0 within this run and part."""
 
     def __init__(self, size: int, run: int = 0, part: int = 0) -> None:
         self.size, self._run, self._part = size, run, part
@@ -42,7 +42,7 @@ class StampedPayloads:
         self._pool = np.random.default_rng(size).integers(0, 256, (rows, size), np.uint8)
 
     def take(self, first: int, count: int) -> list[bytes]:
-        """Return `count` payloads, beginning with number `first`."""
+        """Return `count` payloads; the first payload has the number `first`."""
         if self.size < STAMP_BYTES:
             data = os.urandom(self.size * count)
         else:
@@ -51,7 +51,7 @@ class StampedPayloads:
         return [data[at : at + size] for at in range(0, size * count, size)] if size else [b""] * count
 
     def differ(self, found: NDArray[np.uint8], stamps: NDArray[np.void]) -> int:
-        """Return how many of the rows `found` differ from what their stamps say."""
+        """Return how many rows of `found` differ from the payloads that their stamps determine."""
         pool = self._pool[(stamps["number"] % len(self._pool)).astype(np.int64)]
         return int((found[:, STAMP_BYTES:] != pool[:, STAMP_BYTES:]).any(axis=1).sum())
 
@@ -64,7 +64,8 @@ class StampedPayloads:
 
 
 class PayloadSupply:
-    """Hands out payloads in their order. `prepare` makes payloads in advance."""
+    """Returns the payloads of a load one after another, in the order of their numbers. `prepare` computes payloads
+    in advance."""
 
     def __init__(self, payloads: StampedPayloads) -> None:
         self._payloads = payloads
@@ -74,7 +75,7 @@ class PayloadSupply:
         self.given = 0
 
     def prepare(self, count: int) -> None:
-        """Make the next `count` payloads, or fewer if they would exceed PREPARED_BYTES."""
+        """Compute the next `count` payloads in advance, or fewer if they would need more than PREPARED_BYTES bytes."""
         count = min(count, PREPARED_BYTES // max(self._payloads.size, 1))
         self._ready, self._at = self._payloads.take(self.given, count), 0
 
@@ -98,8 +99,8 @@ class PayloadSupply:
 
 
 def rows_of(bodies: NDArray[np.uint8], count: int) -> NDArray[np.uint8]:
-    """Return `count` values of one size, which lie one behind another, as rows. Raises LoadError if they have no
-    stamps.
+    """Return an array with one row for each of the `count` values, which have the same size and lie one after another
+    in `bodies`. Raises LoadError if the values are too short for stamps or have different sizes.
     """
     size, rest = divmod(len(bodies), count)
     if rest or size < STAMP_BYTES:
@@ -110,24 +111,25 @@ def rows_of(bodies: NDArray[np.uint8], count: int) -> NDArray[np.uint8]:
 
 
 def rows_of_values(values: list[bytes]) -> Iterator[NDArray[np.uint8]]:
-    """Like `rows_of`, for single values. Yields one array for each size."""
+    """Group single values by their size, and yield one array of rows for each size. Raises LoadError like
+    `rows_of`."""
     for size in dict.fromkeys(map(len, values)):
         same = [value for value in values if len(value) == size]
         yield rows_of(np.frombuffer(b"".join(same), np.uint8), len(same))
 
 
 def stamps_of(rows: NDArray[np.uint8]) -> NDArray[np.void]:
-    """Return the fields `run`, `part` and `number` of each row."""
+    """Return the stamp of each row: the fields `run`, `part` and `number`."""
     stamps: NDArray[np.void] = np.ascontiguousarray(rows[:, :STAMP_BYTES]).view(_STAMP).reshape(-1)
     return stamps
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The result of reading everything back.
+    """The result of checking all payloads that were read back.
 
-    `missing` counts numbers that did not come although later numbers of the same part came. If it is known how much of
-    a run was sent, it counts what is missing of that.
+    `missing` is the number of payloads that did not come although a later payload of the same part came. If it is
+    known how many payloads each part sent, `missing` is the number of these payloads that did not come.
     """
 
     messages: int
@@ -144,7 +146,7 @@ class Verified:
 
 
 class PayloadCheck:
-    """Checks every payload that was read. With `only`, payloads of other runs do not count."""
+    """Checks every payload that was read. If `only` is given, payloads of other runs are ignored."""
 
     def __init__(self, only: int | None = None) -> None:
         self._only = only
@@ -154,7 +156,8 @@ class PayloadCheck:
         self._messages = self._wrong = 0
 
     def add(self, rows: NDArray[np.uint8]) -> None:
-        """Check values of one size, as rows. Raises LoadError if they are too short for stamps."""
+        """Check the values in `rows`, which all have the same size. Raises LoadError if the values are too short
+        for stamps."""
         stamps = stamps_of(rows)
         if self._only is not None:
             mine = stamps["run"] == self._only
@@ -170,8 +173,9 @@ class PayloadCheck:
             self._count(source, stamps["number"][sources == source])
 
     def verified(self, sent: dict[int, int] | None = None, failed: int = 0) -> Verified:
-        """Return the result. `sent` says how many messages each part of the run `only` sent; `failed` of them may be
-        missing. Without `sent`, every number below the largest number that came must be there.
+        """Return the result of the check. `sent` maps each part of the run `only` to the number of messages that it
+        sent; `failed` of these messages may be missing. Without `sent`, every payload whose number is below the
+        largest number that came must have come.
         """
         missing = twice = 0
         for counts in self._seen.values():

@@ -1,8 +1,8 @@
-"""Counts the lines of each file, and computes a digest of all lines in order.
+"""Counts the lines of each file, and computes a digest of all lines of a file in their order.
 
-Two tallies are equal exactly if the same lines came in the same order, none lost and none repeated (except for a
-collision of BLAKE2b). A tally needs a few hundred bytes for each file of any size. Lines contain no newline, so joining
-them with newlines is unambiguous.
+Two tallies are equal exactly if they were given the same lines in the same order (except for a collision of BLAKE2b).
+A tally needs a few hundred bytes of memory for each file, however large the file is. A line contains no newline, so
+lines that are joined with newlines are unambiguous.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from operator import itemgetter
 
 
 class Tally:
-    """The tallies of several files, by the key of the file."""
+    """The line counts and digests of several files, by the key of the file."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -32,12 +32,12 @@ class Tally:
         self.lines += len(lines)
 
     def add_messages(self, keys: Iterable[bytes | None], values: Iterable[bytes]) -> None:
-        """Add messages in the order of their queue."""
+        """Add messages, in the order in which they lie in their queue."""
         for key, run in groupby(zip(keys, values, strict=True), key=itemgetter(0)):
             self.add(key or b"", [value for _, value in run])
 
     def differences(self, found: Tally) -> list[str]:
-        """Return a sentence for each file that differs in `found`, ordered by name."""
+        """Return a sentence for each file whose tally differs in `found`, ordered by the name of the file."""
         keys = sorted(self._counts.keys() | found._counts.keys())
         return [sentence for key in keys if (sentence := self._difference(found, key))]
 

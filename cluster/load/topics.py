@@ -1,4 +1,4 @@
-"""The topic of a load: created if it does not exist, described, and filled."""
+"""Prepares the topic of a load: creates it if it does not exist, describes it, and fills it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ REQUEST_TIMEOUT_MS = 10_000
 
 
 async def prepare_topic(bootstrap: str, topic: str, queues: int | None, default: int = 4) -> TopicDescription:
-    """Create the topic if it does not exist, with `queues` queues (None: `default`), and return its description.
+    """Create the topic if it does not exist, with `queues` queues (or `default` queues if `queues` is None). Return
+    the description of the topic.
 
-    Raises LoadError if the topic exists with another number of queues.
+    Raises LoadError if the topic exists and has another number of queues.
     """
     async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
         with contextlib.suppress(TopicExistsError):
@@ -34,7 +35,8 @@ async def prepare_topic(bootstrap: str, topic: str, queues: int | None, default:
 
 
 async def filled_topic(bootstrap: str, topic: str) -> TopicDescription:
-    """Return the description of the topic, with its offsets. Raises LoadError if the topic has no messages."""
+    """Return the description of a topic that has messages, with its offsets. Raises LoadError if the topic does not
+    exist or has no messages."""
     async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
         try:
             found = await admin.describe_topic(topic)
@@ -53,7 +55,8 @@ def messages_in(topic: TopicDescription) -> int:
 async def fill_topic(
     bootstrap: str, topic: str, queues: int, *, calls: int, call_messages: int, message_bytes: int
 ) -> None:
-    """Create the topic if necessary, and send the same random messages `calls` times. Returns after the last result."""
+    """Create the topic if necessary, and send the same random messages `calls` times. Return when the last call has
+    a result."""
     await prepare_topic(bootstrap, topic, queues)
     values = same_size_payloads(Random(), call_messages, message_bytes)
     recorder: CallRecorder = _NoFailures()
@@ -63,7 +66,7 @@ async def fill_topic(
 
 
 class _NoFailures:
-    """Lets the first failure end the load."""
+    """A recorder that ends the load at the first failure."""
 
     def record_acknowledged(self, call: ProducerCall, receipt: Receipt) -> None: ...
 

@@ -1,4 +1,5 @@
-"""A local cluster: starts, watches, kills and removes nodes on this machine, as processes or as containers.
+"""This package starts, watches, kills and removes the nodes of a local cluster on this machine, as processes or as
+containers.
 
     launcher.py      the interface of a local cluster, and the steps that all back ends share: read this first
     plan.py          the settings that a cluster of processes was created with (cluster.json), and DevError
@@ -10,5 +11,5 @@
     containers.py    back end: Docker containers (`ledgermq dev --docker`, `ledgermq demo --docker`)
     engine.py        the connection to the Docker engine
 
-Chaos runs start nodes on their own hosts (chaos/live/hosts), because faults need network namespaces and disk images.
+Chaos runs start their nodes with chaos/live/hosts instead, because faults need network namespaces and disk images.
 """

@@ -1,8 +1,8 @@
-"""A local cluster of Docker containers, which keeps running after the program that started it ends.
+"""A local cluster of Docker containers; it keeps running when the program that started it ends.
 
-The cluster has no file of its own. The containers carry the cluster's name and the node number as labels, and their
-settings as environment variables, so every later command finds them. The containers that docker-compose creates from
-docker-compose.yml carry the same labels.
+A cluster of containers stores no file on this machine. Each container has the cluster's name and the node number as
+labels, and the node's settings as environment variables. Later commands find the cluster by these labels. The
+containers that docker-compose creates from docker-compose.yml have the same labels.
 
     network  ledgermq-NAME
     node N   container and volume ledgermq-NAME-N, clients at localhost:PORT, HTTP at PORT + 1
@@ -50,7 +50,8 @@ _LIMITS = {
 
 
 class DockerCluster:
-    """The cluster `name`, which may not exist yet. Implements `Launcher`."""
+    """A cluster of Docker containers with the name `name`; the cluster may not exist yet. The class implements
+    `Launcher`."""
 
     def __init__(self, name: str, image: str = IMAGE) -> None:
         self.name = name
@@ -66,7 +67,7 @@ class DockerCluster:
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all nodes for clients on this machine, separated by commas."""
+        """Return the addresses of all nodes for clients on this machine, separated by commas."""
         return ",".join(_published(container, PORT) for container in self._containers().values())
 
     def start(
@@ -80,7 +81,8 @@ class DockerCluster:
     ) -> list[NodeState]:
         """Start every node that does not run. Wait until every node answers and follows one leader in each shard.
 
-        None means the value that the cluster was created with, or the default for a new cluster. Raises DevError."""
+        An argument that is None stands for the value with which the cluster was created, or for the default of a
+        new cluster. Raises DevError."""
         with turn():  # other programs see a port as used when its container has started
             containers = self._containers()
             if not containers:
@@ -93,7 +95,7 @@ class DockerCluster:
         return self._wait_ready(timeout_s)
 
     def status(self) -> list[NodeState]:
-        """The present state of each node. Raises DevError if the cluster does not exist."""
+        """Return the present state of each node. Raises DevError if the cluster does not exist."""
         containers = self._containers()
         if not containers:
             raise DevError(
@@ -103,7 +105,8 @@ class DockerCluster:
             return list(pool.map(_observe, containers, containers.values()))
 
     def stop(self) -> int:
-        """Stop all nodes with SIGTERM, and after 30 s with SIGKILL. Return the number of nodes that were running."""
+        """Stop all nodes with SIGTERM, and with SIGKILL if they still run after 30 s. Return the number of nodes
+        that were running."""
         running = [container for container in self._containers().values() if container.status == "running"]
         if running:
             with ThreadPoolExecutor(len(running)) as pool:
@@ -111,7 +114,7 @@ class DockerCluster:
         return len(running)
 
     def purge(self) -> bool:
-        """Stop the cluster and remove its containers, data and network. Return whether the cluster existed."""
+        """Stop the cluster and remove its containers, its data and its network. Return True if the cluster existed."""
         containers = self._containers()
         if any(COMPOSE_LABEL in container.labels for container in containers.values()):
             raise DevError(
@@ -129,11 +132,12 @@ class DockerCluster:
     # -- for the demo
 
     def leader(self, *, timeout_s: float = _START_TIMEOUT_S) -> int:
-        """The node that leads shard 0. Waits until there is a leader; raises DevError after `timeout_s`."""
+        """Return the node that leads shard 0. Waits until there is a leader; raises DevError after `timeout_s`
+        seconds."""
         return leader_of(self.status, timeout_s, f"the cluster {self.name!r}")
 
     def kill(self, node: int) -> None:
-        """Kill one node with SIGKILL. Return when its process has ended."""
+        """Kill one node with SIGKILL. Return when the process of the node has ended."""
         container = self._container(node)
         container.kill("SIGKILL")
         container.wait(timeout=_KILL_TIMEOUT_S)
@@ -177,7 +181,7 @@ class DockerCluster:
         return f"ledgermq-{self.name}-{node}"
 
     def _make(self, nodes: int, base_port: int | None, flush: str, shards: int) -> None:
-        """Create all containers, or none if one of them cannot be created."""
+        """Create the containers of all nodes. If one of them cannot be created, leave no container behind."""
         try:
             need_image(self._engine, self._image)
         except EngineError as error:
@@ -258,7 +262,7 @@ def _observe(node: int, container: Container) -> NodeState:
 
 
 def _published(container: Container, port: str) -> str:
-    """The address on this machine of the published `port` of a container, which need not run."""
+    """Return the address on this machine at which a container publishes `port`, also if the container does not run."""
     bindings = container.attrs["HostConfig"]["PortBindings"].get(port) or []
     if not bindings:
         raise DevError(f"{container.name} does not publish its port {port}")

@@ -1,4 +1,4 @@
-"""The connection to the Docker engine of this machine."""
+"""Connects to the Docker engine that runs the containers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ _TIMEOUT_S = 60
 
 
 class EngineError(Exception):
-    """No Docker engine answers, or the engine lacks an image. The message says what to do."""
+    """No Docker engine answers, or the engine does not have an image. The message of the error says what the user
+    can do."""
 
 
 def connect() -> DockerClient:
-    """Connect to the engine that DOCKER_HOST names, or else to this machine's engine. Raises EngineError if no engine
-    answers."""
+    """Connect to the Docker engine that DOCKER_HOST names, or to the engine of this machine if DOCKER_HOST is not
+    set. Raises EngineError if no engine answers."""
     try:
         client = docker.from_env(timeout=_TIMEOUT_S)
         client.ping()

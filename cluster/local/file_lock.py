@@ -1,7 +1,7 @@
-"""A lock on a file, which one process of this machine can hold at a time.
+"""A lock on a file; only one process of this machine can hold the lock at a time.
 
-The operating system releases the lock when its holder ends, so a killed process leaves nothing locked. The file itself
-stays, empty.
+The operating system releases the lock when the process that holds it ends, so a killed process leaves no lock. The
+lock file itself is not removed and stays empty.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of the file `path`; wait until no other process holds it. A symbolic link is refused: in a
-    directory that all users can write to, a link could make us open another file. Raises OSError if the file cannot be
-    opened."""
+    """Wait until no other process holds the lock of the file `path`, and hold the lock while the body of the `with`
+    block runs. A path that is a symbolic link is refused. In a directory that all users can write to, another user
+    could make a link that leads to another file. Raises OSError if the file cannot be opened."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""The interface of a local cluster, and the steps that every back end shares.
+"""The interface of a local cluster, and the steps that the implementations for processes and for containers share.
 
 Launcher       the interface that commands, the demo and the benchmarks use
 leader_of      waits until a node leads
@@ -21,14 +21,14 @@ _POLL_S = 0.05
 
 
 class Launcher(Protocol):
-    """A local cluster, which may not exist yet. Every method may raise DevError."""
+    """The interface of a local cluster, which may not exist yet. Every method may raise DevError."""
 
     @property
     def exists(self) -> bool: ...
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all nodes for clients on this machine, separated by commas."""
+        """Return the addresses of all nodes for clients on this machine, separated by commas."""
 
     def start(
         self,
@@ -38,31 +38,33 @@ class Launcher(Protocol):
         flush: str | None = None,
         shards: int | None = None,
     ) -> list[NodeState]:
-        """Starts every node that does not run. Returns when all nodes follow one leader in each shard."""
+        """Start every node that does not run. Return when all nodes follow one leader in each shard."""
 
     def status(self) -> list[NodeState]: ...
 
     def stop(self) -> int:
-        """Stops all nodes and keeps their data. Returns how many nodes were running."""
+        """Stop all nodes and keep their data. Return how many nodes were running."""
 
     def purge(self) -> bool:
-        """Stops all nodes and removes their data. Returns whether there was a cluster."""
+        """Stop all nodes and remove their data. Return True if the cluster existed."""
 
     def leader(self) -> int:
-        """The node that leads shard 0. Waits until there is a leader."""
+        """Return the node that leads shard 0; wait until there is a leader."""
 
     def kill(self, node: int) -> None:
-        """Kills one node with SIGKILL. Returns when the node is gone."""
+        """Kill one node with SIGKILL. Return when the process of the node has ended."""
 
     def restart(self, node: int) -> None:
-        """Starts one node if it does not run. Returns when the nodes follow one leader in each shard."""
+        """Start one node if it does not run. Return when the nodes follow one leader in each shard."""
 
     def log_directory(self, node: int, scratch: Path) -> Path:
-        """Shard 0's log as files. A back end that must fetch the files puts them into `scratch`."""
+        """Return a directory with the log files of shard 0 of this node. An implementation that must fetch the
+        files writes them below `scratch`."""
 
 
 def leader_of(status: Callable[[], list[NodeState]], timeout_s: float, name: str) -> int:
-    """The node that leads. Raises DevError if no node leads within `timeout_s`; `name` names the cluster."""
+    """Return the node that leads shard 0. Raises DevError if no node leads within `timeout_s` seconds. `name` is
+    the name of the cluster in the error message."""
     deadline = time.monotonic() + timeout_s
     while True:
         leading = [state for state in status() if state.role == "leader"]
@@ -81,10 +83,12 @@ def wait_ready(
     *,
     only_running: bool = False,
 ) -> list[NodeState]:
-    """Returns the states of all nodes when the nodes agree on a leader of each of `shards` shards.
+    """Wait until all nodes agree on the leader of each shard and there are at least `shards` shards. Return the states
+    of all nodes.
 
-    `log_of` gives the name of a node's log and the end of it. Raises DevError with that end if a node has ended, or if
-    the nodes do not agree within `timeout_s`. With `only_running`, nodes without a process do not count.
+    `log_of` returns the name of a node's log file and the last lines of that log. Raises DevError with the last lines
+    of a log if a node has ended, or if the nodes do not agree within `timeout_s` seconds. If `only_running` is true,
+    nodes without a process are ignored.
     """
     deadline = time.monotonic() + timeout_s
     while True:
@@ -99,9 +103,10 @@ def wait_ready(
 
 
 def refuse_change(name: str, made: Mapping[str, tuple[object, str]], wanted: Mapping[str, object], advice: str) -> None:
-    """Raises DevError if a value in `wanted`, except None, differs from the value that the cluster was created with.
+    """Raise DevError if a value in `wanted` is not None and differs from the value with which the cluster was created.
 
-    `made` has the value of each setting and a phrase that describes the value; `advice` says what to do."""
+    `made` has, for each setting, its value and a phrase that describes the value. `advice` is the part of the error
+    message that says what the user can do."""
     for key, value in wanted.items():
         fixed, words = made[key]
         if value is not None and value != fixed:

@@ -1,8 +1,9 @@
-"""One node process of a local cluster, and its directory with node.toml, pid, log and data.
+"""One node process of a local cluster, and its directory, which contains node.toml, the pid file, the log and the
+data.
 
-The pid file alone does not identify the process, because the system may give the pid to another program. A process
-belongs to the node only if it is alive *and* its command line names the node's node.toml. No other process is ever
-signalled.
+The pid file alone does not identify the process of a node, because the system may have given the pid to another
+program. A process belongs to the node only if it is alive *and* its command line names the node's node.toml. A process
+that does not belong to the node never receives a signal.
 
     node-1/
       node.toml   the settings for `ledgermq server run`
@@ -29,7 +30,8 @@ _PROGRAMS = (b"-m ledgermq ", b"-m cluster.cli ")
 
 @dataclass(slots=True)
 class DevNode:
-    """The node `node` in `directory` (absolute). It serves clients at `address` and HTTP at `http`."""
+    """The process of the node `node`, with its files in the absolute path `directory`. The node serves clients at
+    `address` and HTTP at `http`."""
 
     node: int
     directory: Path
@@ -52,7 +54,7 @@ class DevNode:
 
     @property
     def pid(self) -> int | None:
-        """The pid of the running process, or None."""
+        """Return the pid of the node's process, or None if the node does not run."""
         if self._child is not None:
             if self._child.poll() is None:
                 return self._child.pid  # the new process may not show its command line in /proc yet
@@ -64,7 +66,8 @@ class DevNode:
         return pid if self._is_ours(pid) else None
 
     def spawn(self) -> None:
-        """Start the process, detached from the terminal and from this program. The node must not be running."""
+        """Start the node's process, detached from the terminal and from this program. The caller makes sure that
+        the node does not run."""
         with open(self.log, "ab") as log:
             self._child = subprocess.Popen(
                 [sys.executable, *_COMMAND, str(self.config)],
@@ -77,7 +80,7 @@ class DevNode:
         (self.directory / "pid").write_text(f"{self._child.pid}\n")
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to the process. Nothing happens if the process does not run."""
+        """Send a signal to the node's process. If the process does not run, nothing happens."""
         pid = self.pid
         if pid is None:
             return
@@ -87,7 +90,7 @@ class DevNode:
             return
 
     def wait_stopped(self, timeout_s: float) -> bool:
-        """Wait until the process has ended. Return False if that takes longer than `timeout_s`."""
+        """Wait until the process has ended. Return False if the process still runs after `timeout_s` seconds."""
         deadline = time.monotonic() + timeout_s
         while self.pid is not None:
             if time.monotonic() >= deadline:
@@ -96,7 +99,7 @@ class DevNode:
         return True
 
     def log_tail(self, lines: int = 15) -> str:
-        """The last lines of the node's log; empty if there is no log."""
+        """Return the last lines of the node's log, or an empty text if there is no log."""
         try:
             with open(self.log, "rb") as log:
                 log.seek(max(0, log.seek(0, os.SEEK_END) - 16_384))

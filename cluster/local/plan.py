@@ -1,7 +1,7 @@
-"""The plan of a local cluster, stored in cluster.json: its nodes, their ports and a few settings.
+"""The plan of a local cluster, stored in the file cluster.json: the nodes, their ports and a few settings.
 
-A node keeps its port for ever, so a cluster that is started again has the same addresses. A node that is added later
-gets the next number, and the number of a removed node is not used again. The node.toml files are written from the plan.
+A node never changes its port, so a cluster that is started again has the same addresses. A node that is added later
+gets the next number. The number of a removed node is not used again. The files node.toml are written from the plan.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ HOST = "127.0.0.1"
 
 
 class DevError(Exception):
-    """An operation on a local cluster failed. The message says why and what to do."""
+    """An operation on a local cluster failed. The message says why the operation failed and what the user can do."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """The plan of a local cluster."""
+    """The nodes, ports and settings of a local cluster."""
 
     cluster: str
     # Node 1 serves clients on the first port, node 2 on the second port, and so on. Each node serves HTTP on the port
@@ -40,7 +40,7 @@ class ClusterPlan:
 
     @property
     def next_node(self) -> int:
-        """The number of the next node that is added."""
+        """Return the number that the next added node will have."""
         return len(self.ports) + 1
 
     def with_node(self, port: int) -> ClusterPlan:
@@ -56,7 +56,7 @@ class ClusterPlan:
         return f"{HOST}:{self.ports[node - 1] + 1}"
 
     def node_toml(self, node: int, data: Path) -> str:
-        """The settings file of one node, for `ledgermq server run`."""
+        """Return the text of node.toml, the settings file of one node for `ledgermq server run`."""
         quoted = json.dumps  # a JSON string is a TOML string
         began = [] if node in self.joined else [peer for peer in self.nodes if peer not in self.joined]
         peers = "\n".join(f"{peer} = {quoted(self.address(peer))}" for peer in began)
@@ -71,14 +71,15 @@ class ClusterPlan:
         )
 
     def save(self, path: Path) -> None:
-        """Write the plan to `path` atomically."""
+        """Write the plan to the file `path` atomically."""
         partial = path.with_suffix(".partial")
         partial.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
         os.replace(partial, path)
 
     @classmethod
     def load(cls, path: Path) -> ClusterPlan | None:
-        """The plan at `path`, or None if there is no such file. Raises DevError if the file is not a plan."""
+        """Read the plan from the file `path`; return None if there is no such file. Raises DevError if the file
+        does not contain a valid plan."""
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:

@@ -1,7 +1,8 @@
-"""The choice of free ports for a local cluster.
+"""Chooses free ports for a local cluster.
 
-A port that is free now may be taken by another local cluster that is just starting. So a program holds `turn`, a lock
-for each user of the machine, from the choice of the ports until its nodes listen on them.
+A port that is free now may be used a moment later by another local cluster that is starting. A program therefore holds
+the lock `turn` from the choice of the ports until its nodes listen on them. Each user of the machine has a separate
+lock.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _CHOICES = range(20_000, 32_000)
 
 @contextmanager
 def turn() -> Iterator[None]:
-    """Hold the lock for choosing ports; wait until no other program holds it. Raises DevError if the lock file cannot
-    be opened."""
+    """Wait until no other program holds the lock for choosing ports, and hold the lock while the body of the `with`
+    block runs. Raises DevError if the lock file cannot be opened."""
     path = Path(tempfile.gettempdir()) / f"ledgermq-dev-ports-{os.getuid()}.lock"
     with ExitStack() as held:
         try:
@@ -39,8 +40,8 @@ def turn() -> Iterator[None]:
 
 
 def choose_ports(nodes: int, base_port: int | None) -> tuple[int, ...]:
-    """A port for each node, such that this port and the next port (for HTTP) are free. With `base_port`, the first node
-    gets that port. Raises DevError."""
+    """Choose a port for each node. The port and the next port (for HTTP) are free. With `base_port`, the first node
+    gets the port `base_port`. Raises DevError."""
     if base_port is not None:
         ports = _ports_from(base_port, nodes)
         taken = [port for port in ports if not _pair_is_free(port)]
@@ -55,13 +56,15 @@ def choose_ports(nodes: int, base_port: int | None) -> tuple[int, ...]:
 
 
 def choose_next_port(last: int) -> int:
-    """A port for one more node: after the port `last` of the last node if that is free, or else another free port."""
+    """Choose a port for one more node. The last node uses the ports `last` and `last` + 1, so the port `last` + 2
+    is chosen if it is free, and otherwise another free port."""
     behind = last + 2
     return behind if behind < 65_535 and _pair_is_free(behind) else choose_ports(1, None)[0]
 
 
 def port_is_free(port: int) -> bool:
-    """Whether a server can listen on `port` now. Closing connections of an earlier server do not matter."""
+    """Return True if a server can listen on `port` now. Connections of an earlier server that are still closing do
+    not make a port busy."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,7 +1,7 @@
-"""A local cluster of node processes, which keeps running after the program that started it ends.
+"""A local cluster of node processes; it keeps running when the program that started it ends.
 
-All files of the cluster are under one directory, by which every later command finds the cluster. `start`, `stop` and
-`restart` are idempotent.
+All files of the cluster are in one directory. Later commands find the cluster by its directory. The methods `start`,
+`stop` and `restart` are idempotent.
 
     ledgermq-data/
       cluster.json    the plan: nodes, ports, settings (plan.py)
@@ -39,7 +39,8 @@ __all__ = ["DEFAULT_DIRECTORY", "DevCluster", "DevError", "NodeState"]
 
 
 class DevCluster:
-    """The local cluster under one directory, which may not exist yet. Implements `Launcher`."""
+    """A local cluster of processes, with all its files in one directory; the cluster may not exist yet. The class
+    implements `Launcher`."""
 
     def __init__(self, data: Path) -> None:
         self.directory = data.resolve()
@@ -51,12 +52,12 @@ class DevCluster:
 
     @property
     def running(self) -> bool:
-        """Whether at least one node runs."""
+        """Return True if at least one node runs."""
         return any(node.pid is not None for node in self._members())
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all nodes, separated by commas."""
+        """Return the addresses of all nodes, separated by commas."""
         plan = self._plan()
         return ",".join(plan.address(node) for node in plan.nodes)
 
@@ -72,8 +73,9 @@ class DevCluster:
     ) -> list[NodeState]:
         """Start every node that does not run. Wait until every node answers and follows one leader in each shard.
 
-        None means the value that the cluster was created with, or the default for a new cluster. Raises DevError if an
-        argument differs from the existing cluster, and if a node does not start; the message has the end of its log.
+        An argument that is None stands for the value with which the cluster was created, or for the default of a new
+        cluster. Raises DevError if an argument differs from the value with which the cluster was created, or if a node
+        does not start. If a node does not start, the message has the last lines of its log.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
         with self._locked():
@@ -90,13 +92,15 @@ class DevCluster:
             return self._wait_ready(timeout_s, cleanup=stopped)
 
     def status(self) -> list[NodeState]:
-        """The present state of each node. A running node that does not answer within 1 s has the role `starting`."""
+        """Return the present state of each node. If a node's process runs but does not answer within 1 s, the
+        node's role is `starting`."""
         members = self._members()
         with ThreadPoolExecutor(len(members)) as pool:
             return list(pool.map(_observe, members))
 
     def stop(self) -> int:
-        """Stop all nodes with SIGTERM, and after 10 s with SIGKILL. Return the number of nodes that were running."""
+        """Stop all nodes with SIGTERM, and with SIGKILL if they still run after 10 s. Return the number of nodes
+        that were running."""
         if not self.exists:
             return 0
         with self._locked():
@@ -105,8 +109,8 @@ class DevCluster:
             return len(running)
 
     def purge(self) -> bool:
-        """Stop the cluster and remove its files; other files in the directory stay. Return whether there was a
-        cluster."""
+        """Stop the cluster and remove its files; other files in the directory are not removed. Return True if the
+        cluster existed."""
         if not self.exists:
             return False
         self.stop()
@@ -120,10 +124,12 @@ class DevCluster:
         return True
 
     def add_node(self, *, promote: bool = True, timeout_s: float = START_TIMEOUT_S) -> NodeState:
-        """Start one more node and add it to the cluster, which must have a leader. Return when the node is a voter, or,
-        without `promote`, a learner that has caught up. If the cluster refuses the node, the node is removed again.
+        """Start one more node and add it to the cluster, which must have a leader. Return when the new node is a
+        voter; without `promote`, return when it is a learner that has caught up. If the cluster refuses the new node,
+        the process and the files of this node are removed again.
 
-        Raises DevError and LedgerError. After OperationTimeoutError the node keeps running and catching up."""
+        Raises DevError and LedgerError. After an OperationTimeoutError, the new node keeps running and keeps
+        catching up."""
         with self._locked():
             bootstrap, before = self.bootstrap, self._plan()
             node = before.next_node
@@ -139,7 +145,8 @@ class DevCluster:
             return _observe(self.node(node))
 
     def remove_node(self, node: int, *, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Remove a node from the cluster, then stop it and remove its data. Raises DevError, LedgerError."""
+        """Remove a node from the cluster, then stop the node's process and remove its data. Raises DevError and
+        LedgerError."""
         with self._locked():
             member = self.node(node)
             # An earlier attempt may have removed the node from the cluster and failed after that.
@@ -148,7 +155,7 @@ class DevCluster:
             self._forget(member.node)
 
     def kill(self, node: int) -> None:
-        """Kill one node with SIGKILL. Return when its process has ended."""
+        """Kill one node with SIGKILL. Return when the process of the node has ended."""
         kill_node(self.node(node))
 
     def restart(self, node: int, *, timeout_s: float = START_TIMEOUT_S) -> None:
@@ -161,15 +168,16 @@ class DevCluster:
             self._wait_ready(timeout_s, cleanup=[], only_running=True)
 
     def leader(self, *, timeout_s: float = START_TIMEOUT_S) -> int:
-        """The node that leads shard 0. Waits until there is a leader; raises DevError after `timeout_s`."""
+        """Return the node that leads shard 0. Waits until there is a leader; raises DevError after `timeout_s`
+        seconds."""
         return leader_of(self.status, timeout_s, f"the cluster in {self.directory}")
 
     def log_directory(self, node: int, scratch: Path) -> Path:
-        """The directory of shard 0's log. `scratch` is not used, because the files are on this machine."""
+        """Return the directory of shard 0's log. `scratch` is not used, because the files are on this machine."""
         return self.node(node).data / "shard-0" / "log"
 
     def node(self, node: int) -> DevNode:
-        """One node of the cluster. Raises DevError if there is no such node."""
+        """Return one node of the cluster. Raises DevError if there is no such node."""
         for member in self._members():
             if member.node == node:
                 return member
@@ -202,8 +210,8 @@ class DevCluster:
         plan.save(self._plan_path)
 
     def _rename_settings(self, plan: ClusterPlan) -> None:
-        """Rename the setting `groups` of version 0.1 to `shards` in the node.toml files; other lines stay as they
-        are."""
+        """In the node.toml files, rename the setting `groups` of version 0.1 to `shards`; other lines are not
+        changed."""
         for node in plan.nodes:
             path = self.directory / f"node-{node}" / "node.toml"
             if not path.exists():
@@ -227,7 +235,7 @@ class DevCluster:
             raise
 
     def _forget(self, node: int) -> None:
-        """End the node's process and remove its files. The number of the node is not used again."""
+        """End the node's process and remove its files. The number of the removed node is not used again."""
         member = self.node(node)
         end_nodes([member])
         shutil.rmtree(member.directory, ignore_errors=True)

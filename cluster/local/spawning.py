@@ -18,9 +18,11 @@ _POLL_SECONDS = 0.05
 
 
 def start_nodes(nodes: Sequence[DevNode], timeout_s: float) -> None:
-    """Start the processes. Return when all that still run listen on their ports, or after `timeout_s`.
+    """Start the processes of these nodes. Return when all nodes that still run listen on their ports, or after
+    `timeout_s` seconds.
 
-    If another program uses a port of one of the nodes, all of `nodes` are ended, and DevError is raised."""
+    If another program uses a port of one of the nodes, the processes of all `nodes` are ended and DevError is
+    raised."""
     try:
         for node in nodes:
             _wait_for_ports(node)
@@ -34,8 +36,8 @@ def start_nodes(nodes: Sequence[DevNode], timeout_s: float) -> None:
 
 
 def wait_answers(node: DevNode, timeout_s: float) -> None:
-    """Return when the node answers. Raises DevError, with the end of its log, if its process ends or `timeout_s`
-    passes."""
+    """Wait until the node answers a request. Raises DevError if the node's process ends, or if the node does not
+    answer within `timeout_s` seconds. The message has the last lines of the node's log."""
     deadline = time.monotonic() + timeout_s
     while ask(node.address) is None:
         if node.pid is None or time.monotonic() >= deadline:
@@ -45,7 +47,7 @@ def wait_answers(node: DevNode, timeout_s: float) -> None:
 
 
 def end_nodes(nodes: Sequence[DevNode]) -> None:
-    """End the processes with SIGTERM, and after 10 s with SIGKILL."""
+    """End the processes with SIGTERM, and with SIGKILL if they still run after 10 s."""
     for node in nodes:
         node.send(signal.SIGTERM)
     deadline = time.monotonic() + _STOP_TIMEOUT_S
@@ -55,7 +57,7 @@ def end_nodes(nodes: Sequence[DevNode]) -> None:
 
 
 def kill_node(node: DevNode) -> None:
-    """Kill the process with SIGKILL. Return when it has ended; raises DevError if it does not end."""
+    """Kill the node's process with SIGKILL. Return when the process has ended; raise DevError if it does not end."""
     node.send(signal.SIGKILL)
     if not node.wait_stopped(_STOP_TIMEOUT_S):
         raise DevError(f"node {node.node} (pid {node.pid}) still runs after SIGKILL: its disk may hang, try again")

@@ -1,4 +1,4 @@
-"""The state of the nodes of a local cluster, as each node reports it, and whether the nodes agree.
+"""The state of the nodes of a local cluster, as each node reports it, and the check whether the nodes agree.
 
 The nodes may run as processes (processes.py) or in containers (containers.py).
 """
@@ -16,7 +16,7 @@ from ledger.v1 import broker_pb2, broker_pb2_grpc
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """The state of one node. `role` to `applied` describe its replica of shard 0."""
+    """The state of one node. The fields from `role` to `applied` describe the node's replica of shard 0."""
 
     id: int
     address: str
@@ -37,14 +37,14 @@ class NodeState:
 
     @property
     def leads(self) -> list[int]:
-        """The shards that this node leads."""
+        """Return the shards that this node leads."""
         return [shard for shard, leader in self.leaders.items() if leader == self.id]
 
 
 def agree(states: list[NodeState], shards: int) -> bool:
-    """Whether every node answers, all nodes know the same leader of each shard, the leader itself included, and there
-    are at least `shards` shards. A node that is no member does not count, for example a node that was removed by
-    `ledgermq cluster remove-node` and still runs."""
+    """Return True if every node answers, all nodes know the same leader of each shard, and each leader knows that
+    it leads. The nodes must also know at least `shards` shards. Nodes that are not members are ignored, for example
+    a node that was removed by `ledgermq cluster remove-node` and still runs."""
     members = [state for state in states if state.role not in ("removed", "joining")]
     found = sorted({shard for state in members for shard in state.leaders})
     leaders = [{state.leaders[shard] for state in members if shard in state.leaders} for shard in found]
@@ -54,7 +54,7 @@ def agree(states: list[NodeState], shards: int) -> bool:
 
 
 def observe(node: int, address: str, http: str, pid: int | None, data: Path) -> NodeState:
-    """Ask node `node` at `address` for its state. A node without a pid is not asked, and is `stopped`."""
+    """Ask node `node` at `address` for its state. A node without a pid is not asked and has the role `stopped`."""
     state = partial(NodeState, id=node, address=address, http=http, pid=pid, data=data)
     if pid is None:
         return state(role="stopped", term=0, leader=0, last_index=0, applied=0)
@@ -74,7 +74,8 @@ def observe(node: int, address: str, http: str, pid: int | None, data: Path) -> 
 
 
 def ask(address: str, timeout_s: float = 1.0) -> broker_pb2.GetStatusResponse | None:
-    """The status that the node at `address` reports; None if it does not answer within `timeout_s`."""
+    """Return the status that the node at `address` reports; return None if the node does not answer within
+    `timeout_s` seconds."""
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50)]
     with grpc.insecure_channel(address, options) as channel:
         broker = broker_pb2_grpc.BrokerStub(channel)

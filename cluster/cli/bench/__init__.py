@@ -1,1 +1,2 @@
-"""`ledgermq bench`: command.py has the commands, options.py their shared options, and output.py prints results."""
+"""The command `ledgermq bench`: command.py has its subcommands, options.py has their shared options, and output.py
+prints the results."""

@@ -1,4 +1,4 @@
-"""`ledgermq bench`: measures a running cluster through its clients."""
+"""The command `ledgermq bench` measures a running cluster through its clients."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from ledger.client.records import TopicDescription
 def bench() -> None:
     """Measure throughput, latency and failover of a running cluster.
 
-    Messages have random values, so compression does not make them smaller. The last line of output has the form of
-    kafka-producer-perf-test. 1 MB is 10^6 bytes of message values.
+    The messages have random values, so compression does not make them smaller. The last line of the output has the
+    format of kafka-producer-perf-test. 1 MB is 10^6 bytes of message values.
     """
 
 
@@ -65,8 +65,8 @@ def bench() -> None:
 def produce(bootstrap: str, output: str, processes: int, verify: bool, queues: int | None, **given: Any) -> int:
     """Measure producing: acknowledged messages per second, and the latency of acknowledgements.
 
-    With `--by send-many` each message has the latency of its call. With --rate the latency begins when a message is
-    due, so that a pause counts for every message that had to wait.
+    With `--by send-many` the latency of a message is the latency of its call. With --rate the latency begins when a
+    message is due, so a pause also counts for each message that had to wait.
     """
     load = load_of(bootstrap, given)
     _check_shares(load, processes)
@@ -119,9 +119,9 @@ def consume(
     bootstrap: str,
     output: str,
 ) -> int:
-    """Measure consuming: read a topic from its first message to its present end, in messages per second.
+    """Measure consuming: read a topic from its first message to its present end, and report messages per second.
 
-    The time runs from before the first consumer starts until the last message has arrived.
+    The clock starts before the first consumer starts, and stops when the last message has arrived.
     """
     if group is not None and shape == "arrays":
         raise click.UsageError("a consumer group delivers messages one by one: leave out --group or --as arrays")
@@ -164,7 +164,7 @@ def consume(
 def e2e(bootstrap: str, output: str, shape: Any, queues: int | None, **given: Any) -> int:
     """Measure end-to-end latency: from the time a message is due until a consumer has it.
 
-    With `--by send-many` the messages that are due within one millisecond are sent in one call.
+    With `--by send-many`, all messages that are due within one millisecond are sent in one call.
     """
     load = load_of(bootstrap, given)
     if load.size < STAMP_BYTES:
@@ -198,10 +198,10 @@ def e2e(bootstrap: str, output: str, shape: Any, queues: int | None, **given: An
 @bootstrap_option
 @output_options
 def failover(bootstrap: str, output: str, transfer: bool, every: float, queues: int | None, **given: Any) -> int:
-    """Measure failover: how long no message is acknowledged when the leader of a queue changes.
+    """Measure failover: how long no message of a queue is acknowledged when the leader of the queue changes.
 
-    Without --transfer, stop or disconnect the leader yourself during the measurement. The exit status is 1 if the
-    leader did not change.
+    Without --transfer, you must stop or disconnect the leader yourself during the measurement. The exit status is 1 if
+    the leader did not change.
     """
     load = load_of(bootstrap, {**given, "count": None, "way": "send"})
     topic = run_loop(prepare_topic(bootstrap, load.topic, queues, default=1))
@@ -250,7 +250,7 @@ def failover(bootstrap: str, output: str, transfer: bool, every: float, queues: 
 def idle(seconds: float, pids: tuple[int, ...], addresses: tuple[str, ...], output: str) -> int:
     """Measure idle nodes: the share of a core and the memory (without mapped files) that each node uses.
 
-    Without --pid and --metrics the command measures the local cluster of this directory.
+    Without --pid and --metrics, the command measures the nodes of the local cluster of the current directory.
     """
     sources = [process_source(pid) for pid in pids] + [metrics_source(address) for address in addresses]
     print_uses(measure_idle(sources or _local_nodes(), seconds), seconds, output)
@@ -275,7 +275,7 @@ def _check_shares(load: ProducerLoad, processes: int) -> None:
 
 
 def _produced(load: ProducerLoad, sents: list[ProducerFigures], processes: int) -> Figures:
-    """Return the figures of all processes together, from the first start to the last end."""
+    """Combine the figures of all processes; the time runs from the earliest start to the latest end."""
     latencies, errors = Latencies(), dict[str, int]()
     for sent in sents:
         latencies.merge(sent.latencies)

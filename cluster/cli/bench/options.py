@@ -1,4 +1,4 @@
-"""Options that the commands of `ledgermq bench` share, and the load that these options describe."""
+"""Options that the commands of `ledgermq bench` share, and the conversion of these options to a load."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CALLS_AT_A_RATE = 16
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Return one decorator that adds several options, in this order."""
+    """Return one decorator that adds several click options to a command, in this order."""
 
     def add(command: Command) -> Command:
         for option in reversed(options):
@@ -54,14 +54,15 @@ count_option = click.option("--count", type=click.IntRange(min=1), help="Number 
 
 
 def rate_option(default: float | None, note: str) -> Callable[[Command], Command]:
-    """Return the option --rate with its default in messages per second and its help text."""
+    """Return the option --rate with this default (in messages per second) and this help text."""
     return click.option(
         "--rate", type=click.FloatRange(min=0.1), default=default, show_default=bool(default), help=note
     )
 
 
 def load_options(queues: int) -> Callable[[Command], Command]:
-    """Return the options that describe messages and how they are sent. `queues`: default for a new topic."""
+    """Return the options that describe messages and how they are sent. `queues` is the number of queues that a new
+    topic has by default."""
     return together(
         click.option(
             "--queues", type=click.IntRange(1, 1024), help=f"Queues of the topic if it is created.  [default: {queues}]"
@@ -138,7 +139,7 @@ shape_option = click.option(
 
 
 def load_of(bootstrap: str, given: dict[str, Any]) -> ProducerLoad:
-    """Return the load that the options in `given` describe. `seconds` and `count` may be None; then defaults apply."""
+    """Return the load that the options in `given` describe. If `seconds` or `count` is None, a default applies."""
     seconds, count, way = given["seconds"], given["count"], given["way"]
     in_flight = CALLS_AT_A_RATE if given["rate"] and way == "send-many" else IN_FLIGHT[way]
     return ProducerLoad(

@@ -1,4 +1,4 @@
-"""Prints for `ledgermq bench`: a progress line to standard error, and figures to standard output."""
+"""Prints the output of `ledgermq bench`: a progress line to standard error, and figures to standard output."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ _LINE_EVERY_S = 5.0
 
 
 class ProgressLine:
-    """Prints the number of records so far and the present rate.
-
-    On a terminal it is one line that is overwritten; elsewhere it is a line every five seconds. Use it as a context
-    manager, and call it with the number of records.
+    """Prints the number of records so far and the present rate. On a terminal, the line is overwritten; elsewhere, a
+    new line is printed every five seconds. Use the object as a context manager, and call it with the number of
+    records.
     """
 
     def __init__(self, what: str) -> None:
@@ -50,7 +49,8 @@ class ProgressLine:
 
 
 def print_figures(figures: Figures, output: str) -> None:
-    """Print figures to standard output as `output` says, and the number of failed messages to standard error."""
+    """Print the figures to standard output in the format `output`, and the number of failed messages to standard
+    error."""
     if output == "json":
         print_json(figures.as_json())
     elif output == "csv":
@@ -63,7 +63,7 @@ def print_figures(figures: Figures, output: str) -> None:
 
 
 def print_uses(uses: list[NodeUse], seconds: float, output: str) -> None:
-    """Print the processor and memory use of each node to standard output as `output` says."""
+    """Print the processor use and memory of each node to standard output in the format `output`."""
     rows: list[dict[str, Any]] = [
         {"node": use.node, "cpu_percent": round(use.cpu_percent, 2), "memory_mb": round(use.memory_mb, 1)}
         for use in uses

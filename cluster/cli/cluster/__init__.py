@@ -1,4 +1,4 @@
-"""`ledgermq cluster`: commands about a running cluster.
+"""The command `ledgermq cluster`: its subcommands show and change a running cluster.
 
 command.py     info, health, add-shard
 members.py     add-node, promote, remove-node, transfer-leader, recover

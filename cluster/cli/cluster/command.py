@@ -1,4 +1,5 @@
-"""`ledgermq cluster info`, `health` and `add-shard`. The other commands are in `members.py` and `log_start.py`."""
+"""The commands `ledgermq cluster info`, `health` and `add-shard`. The other subcommands of `ledgermq cluster` are
+in `members.py` and `log_start.py`."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from ledger.client.records import NodeStatus
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRow:
-    """The status of one replica: one node in one shard. The unknown values of an unreachable node are None."""
+    """The status of one replica, which is one node's copy of one shard. If the node is unreachable, the unknown
+    values are None."""
 
     node: int
     address: str
@@ -35,7 +37,7 @@ class ReplicaRow:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The verdict of `ledgermq cluster health`.
+    """The result of `ledgermq cluster health`.
 
     healthy       each shard has a leader, and all replicas take part
     degraded      each shard has a leader, but a replica is unreachable, suspect or does not take part
@@ -49,7 +51,7 @@ class Health:
 
 @click.group()
 def cluster() -> None:
-    """Show the nodes and shards of a cluster, and change its members, leaders and log start."""
+    """Show the nodes and shards of a cluster, and change its members, its leaders and the start of its logs."""
 
 
 for command in (*OPERATIONS, *LOG_OPERATIONS):
@@ -63,7 +65,8 @@ for command in (*OPERATIONS, *LOG_OPERATIONS):
 @bootstrap_option
 @format_option
 def add_shard(nodes: str | None, bootstrap: str, output: str) -> None:
-    """Add a shard. Topics and queues that are created later use it too; existing queues stay in their shards."""
+    """Add a shard to the cluster. Topics and queues that are created later can use the new shard; existing queues
+    stay in their shards."""
     try:
         wanted = [int(node) for node in nodes.split(",")] if nodes else []
     except ValueError as error:
@@ -88,9 +91,9 @@ def add_shard(nodes: str | None, bootstrap: str, output: str) -> None:
 def info(bootstrap: str, output: str) -> None:
     """Show every replica: node, shard, role, term, indexes of the log, and lag in entries.
 
-    A learner receives the log and does not vote. A suspect replica may have lost entries that it acknowledged; it does
-    not vote until it has caught up. A node that was removed, or that waits to be added, appears only if --bootstrap
-    names it.
+    A learner receives the log and does not vote. A suspect replica may have lost entries that it acknowledged. A
+    suspect replica does not vote until it has caught up. A node that was removed, or that waits to be added, is shown
+    only if --bootstrap names it.
     """
     rows = rows_of(_ask(bootstrap))
     if output == "json":
@@ -103,7 +106,7 @@ def info(bootstrap: str, output: str) -> None:
 @bootstrap_option
 @format_option
 def health(bootstrap: str, output: str) -> int:
-    """Check that every shard has a leader and every replica takes part.
+    """Check that every shard has a leader and that all replicas take part.
 
     The exit status is 0 if the cluster is healthy, and 1 if it is degraded or unavailable.
     """
@@ -118,7 +121,8 @@ def health(bootstrap: str, output: str) -> int:
 
 
 def rows_of(nodes: list[NodeStatus]) -> list[ReplicaRow]:
-    """Return a row for each node and shard. The lag is measured against the leader with the highest term."""
+    """Return a row for each replica. The lag of a replica is measured against the leader of its shard with the
+    highest term."""
     leaders = [shard for node in nodes for shard in node.shards if shard.role == "leader"]
     leading = {leader.shard: leader.last_index for leader in sorted(leaders, key=lambda leader: leader.term)}
     rows = []
@@ -147,7 +151,7 @@ def rows_of(nodes: list[NodeStatus]) -> list[ReplicaRow]:
 
 
 def health_of(rows: list[ReplicaRow]) -> Health:
-    """Return the verdict about the cluster that `rows` describe."""
+    """Return the health of the cluster that `rows` describe."""
     leaders = {row.shard: row for row in sorted(rows, key=lambda row: row.term or 0) if row.role == "leader"}
     shards = sorted({row.shard for row in rows if row.shard is not None})
     if not leaders:

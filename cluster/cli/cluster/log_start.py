@@ -1,6 +1,7 @@
-"""`ledgermq cluster trim`, `hold`, `release` and `holds`: which messages the log keeps.
+"""The commands `ledgermq cluster trim`, `hold`, `release` and `holds` control which messages the log keeps.
 
-A trim removes messages on all nodes, for good. The command prints how much it removes; with --dry-run it only prints.
+A trim removes messages on all nodes permanently. `ledgermq cluster trim` prints how much it removes; with --dry-run it
+prints this and removes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _UNITS_BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class Duration(click.ParamType[int]):
-    """A duration such as "90s", "15m", "24h" or "7d", converted to milliseconds."""
+    """The click type of a duration such as "90s", "15m", "24h" or "7d"; it returns milliseconds."""
 
     name = "duration"
 
@@ -40,7 +41,8 @@ class Duration(click.ParamType[int]):
 
 
 class TimeOrAge(click.ParamType[int]):
-    """A time such as "2026-07-01", "2026-07-01T12:30:00Z" or "72h" (72 hours ago), converted to ms since 1970."""
+    """The click type of a time such as "2026-07-01", "2026-07-01T12:30:00Z" or "72h" (72 hours ago); it returns ms
+    since 1970."""
 
     name = "time"
 
@@ -61,7 +63,7 @@ class TimeOrAge(click.ParamType[int]):
 
 
 class Size(click.ParamType[int]):
-    """A size such as "500000", "512M" or "10G" (powers of 1024), converted to bytes."""
+    """The click type of a size such as "500000", "512M" or "10G" (powers of 1024); it returns bytes."""
 
     name = "bytes"
 
@@ -75,7 +77,7 @@ class Size(click.ParamType[int]):
 
 
 class QueuePlaceType(click.ParamType[tuple[str, int, int]]):
-    """An offset in a queue, written TOPIC:QUEUE:OFFSET."""
+    """The click type of an offset in a queue, written TOPIC:QUEUE:OFFSET."""
 
     name = "topic:queue:offset"
 
@@ -117,11 +119,11 @@ def trim(
     bootstrap: str,
     output: str,
 ) -> None:
-    """Remove the oldest messages on all nodes, for good.
+    """Remove the oldest messages on all nodes, permanently.
 
-    Give one of --before-time, --keep-bytes and --before. The command removes only whole segments, so more messages may
-    stay than you ask for; the newest segment always stays. The command fails while a hold exists; `ledgermq cluster
-    holds` lists the holds.
+    Give exactly one of the options --before-time, --keep-bytes and --before. The command removes only whole segments,
+    and never the newest segment. More messages than you asked for may therefore stay. The command fails while a hold
+    exists. `ledgermq cluster holds` lists the holds.
     """
     if (before_time, keep_bytes, before).count(None) != 2:
         raise click.UsageError(
@@ -154,10 +156,10 @@ def trim(
 @bootstrap_option
 @format_option
 def hold(name: str, ttl: int, shard: int | None, bootstrap: str, output: str) -> None:
-    """Keep every message that the log has now, for the reader NAME.
+    """Keep every message that is in the log now, for the reader NAME.
 
-    The hold ends with `ledgermq cluster release NAME`, or after --ttl. Until then neither retention nor a trim removes
-    a message. Repeat the command with the same name to extend the hold.
+    The hold ends with `ledgermq cluster release NAME`, or after --ttl. Until the hold ends, neither retention nor a
+    trim removes a message. To extend a hold, repeat the command with the same name.
     """
     taken = _ask(bootstrap, lambda admin: admin.hold_log(name, ttl_ms=ttl, shard=shard))
     if output == "json":
@@ -172,7 +174,7 @@ def hold(name: str, ttl: int, shard: int | None, bootstrap: str, output: str) ->
 @bootstrap_option
 @format_option
 def release(name: str, shard: int | None, bootstrap: str, output: str) -> None:
-    """End the hold of the reader NAME. It is not an error if NAME has no hold."""
+    """End the hold of the reader NAME. If NAME has no hold, the command succeeds without a change."""
     released = _ask(bootstrap, lambda admin: admin.release_log(name, shard=shard))
     if output == "json":
         print_json({"name": name, "released": released})
@@ -185,7 +187,7 @@ def release(name: str, shard: int | None, bootstrap: str, output: str) -> None:
 @bootstrap_option
 @format_option
 def holds(shard: int | None, bootstrap: str, output: str) -> None:
-    """List the holds: who keeps the log, from which index, and until when."""
+    """List the holds: which reader keeps the log, from which index, and until when."""
     found = _ask(bootstrap, lambda admin: admin.log_holds(shard=shard))
     if output == "json":
         print_json({"holds": [asdict(each) for each in found]})

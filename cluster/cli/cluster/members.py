@@ -1,7 +1,8 @@
-"""`ledgermq cluster add-node`, `promote`, `remove-node`, `transfer-leader` and `recover`.
+"""The commands `ledgermq cluster add-node`, `promote`, `remove-node`, `transfer-leader` and `recover`.
 
-Each command ends when the cluster reports that the change is complete, and prints one sentence. It prints its progress
-to standard error. With `--no-wait` a command ends when the leader has accepted the request.
+Each command ends when the cluster reports that the change is complete, and then prints one sentence. While a change is
+under way, the command prints its progress to standard error. With `--no-wait` a command ends when the leader has
+accepted the request.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ wait_option: Callable[[Command], Command] = click.option(
 
 
 def timeout_option(default_s: float) -> Callable[[Command], Command]:
-    """Return the option --timeout, in seconds."""
+    """Return the click option --timeout, in seconds."""
     return click.option(
         "--timeout",
         "timeout_s",
@@ -80,10 +81,10 @@ def add_node(
     bootstrap: str,
     output: str,
 ) -> None:
-    """Add node NODE as a learner: it receives the log and does not vote.
+    """Add the node NODE as a learner, which receives the log and does not vote.
 
-    First start the node at --address with an empty data directory and `ledgermq server run --join`. The command ends
-    when the node has caught up. Then `ledgermq cluster promote` can make it a voter.
+    Before this command, start the node at --address with an empty data directory and `ledgermq server run --join`. The
+    command ends when the node has caught up. After that, `ledgermq cluster promote` can make the node a voter.
     """
     if promote and not wait:
         raise click.UsageError("--promote needs --wait: a node can become a voter only after it has caught up")
@@ -131,10 +132,10 @@ def promote(node: int, shard: int | None, wait: bool, timeout_s: float, bootstra
 @bootstrap_option
 @format_option
 def remove_node(node: int, shard: int | None, wait: bool, timeout_s: float, bootstrap: str, output: str) -> None:
-    """Remove node NODE from the cluster. If the node leads a shard, it hands over leadership first.
+    """Remove node NODE from the cluster. If the node leads a shard, the node first hands over leadership.
 
-    The last voter cannot be removed. The process of the removed node keeps running without a part in the cluster; stop
-    it. To add the node again, give it an empty data directory.
+    The last voter cannot be removed. The process of the removed node keeps running but is no longer part of the
+    cluster; stop the process. Before you add the node again, give it an empty data directory.
     """
 
     async def work(admin: AsyncAdmin) -> None:
@@ -159,10 +160,11 @@ def remove_node(node: int, shard: int | None, wait: bool, timeout_s: float, boot
 def transfer_leader(
     to: int | None, shard: int | None, wait: bool, timeout_s: float, bootstrap: str, output: str
 ) -> None:
-    """Hand over the leadership of a shard to another voter. If the handover fails, the present leader continues.
+    """Hand over the leadership of a shard to another voter. If the handover fails, the present leader stays the
+    leader.
 
-    A learner, a node that does not answer and a suspect node (which may have lost entries) cannot become the leader. If
-    the shard has a preferred leader, leadership later returns to it.
+    Only a voter that answers and is not suspect can become the leader. (A suspect node may have lost entries.) If the
+    shard has a preferred leader, leadership later returns to the preferred leader.
     """
     target = 0
 
@@ -185,9 +187,10 @@ def transfer_leader(
 def recover(node: int, accept_loss: bool, shard: int | None, timeout_s: float, bootstrap: str, output: str) -> int:
     """Let a suspect node vote again, although it may have lost entries that it acknowledged.
 
-    A node becomes suspect if its machine failed before the log was flushed. A leader restores the lost entries by
-    itself. Use this command only if no leader can be elected because an intact voter is lost for good. Without
-    --accept-loss the command only prints what may be lost, and the exit status is 1.
+    A node becomes suspect if its machine failed before the log was flushed. Normally the leader sends the lost entries
+    to the suspect node, and the node then votes again. Use this command only if no leader can be elected because a
+    voter that is not suspect is lost permanently. Without --accept-loss the command changes nothing: it prints what
+    may be lost, and the exit status is 1.
     """
 
     async def work() -> list[Doubt]:
@@ -207,7 +210,7 @@ OPERATIONS = (add_node, promote, remove_node, transfer_leader, recover)
 
 
 class Teller:
-    """Prints the progress of a change: each new sentence, at most one a second."""
+    """Prints the progress of a change of members: each new sentence, at most one sentence per second."""
 
     def __init__(self, sentence: Callable[[Members], str]) -> None:
         self._sentence = sentence
@@ -231,7 +234,7 @@ def _run(
     node: int | None,
     done: str | Callable[[], str],
 ) -> None:
-    """Run `work`, then print `done` and the members of the shard."""
+    """Run `work`, then print the sentence `done` and the members of the shard."""
 
     async def run() -> Members | None:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:

@@ -1,1 +1,1 @@
-"""Commands about consumer groups: group.py is `ledgermq group`, and dlq.py is `ledgermq dlq` (dead letters)."""
+"""The commands about consumer groups: group.py has `ledgermq group`, and dlq.py has `ledgermq dlq` (dead letters)."""

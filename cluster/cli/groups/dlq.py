@@ -1,8 +1,8 @@
-"""`ledgermq dlq`: lists and resends dead letters, which are messages that a consumer group has given up.
+"""The command `ledgermq dlq` lists and resends dead letters, which are messages that a consumer group has given up.
 
-`resend` reads the dead letters as a member of a separate consumer group (`resending_group`). The progress of that group
-records which dead letters were resent. Therefore two `resend` commands that run at the same time share the dead letters
-and do not send the same message.
+`resend` reads the dead letters as a member of a separate consumer group (`resending_group`). The progress of that
+group records which dead letters were resent. Because of this progress, two `resend` commands that run at the same time
+share the dead letters and do not send the same message.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def dlq() -> None:
 @bootstrap_option
 @format_option
 def list_letters(name: str, most: int, everything: bool, bootstrap: str, output: str) -> None:
-    """List the dead letters of the consumer group GROUP. With --format json each line is an object."""
+    """List the dead letters of the consumer group GROUP. With --format json, each line is a JSON object."""
     found = asyncio.run(_dead_letters(bootstrap, name, most, everything))
     if output == "json":
         MessageWriter(sys.stdout.buffer, json_format).write(found)
@@ -77,9 +77,9 @@ def list_letters(name: str, most: int, everything: bool, bootstrap: str, output:
 def resend(name: str, most: int | None, bootstrap: str, output: str) -> None:
     """Send the dead letters of the consumer group GROUP again, to the topics and queues they came from.
 
-    All consumer groups of these topics receive the messages again and count attempts from 1. The next `resend` does not
-    send the same dead letters. Dead letters stay in the log until retention removes them. A dead letter is left out if
-    its topic was deleted.
+    All consumer groups of these topics receive the messages again, and count the delivery attempts from 1. The next
+    `resend` does not send these dead letters again. Dead letters stay in the log until retention removes them. A dead
+    letter is not sent if its original topic was deleted.
     """
     sent, stranded = asyncio.run(_resend(bootstrap, name, most))
     if output == "json":
@@ -118,7 +118,8 @@ async def _dead_letters(bootstrap: str, name: str, most: int, everything: bool) 
 
 
 async def _resend(bootstrap: str, name: str, most: int | None) -> tuple[Counter[str], Counter[str]]:
-    """Return the number of messages sent to each topic, and the number left out because their topic was deleted."""
+    """Send the dead letters of the group again. Return the number of messages sent to each topic, and the number of
+    messages that were not sent because their topic was deleted."""
     validate_group_name(name)
     async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
         ends, sent_before = await _ends(admin, name), await _sent_before(admin, name)
@@ -166,7 +167,7 @@ def _is_done(consumer: AsyncGroupConsumer, name: str, ends: Ends) -> bool:
 
 
 async def _send_again(producer: AsyncProducer, message: Message) -> bool:
-    """Return False if the topic or queue that the message came from was deleted."""
+    """Send the message to its original topic and queue. Return False if the topic or the queue was deleted."""
     topic, queue = _origin(message)
     try:
         await producer.send(
@@ -189,7 +190,7 @@ def _origin(message: Message) -> tuple[str, int]:
 
 
 async def _ends(admin: AsyncAdmin, name: str) -> Ends:
-    """Return the end offset of each queue of dead letters."""
+    """Return the end offset of each queue of the dead letter topic."""
     try:
         described = await admin.describe_topic(dead_letter_topic(name))
     except UnknownTopicError:

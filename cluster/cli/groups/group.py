@@ -1,4 +1,4 @@
-"""`ledgermq group`: lists, describes, resets and deletes consumer groups."""
+"""The command `ledgermq group` lists, describes, resets and deletes consumer groups."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def describe(name: str, bootstrap: str, output: str) -> None:
     BEHIND         seconds since the first of these messages was appended
     SETTLED        messages after OFFSET that were moved to a retry topic
 
-    The table leaves out retry queues without waiting messages.
+    Retry queues without waiting messages are not shown.
     """
     found = _asked(bootstrap, lambda admin: admin.describe_consumer_group(name))
     if output == "json":
@@ -129,7 +129,8 @@ def reset(
     bootstrap: str,
     output: str,
 ) -> None:
-    """Move the offsets of the consumer group NAME. Its members may keep running; they continue at the new offsets."""
+    """Move the offsets of the consumer group NAME. The members of the group may keep running; they continue at the
+    new offsets."""
     resets: list[OffsetReset] = _asked(
         bootstrap,
         lambda admin: admin.reset_offsets(name, target, topic=topic, queues=queues or None, dry_run=dry_run),
@@ -151,9 +152,9 @@ def reset(
 @bootstrap_option
 @format_option
 def delete(name: str, yes: bool, bootstrap: str, output: str) -> None:
-    """Delete the offsets of the consumer group NAME, its retries and its dead letters, for good.
+    """Delete the offsets, the retries and the dead letters of the consumer group NAME, permanently.
 
-    Stop the consumers of the group first. If there are retries or dead letters, the command asks before it deletes
+    Stop the consumers of the group first. If the group has retries or dead letters, the command asks before it deletes
     them.
     """
 
@@ -170,7 +171,8 @@ def delete(name: str, yes: bool, bootstrap: str, output: str) -> None:
 
 
 def _ask_if_messages_go(found: ConsumerGroupSummary | None) -> None:
-    """Ask the user if retries or dead letters would be deleted. Raises CommandError unless the answer is yes."""
+    """Ask the user for confirmation if retries or dead letters would be deleted. Raises CommandError unless the
+    user answers yes."""
     if found is not None and (found.retries or found.dead_letters):
         waiting, dead = counted(found.retries, "message"), counted(found.dead_letters, "dead letter")
         ask(f"Delete consumer group {found.name}, with {waiting} to be delivered again and {dead}?")

@@ -1,4 +1,5 @@
-"""Finds a cluster that runs in containers. Docker's SDK is imported only when a command needs it."""
+"""Finds a local cluster that runs in containers. Docker's SDK (the Python package) is imported only when a command
+needs it."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ if TYPE_CHECKING:
 
 
 def docker_cluster(name: str) -> DockerCluster:
-    """Return the cluster `name`. Raises CommandError without Docker's SDK, and DevError if Docker does not answer."""
+    """Return the container cluster `name`. Raises CommandError if Docker's SDK is not installed, and DevError if
+    Docker does not answer."""
     try:
         from cluster.local.containers import DockerCluster
     except ModuleNotFoundError as error:

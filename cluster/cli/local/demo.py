@@ -1,4 +1,4 @@
-"""`ledgermq demo`: sends a corpus through three nodes, kills the leader and checks every replica."""
+"""The command `ledgermq demo` sends a corpus through three nodes, kills the leader and checks every replica."""
 
 from __future__ import annotations
 
@@ -45,8 +45,9 @@ _NOTHING_TO_SEND = 2
 def demo(path: Path | None, data: Path | None, containers: str | None, output: str) -> int:
     """Send many lines through three nodes, kill the leader half-way, and check every replica.
 
-    The lines are those of Python's standard library, or of --input. The exit status is 0 if every replica has every
-    acknowledged line exactly once and in order within its file, 1 if not, and 2 if there is nothing to send.
+    The lines come from the source files of Python's standard library, or from --input. The exit status is 0 if every
+    replica has every acknowledged line exactly once and in the order of its file. The exit status is 1 if a replica
+    does not, and 2 if the input has no lines.
     """
     try:
         corpus = files_of(path) if path else standard_library()
@@ -62,7 +63,8 @@ def demo(path: Path | None, data: Path | None, containers: str | None, output: s
 
 
 def _run_in_containers(corpus: Corpus, name: str) -> DemoOutcome:
-    """Run the demo on a running cluster of containers. The cluster keeps running, and the demo's topic stays."""
+    """Run the demo on a cluster of containers that is already running. After the demo the cluster keeps running,
+    and the demo's topic stays."""
     cluster = docker_cluster(name)
     with ProgressDisplay(note_console()) as display:
         display.stage(f"{len(cluster.status())} containers at {cluster.bootstrap}")
@@ -90,7 +92,7 @@ def _run(corpus: Corpus, data: Path | None) -> DemoOutcome:
 
 
 def _run_on(cluster: DevCluster, corpus: Corpus, display: ProgressDisplay) -> DemoOutcome:
-    """Run the demo. If the cluster was not running before, it is stopped after the demo."""
+    """Run the demo on this cluster. If the cluster was not running before, it is stopped after the demo."""
     ran_before = cluster.exists and cluster.running
     try:
         cluster.start(NODES)

@@ -1,7 +1,7 @@
-"""Shows the progress of the demo and its result.
+"""Prints the progress of the demo and its result.
 
-Progress goes to standard error: bars on a terminal, and a sentence for each stage elsewhere. The table of the result
-goes to standard output.
+The progress goes to standard error: as bars on a terminal, and otherwise as a sentence for each stage. The table with
+the result goes to standard output.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SHOWN = 5
 
 
 class ProgressDisplay:
-    """Shows the demo's progress on a console (`Display`). Use it as a context manager."""
+    """Shows the demo's progress on a console; it implements `Display`. Use the object as a context manager."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -59,7 +59,7 @@ class ProgressDisplay:
 
 
 def print_outcome(outcome: DemoOutcome, console: Console) -> None:
-    """Print the table of the result, and the faults if the verdict does not hold."""
+    """Print the table of the result. If the verdict is negative, also print the faults."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")

@@ -1,4 +1,4 @@
-"""`ledgermq dev`: runs a cluster on this machine, in processes or in containers."""
+"""The command `ledgermq dev` runs a cluster on this machine, in processes or in containers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ docker_option = click.option(
 
 @click.group()
 def dev() -> None:
-    """Run a local cluster. Its data and logs are in one directory, and it runs until `ledgermq dev stop`."""
+    """Run a cluster on this machine. The data and logs of the cluster are in one directory. The cluster runs until
+    `ledgermq dev stop`."""
 
 
 @dev.command()
@@ -55,9 +56,9 @@ def start(
     shards: int | None,
     output: str,
 ) -> None:
-    """Start a cluster and wait until it has leaders. If the cluster exists, start the nodes that do not run.
-
-    The command is idempotent. After `ledgermq dev stop` it starts the cluster again with the same data.
+    """Start a cluster and wait until all shards have leaders. If the cluster already exists, the command starts only
+    the nodes that do not run. `ledgermq dev start` is idempotent. After `ledgermq dev stop`, `ledgermq dev start`
+    starts the cluster again with the same data.
     """
     cluster = _cluster(data, docker)
     new = not cluster.exists
@@ -75,7 +76,7 @@ def start(
 @docker_option
 @format_option
 def status(data: Path, docker: bool, output: str) -> None:
-    """Show the nodes: role, shards that the node leads, addresses, process and data directory."""
+    """Show each node: its role, the shards that it leads, its addresses, its process and its data directory."""
     states = _cluster(data, docker).status()
     if output == "json":
         print_json(_as_json(states))
@@ -96,7 +97,8 @@ def status(data: Path, docker: bool, output: str) -> None:
 )
 @format_option
 def add_node(data: Path, learner: bool, timeout_s: float, output: str) -> None:
-    """Start one more node and add it to the cluster. Wait until it has caught up and is a voter."""
+    """Start one more node and add it to the cluster. The command waits until the new node has caught up and is a
+    voter."""
     added = DevCluster(data).add_node(promote=not learner, timeout_s=timeout_s)
     if output == "json":
         print_json(asdict(added))
@@ -117,7 +119,8 @@ def add_node(data: Path, learner: bool, timeout_s: float, output: str) -> None:
 )
 @format_option
 def remove_node(node: int, data: Path, timeout_s: float, output: str) -> None:
-    """Remove node NODE from the cluster, stop it and delete its data. If it leads, it hands over leadership first."""
+    """Remove the node NODE from the cluster, stop it and delete its data. If the node leads a shard, the node first
+    hands over leadership."""
     DevCluster(data).remove_node(node, timeout_s=timeout_s)
     if output == "json":
         print_json({"removed": node})
@@ -130,7 +133,7 @@ def remove_node(node: int, data: Path, timeout_s: float, output: str) -> None:
 @docker_option
 @format_option
 def stop(data: Path, docker: bool, output: str) -> None:
-    """Stop all nodes. Their data stays on disk."""
+    """Stop all nodes. The data of the nodes stays on disk."""
     stopped = _cluster(data, docker).stop()
     if output == "json":
         print_json({"stopped": stopped})
@@ -143,7 +146,7 @@ def stop(data: Path, docker: bool, output: str) -> None:
 @docker_option
 @format_option
 def purge(data: Path, docker: bool, output: str) -> None:
-    """Stop all nodes and delete their data, for good."""
+    """Stop all nodes and delete their data permanently."""
     cluster = _cluster(data, docker)
     purged = cluster.purge()
     if output == "json":
@@ -173,7 +176,7 @@ def _print_states(states: list[NodeState]) -> None:
 
 
 def _shards(state: NodeState) -> str | None:
-    """Return the shards that a node leads, as the text of a table cell."""
+    """Return the shards that a node leads, as the text of a table cell; return None if the node leads no shard."""
     return ", ".join(f"shard {shard}" for shard in state.leads) or None
 
 
@@ -187,7 +190,7 @@ def _next_commands(cluster: Launcher) -> str:
 
 
 def _option(cluster: Launcher) -> str:
-    """Return the option by which `ledgermq dev` commands find the cluster; empty for the default directory."""
+    """Return the option with which `ledgermq dev` commands find the cluster; for the default directory it is empty."""
     if not isinstance(cluster, DevCluster):
         return " --docker"
     return "" if cluster.directory == DEFAULT_DIRECTORY.resolve() else f" --data {cluster.directory}"

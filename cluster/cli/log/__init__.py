@@ -1,4 +1,4 @@
-"""`ledgermq log`: reads the log files of a node and writes nothing.
+"""The command `ledgermq log` reads the log files of a node and writes nothing.
 
 command.py    the commands and their options
 dump.py       `log dump`: prints entries as lines

@@ -1,7 +1,8 @@
-"""The commands `ledgermq log dump`, `verify` and `diff`: they read a node's files while the node is stopped, or a copy.
+"""The commands `ledgermq log dump`, `verify` and `diff` read the files of a stopped node, or a copy of a node's files.
 
-The commands need no cluster and write nothing, not even a lock file. The exit status is 0 for a whole log (or equal
-logs), 1 for damage (or logs that differ in committed entries), and 2 if something cannot be read.
+The commands need no cluster and write nothing, not even a lock file. Exit status 0 means that the log is whole (or
+that the logs are equal). Exit status 1 means damage (or logs that differ in committed entries). Exit status 2 means
+that a file cannot be read.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class CannotReadError(click.ClickException):
 
 
 class _SegmentName(click.ParamType[int]):
-    """The name of a segment file (its first position, with leading zeros), or any position in the segment."""
+    """The click type of a segment: the name of a segment file (its first position, with leading zeros), or any
+    position in the segment."""
 
     name = "segment"
 
@@ -49,7 +51,7 @@ _paths = click.argument(
 
 @click.group()
 def log() -> None:
-    """Read the log files of a stopped node, or of a copy of its directory. These commands write nothing.
+    """Read the log files of a stopped node, or of a copy of its directory. The `ledgermq log` commands write nothing.
 
     A PATH is a node's data directory, a shard's directory in it, a log directory, or a segment file.
     """
@@ -89,9 +91,10 @@ def dump(
     decode: bool,
     output: str,
 ) -> None:
-    """Print the entries of logs, one on a line. A flaw is printed at its place between the entries.
+    """Print the entries of logs, one entry on a line. A flaw (a damaged place) is printed between the entries where it
+    lies.
 
-    With --format json each line is an object, and its "type" is segment, entry, batch, message, body, flaw or
+    With --format json, each line is a JSON object whose "type" is segment, entry, batch, message, body, flaw or
     undecodable.
     """
     from cluster.cli.log.dump import DumpSelection, dump_log
@@ -116,11 +119,11 @@ def dump(
 )
 @format_option
 def verify(paths: Sequence[Path], index_data: Path | None, output: str) -> int:
-    """Check every byte of logs, and of the snapshots, indexes, vote files and clean marks that belong to them.
+    """Check every byte of logs, and of the snapshots, indexes, vote files and clean marks that belong to the logs.
 
-    Every flaw is printed with its file, its position, its entry, and the place where whole entries begin again.
-    Incomplete bytes after the end of the log are printed as torn. A killed process leaves such bytes, and the next
-    start erases them; they are not damage.
+    For every flaw, the command prints the file, the position, the entry, and the place where undamaged entries begin
+    again. Incomplete bytes after the end of the log are printed as torn. Torn bytes are not damage: a killed process
+    leaves them, and the next start erases them.
 
     \b
     Status: 0  all is whole
@@ -146,9 +149,10 @@ def verify(paths: Sequence[Path], index_data: Path | None, output: str) -> int:
 @_paths
 @format_option
 def diff(paths: Sequence[Path], output: str) -> int:
-    """Compare the logs of replicas, two by two: print their first different entry, or which log is longer.
+    """Compare the logs of each two replicas: print the first entry that differs, or which log is longer.
 
-    The last entries of two replicas may differ while they are not committed. Raft replaces such entries later.
+    The last entries of two replicas may differ while these entries are not committed. Raft later replaces entries that
+    differ and are not committed.
 
     \b
     Status: 0  no difference in committed entries

@@ -1,4 +1,4 @@
-"""`ledgermq log diff`: prints for each two replicas where their logs differ."""
+"""The command `ledgermq log diff` prints where the logs of each two replicas differ."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ledger.validation.sources.place import LogPlace
 
 
 def diff_logs(places: Sequence[LogPlace], *, as_json: bool) -> int:
-    """Compare the logs, print the result, and return the exit status: 0, 1 or 2."""
+    """Compare the logs and print the result. Return the exit status 0, 1 or 2."""
     with LogProgress(places) as progress:
         comparison = compare(places, progress.update)
     lines = _json_lines(comparison) if as_json else _text_lines(comparison)

@@ -1,6 +1,7 @@
-"""`ledgermq log dump`: prints the entries of a log, one on a line, while it reads them.
+"""The command `ledgermq log dump` prints the entries of a log, one entry on a line, while it reads them.
 
-The output begins at once however long the log is, and reading ends when the reader of the output closes it.
+However long the log is, the output begins immediately. The command stops reading when the program that reads its
+output closes the pipe.
 """
 
 from __future__ import annotations
@@ -106,7 +107,8 @@ def _entry_line(header: Header) -> str:
 
 
 def entry_fields(header: Header) -> dict[str, Any]:
-    """Return all fields of an entry's header. `crc_ok` is always true: an entry with a wrong CRC is a flaw instead."""
+    """Return all fields of an entry's header. `crc_ok` is always true, because an entry with a wrong CRC is
+    reported as a flaw."""
     return {"type": "entry", **asdict(header), "kind": header.kind.name.lower(), "crc_ok": True}
 
 
@@ -141,7 +143,7 @@ def _message_rows(header: Header, body: bytes) -> Iterator[DumpLine]:
 
 
 def _body_rows(found: FoundEntry) -> Iterator[DumpLine]:
-    """The content of an entry that is not a batch, as text."""
+    """Yield a line with the content of an entry that is not a batch, as text."""
     body = bytes(found.body)
     match found.header.kind:
         case EntryKind.COMMAND:
@@ -156,7 +158,8 @@ def _body_rows(found: FoundEntry) -> Iterator[DumpLine]:
 
 
 def _preview(data: bytes) -> str:
-    """Return the first bytes on one line. Characters that cannot be printed are written as Python's escapes."""
+    """Return the first bytes of `data` as text on one line. Characters that cannot be printed are written as Python
+    escape sequences."""
     text = data[:PREVIEW_BYTES].decode("utf-8", "backslashreplace")
     plain = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
     return plain + ("..." if len(data) > PREVIEW_BYTES else "")

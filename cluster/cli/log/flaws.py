@@ -1,4 +1,4 @@
-"""A flaw of a log as one line of text, and as the fields of a JSON object."""
+"""Formats a flaw of a log as one line of text, or as the fields of a JSON object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress bars for commands that read logs: one bar for each log, on a terminal only."""
+"""Progress bars for commands that read logs: one bar for each log, and only on a terminal."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ class LogProgress:
         self._bar.stop()
 
     def update(self, number: int, done: int) -> None:
-        """Show that `done` bytes of the log with this number are read."""
+        """Show that `done` bytes of log `number` have been read."""
         self._bar.update(self._tasks[number], completed=done)

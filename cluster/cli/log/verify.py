@@ -1,4 +1,4 @@
-"""`ledgermq log verify`: prints the flaws and the verdict of each log, and sets the exit status."""
+"""The command `ledgermq log verify` prints the flaws and the verdict of each log, and sets the exit status."""
 
 from __future__ import annotations
 

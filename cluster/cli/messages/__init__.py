@@ -1,4 +1,4 @@
-"""Commands that send and print messages.
+"""This package has the commands that send and print messages.
 
 produce.py             `ledgermq produce`
 consume.py             `ledgermq consume`

@@ -1,6 +1,7 @@
-"""`ledgermq consume`: prints the messages of a topic.
+"""The command `ledgermq consume` prints the messages of a topic.
 
-Without --follow the command reads up to the end offsets at its start, so it ends even while a producer sends.
+Without --follow, the command reads up to the end offsets that the queues had at its start. The command therefore ends
+even while a producer sends.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Start = Literal["earliest", "latest"] | int | datetime
 
 
 class StartType(click.ParamType[Start]):
-    """A start: earliest, latest, an offset, or a time."""
+    """The click type of the start of reading: earliest, latest, an offset, or a time."""
 
     name = "earliest|latest|offset|time"
 
@@ -49,7 +50,7 @@ class StartType(click.ParamType[Start]):
 
 @dataclass(frozen=True, slots=True)
 class ConsumeSelection:
-    """Which messages `consume` reads, and when it stops."""
+    """The options of `ledgermq consume` that say which messages it reads and when it stops."""
 
     topic: str
     start: Start
@@ -60,7 +61,8 @@ class ConsumeSelection:
     on_dropped: Literal["error", "skip"]
 
     def more(self, written: int) -> int:
-        """Return how many messages to read next; 0 if enough are written."""
+        """Return how many messages to read next, if `written` messages have been printed; 0 means that enough
+        messages have been printed."""
         return _MESSAGES_AT_ONCE if self.count is None else min(_MESSAGES_AT_ONCE, self.count - written)
 
 
@@ -116,10 +118,11 @@ def consume(
     bootstrap: str,
     output: str,
 ) -> None:
-    """Print the messages of TOPIC to standard output, one on a line. With --format json each line is an object.
+    """Print the messages of TOPIC to standard output, one message on a line. With --format json, each line is a JSON
+    object.
 
-    With --group, --from applies only to queues that the consumer group has not consumed yet. The command ends when the
-    group has consumed every message that existed at its start.
+    With --group, the option --from applies only to queues that the consumer group has not consumed yet. With --group
+    and without --follow, the command ends when the group has consumed every message that existed at its start.
 
     In JSON, a key or value that is not UTF-8 is written as base64, in the field key_base64 or value_base64.
     """

@@ -1,7 +1,8 @@
-"""`ledgermq consume --group`: consumes as a member of a consumer group and prints the messages.
+"""The command `ledgermq consume --group` consumes as a member of a consumer group and prints the messages.
 
-A message is consumed when it is printed. Without --follow the command ends when the consumer group has reached the end
-offsets that the queues had at the start of the command. Other members of the group may have consumed some messages.
+A message counts as consumed when it has been printed. Without --follow, the command ends when the consumer group has
+reached the end offsets that the queues had at the start of the command. Other members of the group may have consumed
+some of the messages up to these offsets.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ async def consume_in_group(
     follow: bool,
     writer: MessageWriter,
 ) -> None:
-    """Print the messages that this member receives. Raises click.UsageError if `start` is an offset."""
+    """Consume as a member of the group and print the messages. Raises click.UsageError if `start` is an offset."""
     if isinstance(start, int):
         raise click.UsageError("with --group, --from must be earliest, latest or a time")
     async with (

@@ -1,6 +1,7 @@
-"""`ledgermq message`: gets one message by its topic, queue and offset, or finds messages by their key.
+"""The command `ledgermq message` gets one message by its topic, queue and offset, or finds messages by their key.
 
-A message's id is `topic:queue:offset`. `ledgermq message query` prints ids, and `ledgermq message get` accepts them.
+The id of a message is `topic:queue:offset`. `ledgermq message query` prints ids, and `ledgermq message get` accepts
+them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class MessagePlace(NamedTuple):
 
 
 class MessagePlaceType(click.ParamType[MessagePlace]):
-    """The id of a message: topic:queue:offset."""
+    """The click type of a message id, topic:queue:offset."""
 
     name = "topic:queue:offset"
 
@@ -55,7 +56,7 @@ def message() -> None:
 def get(place: MessagePlace, bootstrap: str, output: str) -> None:
     """Print the value of one message to standard output, and its id, times, key and headers to standard error.
 
-    With --format json all of it is one object on standard output.
+    With --format json, the value and all other fields are printed as one JSON object to standard output.
     """
 
     async def work() -> Message:
@@ -93,7 +94,8 @@ def get(place: MessagePlace, bootstrap: str, output: str) -> None:
 def query(
     topic: str, key: str, begin: datetime | None, end: datetime | None, most: int, bootstrap: str, output: str
 ) -> None:
-    """Find messages by their key, the newest first. With --format json each line is an object."""
+    """Find messages by their key, and print the newest messages first. With --format json, each line is a JSON
+    object."""
 
     async def work() -> list[Message]:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
@@ -136,7 +138,7 @@ def _described(found: Message) -> str:
 
 
 def shown(data: bytes) -> str:
-    """Return the data as text on one line of at most 60 characters."""
+    """Return the data as printable text on one line of at most 60 characters."""
     text = data.decode(errors="backslashreplace")
     text = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text[: _SHOWN_CHARACTERS + 1])
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."

@@ -1,6 +1,6 @@
-"""Writes messages to a stream: as values with separators, or as one JSON object on a line.
+"""Writes messages to a stream, as values with separators or as one JSON object on each line.
 
-The text format writes the bytes of values unchanged. The JSON format writes a value as base64 if it is not UTF-8.
+The text format writes the bytes of a value unchanged. The JSON format writes a value as base64 if it is not UTF-8.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ Format = Callable[[Sequence[Message]], bytes]
 
 @dataclass(slots=True)
 class MessageWriter:
-    """Writes messages to a stream and flushes it, so that a reader at a pipe sees each message at once."""
+    """Writes messages to a stream. After each write it flushes the stream, so that a program that reads from a pipe
+    receives each message immediately."""
 
     stream: BinaryIO
     format: Format
@@ -33,9 +34,10 @@ class MessageWriter:
 
 
 def text_format(separator: bytes, key_separator: bytes | None) -> Format:
-    """Return a format that writes each value and `separator`.
+    """Return a format function that writes each value, followed by `separator`.
 
-    With `key_separator` it writes the key and `key_separator` before each value; a missing key is written as empty.
+    With `key_separator`, the format also writes the key and `key_separator` before each value; a missing key is
+    written as an empty key.
     """
 
     def values(messages: Sequence[Message]) -> bytes:
@@ -49,7 +51,7 @@ def text_format(separator: bytes, key_separator: bytes | None) -> Format:
 
 
 def json_format(messages: Sequence[Message]) -> bytes:
-    """Return the messages as JSON, one object on a line."""
+    """Return the messages as JSON, with one object on each line."""
     return "".join([json.dumps(_as_json(one), ensure_ascii=False) + "\n" for one in messages]).encode()
 
 

@@ -1,7 +1,8 @@
-"""`ledgermq produce`: sends the lines of a file or of standard input to a topic.
+"""The command `ledgermq produce` sends the lines of a file or of standard input to a topic.
 
-A thread reads the input and cuts it into lines. The event loop sends the lines. A short queue between thread and loop
-limits the memory. A line that is typed on a terminal is sent at once.
+A thread reads the input and splits it into lines. The event loop sends the lines to the cluster. Between the thread
+and the event loop there is a short queue, which limits the memory. A line that the user types on a terminal is sent
+immediately.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _SHOWN_LEFT_OUT = 10
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The input, and how its lines become messages."""
+    """Describes the input of `ledgermq produce`, and how each line becomes a message."""
 
     name: str
     descriptor: int
@@ -79,8 +80,8 @@ def produce(
 ) -> int:
     """Send each line of FILE to TOPIC as one message, without the line end. The default FILE is standard input.
 
-    A line that is longer than the cluster allows is left out and reported, and the exit status is 1. At its end the
-    command prints how many messages were acknowledged, also after a failure or Ctrl-C.
+    A line that is longer than the cluster allows is not sent but reported, and the exit status is 1. At its end, the
+    command prints the number of acknowledged messages, also after a failure or Ctrl-C.
     """
     if key is not None and key_separator is not None:
         raise click.UsageError("give either --key or --key-separator: a message has one key")
@@ -98,7 +99,7 @@ def produce(
 
 @dataclass(slots=True)
 class ProduceReport:
-    """The summary that the command prints at its end. It prints nothing if the topic was not found."""
+    """The summary that `ledgermq produce` prints at its end. If the topic was not found, there is no summary."""
 
     began: float
     sender: LineSender | None = None
@@ -150,10 +151,10 @@ async def _send_lines(sender: LineSender, source: Source) -> None:
 
 
 class _Reader:
-    """Iterates over the lines of a source.
+    """Iterates over the lines of the input.
 
-    A separate thread reads, because a terminal or a pipe may block it. The thread is a daemon and reads the file
-    descriptor itself, so that it never keeps the process from ending.
+    A separate thread reads the input, because reading from a terminal or a pipe may block. The thread is a daemon and
+    reads the file descriptor directly, so that it cannot prevent the process from ending.
     """
 
     def __init__(self, source: Source) -> None:

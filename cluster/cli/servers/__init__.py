@@ -1,1 +1,2 @@
-"""Commands that run a server process: server.py is `ledgermq server`, nameserver.py is `ledgermq nameserver`."""
+"""The commands that run a server process: server.py has `ledgermq server`, and nameserver.py has `ledgermq
+nameserver`."""

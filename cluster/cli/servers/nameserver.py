@@ -1,4 +1,4 @@
-"""`ledgermq nameserver`: runs a name server, and shows the routes that it knows."""
+"""The command `ledgermq nameserver` runs a name server, and shows the routes that a name server knows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ANSWER_S = 5.0
 
 
 class Address(click.ParamType[str]):
-    """An address, written HOST:PORT."""
+    """The click type of an address, written HOST:PORT."""
 
     name = "host:port"
 
@@ -34,7 +34,7 @@ class Address(click.ParamType[str]):
 
 @click.group()
 def nameserver() -> None:
-    """Run a name server, or show its routes. A name server tells clients the addresses of the nodes."""
+    """Run a name server, or show the routes that it knows. A name server tells clients the addresses of the nodes."""
 
 
 @nameserver.command()
@@ -45,10 +45,10 @@ def nameserver() -> None:
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of log lines."
 )
 def run(listen: str, log_format: Literal["text", "json"]) -> int:
-    """Run a name server until SIGTERM or Ctrl-C. It stores nothing on disk.
+    """Run a name server until SIGTERM or Ctrl-C. A name server stores nothing on disk.
 
-    Run two or more name servers; they do not talk to each other. Give their addresses to the nodes in the setting
-    `nameservers`, and to clients with --bootstrap.
+    Run two or more name servers. Name servers do not communicate with each other. List the addresses of all name
+    servers in the setting `nameservers` of the nodes, and in the option --bootstrap of clients.
     """
     try:
         from cluster.node.nameserver import run_name_server
@@ -63,7 +63,7 @@ def run(listen: str, log_format: Literal["text", "json"]) -> int:
 @click.argument("address", type=Address(), default=DEFAULT_LISTEN)
 @format_option
 def show(address: str, output: str) -> None:
-    """Show the routes that the name server or node at ADDRESS knows: nodes, addresses and leaders."""
+    """Show the routes that the name server or node at ADDRESS knows: the nodes, their addresses and the leaders."""
     routes = asyncio.run(_ask(address))
     if routes.HasField("error"):
         raise CommandError(routes.error.message)

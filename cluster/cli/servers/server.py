@@ -1,4 +1,4 @@
-"""`ledgermq server run`: runs one node in the foreground."""
+"""The command `ledgermq server run` runs one node in the foreground."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def server() -> None:
     "--join", is_flag=True, help="Start as a new node of a running cluster; add it with `ledgermq cluster add-node`."
 )
 def run(config: Path | None, join: bool) -> int:
-    """Run one node until SIGTERM or Ctrl-C. If the node leads a shard, it hands over leadership before it stops.
+    """Run one node until SIGTERM or Ctrl-C. If the node leads a shard, the node hands over leadership before it stops.
 
-    Give each setting in the file, or as a variable: LEDGERMQ_NODE, LEDGERMQ_DATA,
+    Give each setting either in the file or as an environment variable: LEDGERMQ_NODE, LEDGERMQ_DATA,
     LEDGERMQ_PEERS="1=HOST:PORT,2=HOST:PORT", and so on.
     """
     try:

@@ -1,1 +1,1 @@
-"""`ledgermq topic`: creates, alters, deletes, lists and describes topics, and finds offsets by time."""
+"""The command `ledgermq topic` creates, alters, deletes, lists and describes topics, and finds offsets by time."""

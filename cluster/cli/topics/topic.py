@@ -1,4 +1,5 @@
-"""`ledgermq topic`: creates, alters, deletes, lists and describes topics, and finds the offsets of a time."""
+"""The command `ledgermq topic` creates, alters, deletes, lists and describes topics, and finds the offsets of a
+time."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def topic() -> None:
 @bootstrap_option
 @format_option
 def create(name: str, queues: int, bootstrap: str, output: str) -> None:
-    """Create the topic NAME. The command fails if the topic exists."""
+    """Create the topic NAME. The command fails if a topic with this name exists."""
 
     async def work() -> TopicDescription:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
@@ -57,10 +58,11 @@ def create(name: str, queues: int, bootstrap: str, output: str) -> None:
 @bootstrap_option
 @format_option
 def alter(name: str, queues: int, bootstrap: str, output: str) -> None:
-    """Give the topic NAME more queues. New queues are placed in the shards that have the fewest.
+    """Increase the number of queues of the topic NAME. The new queues are placed in the shards that have the fewest
+    queues.
 
-    Later messages with a key may go to another queue than earlier messages with this key. Between these messages the
-    order is not kept.
+    After the change, messages with a key may go to another queue than earlier messages with the same key. The order
+    between these earlier and later messages is not kept.
     """
 
     async def work() -> TopicDescription:
@@ -80,10 +82,10 @@ def alter(name: str, queues: int, bootstrap: str, output: str) -> None:
 @bootstrap_option
 @format_option
 def delete(name: str, yes: bool, bootstrap: str, output: str) -> None:
-    """Delete the topic NAME and all its messages, for good.
+    """Delete the topic NAME and all its messages, permanently.
 
-    Later requests of producers and consumers of this topic fail. A topic that is created later with this name is a new
-    topic.
+    After the deletion, requests of producers and consumers of this topic fail. If a topic with this name is created
+    later, it is a new topic without the old messages.
     """
 
     async def work() -> None:
@@ -106,7 +108,7 @@ def delete(name: str, yes: bool, bootstrap: str, output: str) -> None:
 @bootstrap_option
 @format_option
 def list_topics(bootstrap: str, output: str) -> None:
-    """List all topics, with their queues and the time of their creation."""
+    """List all topics, with their numbers of queues and their creation times."""
 
     async def work() -> list[TopicDescription]:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
@@ -126,7 +128,7 @@ def list_topics(bootstrap: str, output: str) -> None:
 @bootstrap_option
 @format_option
 def describe(name: str, bootstrap: str, output: str) -> None:
-    """Show the queues of the topic NAME: shard, first offset, end offset and number of messages."""
+    """Show each queue of the topic NAME: its shard, first offset, end offset and number of messages."""
 
     async def work() -> TopicDescription:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
@@ -158,9 +160,9 @@ def describe(name: str, bootstrap: str, output: str) -> None:
 @bootstrap_option
 @format_option
 def offsets(name: str, moment: datetime, bootstrap: str, output: str) -> None:
-    """Show for each queue of the topic NAME the offset of the first message appended at --time or later.
+    """For each queue of the topic NAME, show the offset of the first message that was appended at --time or later.
 
-    If a queue has no such message, the command shows the end offset, which the next message will have.
+    If a queue has no such message, the command shows the end offset, which is the offset of the queue's next message.
     """
     time_ms = in_ms(moment)
 

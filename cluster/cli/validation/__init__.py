@@ -1,1 +1,1 @@
-"""`ledgermq validate`: compares the replicas of shards from their bytes."""
+"""The command `ledgermq validate` compares the replicas of shards by reading their bytes."""

@@ -1,7 +1,8 @@
-"""`ledgermq validate`: checks from the bytes of logs that replicas agree and have all acknowledged messages.
+"""The command `ledgermq validate` reads the bytes of logs, and checks that the replicas agree and have all
+acknowledged messages.
 
-The report goes to standard output, and the progress to standard error. The exit status is the verdict: 0 valid, 1
-violated, 2 could not be judged.
+The report goes to standard output, and the progress to standard error. The exit status is 0 if the logs are valid, 1
+if there is a violation, and 2 if the logs could not be judged.
 """
 
 from __future__ import annotations
@@ -53,11 +54,12 @@ class CannotJudgeError(click.ClickException):
 def validate(
     sources: Sequence[str], histories: Sequence[Path], master: str | None, out: Path | None, output: str
 ) -> int:
-    """Check that the replicas of shards agree, from the bytes of their logs.
+    """Check that the replicas of shards agree, by reading the bytes of their logs.
 
-    The command replays each log. It compares the replicas with each other, with their indexes and snapshots, and with
-    the acknowledgements in --acked. A SOURCE is a node's data directory (the node may run), a copy of one, or
-    http://HOST:PORT, the HTTP port of a running node.
+    The command replays each log: it builds the replica's state anew from the log's entries. The command compares the
+    replicas with each other, with their indexes and snapshots, and with the acknowledgements in --acked. A SOURCE is a
+    node's data directory (the node may run), a copy of a data directory, or http://HOST:PORT, the HTTP port of a
+    running node.
 
     \b
     Status: 0  valid
@@ -123,7 +125,7 @@ def _print_report(report: ValidationReport) -> None:
 
 
 class _ProgressLine:
-    """Shows spans, MB/s and violations so far, on a terminal only."""
+    """Shows the number of spans, the MB/s and the number of violations so far, only on a terminal."""
 
     def __init__(self) -> None:
         console = note_console()
