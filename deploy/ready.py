@@ -31,8 +31,8 @@ def why_not(address: str) -> str:
 
 
 def wait(addresses: list[str], within_s: float) -> dict[str, str]:
-    """Wait until all nodes are ready, at most `within_s` seconds. Return the nodes that are not ready then, each
-    with the reason."""
+    """Wait until all nodes are ready, at most `within_s` seconds. Return the nodes that are still not ready after
+    the wait, each with the reason."""
     deadline = time.monotonic() + within_s
     while reasons := {address: reason for address in addresses if (reason := why_not(address))}:
         if time.monotonic() >= deadline:

@@ -1,7 +1,7 @@
 """A consumer group goes back in time: it consumes again all messages sent since a point in time, while its member runs.
 
-This is useful after a bug in a consumer: the bug was fixed, and the messages since its deployment must be processed
-again.
+A reset to an earlier time is useful after a bug in a consumer was fixed, because the messages since the deployment of
+the bug must be processed again.
 """
 
 import os

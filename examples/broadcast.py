@@ -1,7 +1,8 @@
 """A broadcast: every instance of a service keeps all prices in memory, and continues at its offset after a restart.
 
 Two instances receive every message. One instance is stopped, misses some messages, and starts again under the same
-name. The cluster has stored its offset, so the instance receives exactly the messages that it has missed.
+name. The cluster has stored the offset of the stopped instance, so the instance receives exactly the messages that it
+has missed.
 """
 
 import asyncio
@@ -17,7 +18,8 @@ GROUP = f"caches-{RUN}"
 
 
 class Cache:
-    """One instance of the service. The name of an instance must be unique, and the same after a restart."""
+    """One instance of the service, which keeps the latest prices in memory. The name of an instance must be unique,
+    and the same after a restart."""
 
     def __init__(self, instance: str) -> None:
         self.prices: dict[bytes, bytes] = {}

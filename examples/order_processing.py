@@ -1,8 +1,8 @@
 """Order processing: a failed order is delivered again after a delay, and goes to the dead letters in the end.
 
 One of ten orders fails once, because a service is not available for a moment. Another order can never be processed.
-Both wait in the retry topic, so the other orders do not wait for them. With the default delays the first retry comes
-after 10 seconds.
+Failed orders wait in the retry topic, so the other orders do not wait for them. With the default delays the first
+retry comes after 10 seconds.
 """
 
 import asyncio

@@ -5,8 +5,8 @@
 
 Lines arrive late and out of order. The counts of a minute are written when a line arrives that is two minutes younger
 (the watermark). Each output has its own query. A query can be killed at any moment and continues from its checkpoint.
-In this example each query reads the present messages and ends. The script needs `pip install 'ledgermq[spark]'` and
-Java 17.
+In this example each query reads the messages that exist when it starts, and ends. The script needs `pip install
+'ledgermq[spark]'` and Java 17.
 """
 
 import os
@@ -52,7 +52,7 @@ def send_lines() -> Counter[tuple[str, str]]:
 
 
 def counted(spark: SparkSession) -> DataFrame:
-    """Return the stream of counts."""
+    """Return a streaming DataFrame with the number of log lines by minute and status."""
     messages = (
         spark.readStream.format("ledgermq")
         .option("bootstrap.servers", BOOTSTRAP)
@@ -71,7 +71,7 @@ def counted(spark: SparkSession) -> DataFrame:
 
 
 def write(counts: DataFrame, path: Path) -> None:
-    """Write both outputs, one after another."""
+    """Write the counts to the topic and to Parquet, one after another."""
     columns: list[Column | str] = [f.date_format("minute.start", "HH:mm").alias("minute"), "status", "count"]
     messages = counts.select(
         f.to_json(f.struct(columns)).alias("value"),

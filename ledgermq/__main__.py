@@ -1,4 +1,4 @@
-"""`ledgermq` and `python -m ledgermq`: the command line.
+"""The command line, which `ledgermq` and `python -m ledgermq` start.
 
 Python imports the package before this module. For the command line the package leaves the check of hidden packages to
 `main`, so that a user sees one sentence and no traceback.
@@ -12,7 +12,8 @@ from ledgermq._neighbours import check_neighbours
 
 
 def main() -> None:
-    """Run the command line and exit with its status. If another package hides one of ours, exit with status 1."""
+    """Run the command line and exit with its status. If another package hides a package of ledgermq, exit with
+    status 1."""
     try:
         check_neighbours()
     except ImportError as error:

@@ -4,7 +4,8 @@
 installed packages on Python's path, and another distribution may install a package of the same name. Without the check
 of this module, the import would fail later, with a message that does not name the cause.
 
-A program that imports `ledgermq` gets an ImportError. The command line prints the same sentence without a traceback.
+If a package is missing or hidden, a program that imports `ledgermq` gets an ImportError. The command line prints the
+message of this ImportError without a traceback.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ NEIGHBOURS = ("store", "raft", "ledger", "cluster", "chaos")
 
 
 def check_neighbours() -> None:
-    """Raise ImportError if Python does not find one of our packages, or finds another package of its name.
+    """Raise ImportError if Python does not find one of our packages, or finds a foreign package with the name of one
+    of ours.
 
-    The message of the error names both paths.
+    The message of the ImportError names the expected path, and the path of the other package if Python finds one.
     """
     folder = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     for name in NEIGHBOURS:

@@ -1,4 +1,5 @@
-"""Spark sessions that can read and write topics: `pip install 'ledgermq[spark]'`, and Java 17 or newer.
+"""Creates Spark sessions that can read and write topics. The module needs `pip install 'ledgermq[spark]'`, and Java 17
+or newer.
 
     from ledgermq.spark import spark_session
 

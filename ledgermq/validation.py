@@ -1,4 +1,4 @@
-"""Validation as a library: what `ledgermq validate` does, called from Python.
+"""Validation as a library: the functions of `ledgermq validate`, for calls from Python.
 
     from ledgermq.validation import PlainEngine, as_text, validate
 
