@@ -12,7 +12,8 @@ from typing import ClassVar
 
 
 class StoreError(Exception):
-    """Base class of the errors that operations of the store raise. If `retriable` is true, the caller may repeat the operation."""
+    """Base class of the errors that operations of the store raise. If `retriable` is true, the caller may repeat
+    the operation."""
 
     retriable: ClassVar[bool] = False
 
