@@ -1,7 +1,7 @@
 """The errors of the store, with one type for each action that a caller can take.
 
 A broken invariant of this package is an assert, not an error of this module. If the operating system reported an
-error, the error of the store has it as `__cause__`.
+`OSError`, this `OSError` is the `__cause__` of the store's error.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import ClassVar
 
 
 class StoreError(Exception):
-    """Base class of all operating errors of the store. If `retriable`, the caller may repeat the operation."""
+    """Base class of the errors that operations of the store raise. If `retriable` is true, the caller may repeat
+    the operation."""
 
     retriable: ClassVar[bool] = False
 
@@ -29,8 +30,8 @@ class DiskFullError(StoreError):
 
 
 class OutOfFilesError(StoreError):
-    """A file could not be opened because too many files are open. Nothing was written; the caller may repeat the
-    operation."""
+    """A file could not be opened because too many files are open. Nothing was written, and the caller may repeat
+    the operation."""
 
     retriable = True
 
@@ -75,7 +76,8 @@ class LogDamagedError(DamagedError):
 
 
 class RangeDamagedError(StoreError):
-    """The requested entries are in a damaged part of the log. They can be read again after a scrub repair."""
+    """The requested entries are in a damaged range of the log. After a scrub repair, these entries can be read
+    again."""
 
     retriable = True
 
@@ -99,7 +101,7 @@ class IndexDamagedError(StoreError):
 
 
 class DirectoryInUseError(StoreError):
-    """Another process, or another part of this process, holds the directory's lock."""
+    """The directory's lock is held by another process, or is already held by this process."""
 
     def __init__(self, path: Path, holder: str) -> None:
         super().__init__(f"{path} is locked by {holder}. Stop that process, or use another data directory.")

@@ -1,14 +1,17 @@
 """The boot record: a file that says in which run of the machine a node last wrote. The boot record distinguishes the
 kill of a process from a crash of the machine.
 
-The kernel chooses a random boot id at each start of the machine. If the boot id is still the same, all writes of the
-node are in the page cache. If the boot id has changed, only flushed bytes are certainly on the disk. Some cases:
+The kernel chooses a random boot id at each start of the machine. If a start finds the same boot id as in the boot
+record, all earlier writes of the node are in the page cache or on the disk. If the boot id has changed, only flushed
+bytes are certainly on the disk. Some cases:
 
 - A container that is restarted on the same machine has the same boot id, so the stop counts as a kill.
 - A directory that was copied to another machine without an orderly stop has another boot id, so it counts as a crash.
 - A virtual machine that is set back to a snapshot of itself is not noticed.
-- After a failed sync the page cache proves nothing. A process that stages its writes may lose these writes when it is
-  killed. After a failed sync, and if writes are staged, the node records an empty boot id, which counts as a crash.
+- After a failed sync, the page cache does not prove what is on the disk. So the node removes the boot record, and the
+  stop counts as a crash.
+- A process that stages its writes loses the staged bytes when it is killed. So a node with staged writes records an
+  empty boot id, and every stop that is not orderly counts as a crash.
 
 A record is a line of JSON: {"boot_id": "6c2d9b6e-..."}
 """
@@ -23,7 +26,7 @@ KERNEL_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 def read_boot_id(path: Path = KERNEL_BOOT_ID) -> str:
     """Return the boot id of this run of the machine, or "" if the system does not provide one. An empty boot id
-    never counts as the same run of the machine."""
+    never proves that the machine has run without interruption."""
     try:
         return path.read_text("ascii").strip()
     except (OSError, ValueError):

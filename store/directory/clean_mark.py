@@ -2,9 +2,9 @@
 end.
 
 After a kill, a log may end at any place after the flushed bytes. After an orderly stop, the log must end exactly where
-it ended at the stop. A start first compares the log with the mark, then durably removes the mark, and only then writes
-to the log. So a clean mark never describes a later state of the log. A log that disagrees with its mark is refused at
-every start.
+the clean mark says. A start first compares the log with the mark, then durably removes the mark, and only then writes
+to the log. So a clean mark never describes a later state of the log. If a log disagrees with its clean mark, every
+start refuses the log.
 
 A mark is a line of JSON: {"last_index": 7, "end": 4096, "chain": 123}
 """

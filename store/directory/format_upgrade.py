@@ -1,4 +1,5 @@
-"""The upgrade of a directory from format 1 to format 2: names change, bytes stay.
+"""The upgrade of a data directory from format 1 to format 2: the upgrade renames files and directories, and changes no
+bytes in the files.
 
     format 1                       format 2
     group-0/                       shard-0/
@@ -6,12 +7,13 @@
     group-0/bases/                 shard-0/snapshots/
 
 The caller holds the directory's lock. The caller writes the new format number only after the upgrade has returned. If
-the process dies before, the next start repeats the upgrade and skips the steps that are done. A shard's own files are
-renamed before the shard's directory, and every directory is synced. So after a power loss the next start can complete
-the upgrade from the names on the disk.
+the process dies before it has written the new format number, the next start repeats the upgrade and skips the renames
+that are done. A shard's own files are renamed before the shard's directory, and every directory is synced. So after a
+power loss the next start can complete the upgrade from the names on the disk.
 
-No shard may start before the upgrade is complete. A node that looked for `shard-0` beside a `group-0` would find no
-data, treat itself as an empty node, and help to form a new cluster over the old data.
+No shard may start before the upgrade is complete. If a node looked for `shard-0` while its data was still in
+`group-0`, it would find no data. The node would then treat itself as empty and help to form a new cluster over the old
+data.
 """
 
 from __future__ import annotations

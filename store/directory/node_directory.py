@@ -24,10 +24,10 @@ directory.
 
 `NodeDirectory.open` locks the directory and checks its owner before it reads any other file.
 
-The small files are replaced whole: written under another name, synced, renamed, and the directory synced. So after a
-kill or a power loss there is the old file or the new file. An unreadable small file is therefore damage. On a full
-disk the marks (`ShardMarks`) use the room of the reserve, so a start does not fail for lack of space. A node starts in
-this order:
+Each small file is replaced as a whole: the new file is written under another name, synced and renamed, and then the
+directory is synced. So after a kill or a power loss the disk holds the old file or the new file. If a small file
+cannot be read, it is therefore damaged. On a full disk the marks (`ShardMarks`) use the space of the reserve, so a
+start does not fail for lack of space. A node starts in this order:
 
     crashed -> open the vote file, the snapshots and the log (mark_suspect before its cut) -> sync the log
             -> finish_reset -> record_boot -> remove_clean_mark -> only now may the node write new data
@@ -137,8 +137,9 @@ def _locked(disk: Disk, path: Path, name: str, cluster: str, node: int) -> Lock:
 
 
 def _check_purpose(disk: Disk, path: Path, name: str) -> None:
-    """Raise `WrongDirectoryError` if the data of one node would be mixed with the indexes of another node. A start
-    would find no log in a directory of indexes, and take the node for a new node."""
+    """Raise `WrongDirectoryError` if the data of one node would be mixed with the indexes of another node. Without
+    this check, a start could use a directory of indexes as the data directory, find no log there, and treat the
+    node as new."""
     other, what = (_INDEXES, "the indexes") if name == _DATA else (_DATA, "the data")
     expected = "the data" if name == _DATA else "the indexes"
     if disk.exists(path / other):

@@ -52,9 +52,10 @@ class ShardMarks:
         self._remove_mark(self._clean_path)
 
     def crashed(self, boot_id: str) -> bool:
-        """Return whether the machine went down, or may have gone down, without an orderly stop since this shard was
-        last written. After a crash, unflushed bytes may be missing. Call this method before any file of the shard
-        is opened. The returned value stays the same until `record_boot`."""
+        """Return True if the machine crashed, or may have crashed, after the last write to this shard. Return False
+        after an orderly stop, and if only the process was killed. After a crash, bytes that were not flushed may be
+        missing. Call this method before any file of the shard is opened. All calls before `record_boot` return the
+        same value."""
         if self._disk.exists(self._clean_path):
             return False
         recorded = self._read_mark(self._boot_path, decode_boot_record, "boot record")
@@ -64,17 +65,17 @@ class ShardMarks:
         return boot_id == "" or boot_id != recorded
 
     def record_boot(self, boot_id: str) -> None:
-        """Record the boot id durably, after the log was flushed and before the first write. After this call the end
-        of the process counts as a kill. With an empty boot id the end of the process counts as a crash, because
-        staged writes are lost with the process."""
+        """Record the boot id durably, after the log was flushed and before the first write. If the process ends
+        without an orderly stop after this call, the next start treats the stop as a kill. If `boot_id` is empty,
+        the next start treats the stop as a crash, because staged writes are lost with the process."""
         path = self._boot_path
         if self._read_mark(path, decode_boot_record, "boot record") != boot_id:
             self._reserve.replace_file(path, encode_boot_record(boot_id))
 
     def distrust_page_cache(self) -> None:
         """Remove the boot record durably, after a failed sync. After a failed sync, the page cache may show bytes
-        as clean that never reached the disk. So the next start must treat the stop as a crash. The removal works on
-        a full disk, because it writes no file."""
+        as clean that never reached the disk. So the next start must treat the stop as a crash. The removal of the
+        boot record works on a full disk, because no file is written."""
         self._remove_mark(self._boot_path)
 
     def mark_suspect(self, suspect: Suspect) -> Suspect:
@@ -96,8 +97,8 @@ class ShardMarks:
 
     def mark_repair(self, mark: RepairMark) -> None:
         """Write the repair mark durably, before entries of another replica are written into a damaged log. An
-        earlier repair mark is joined with the new mark. The earlier time stays, and so does the note that the end
-        of the log was given up."""
+        earlier repair mark is joined with the new mark. The joined mark has the earlier reason and time, and the
+        smaller last index. Its field `ends` is true if either mark has `ends` true."""
         before = self.repair()
         if before is not None:
             mark = RepairMark(before.doubt.joined(mark.doubt), before.ends or mark.ends)
@@ -109,7 +110,8 @@ class ShardMarks:
         return self._read_mark(self._repair_path, RepairMark.decode, "repair mark")
 
     def clear_repair(self) -> None:
-        """Remove the repair mark durably: the log is whole, or the suspect mark says that entries may be missing."""
+        """Remove the repair mark durably. Call this method when the log is whole, or when the suspect mark says
+        that entries may be missing."""
         self._remove_mark(self._repair_path)
 
     def _read_mark(self, path: Path, decode: Callable[[bytes], _Mark], what: str) -> _Mark | None:

@@ -20,8 +20,8 @@ class Suspect:
     last_index: int
 
     def joined(self, later: Suspect) -> Suspect:
-        """Return the suspect mark after another loss. The returned mark has the reason and time of this mark, and
-        the smaller last index of both."""
+        """Return one suspect mark for this loss and the loss `later`. The returned mark has the reason and time of
+        this mark, and the smaller `last_index` of both marks."""
         return Suspect(self.reason, self.since_ms, min(self.last_index, later.last_index))
 
     def encode(self) -> bytes:

@@ -16,15 +16,16 @@ higher sequence number counts. The node erases a slot's first word before it wri
 last. So after a kill the slot is blank or whole. A slot that is neither blank nor valid is damage, and the vote file
 cannot be opened. Falling back to the older vote would let the node vote twice in a term.
 
-A power loss, too, leaves a slot blank or whole. A slot lies in one sector, and the disk stores a sector as the page
-was at one moment. At each moment between the writes, the slot is blank or whole. The vote of a blank slot was never
-sent, because its save had not returned. A start cannot ignore a damaged slot on the ground that it holds the older
-vote. The damaged slot may as well hold the newest vote. A refused start costs one node; falling back to an older vote
-could cost a second vote in a term.
+A power loss, too, leaves a slot blank or whole. A slot lies in one sector, and the disk stores the content that the
+sector had at one moment. Before and after each single write to a slot, the slot is blank or whole. If a slot is blank,
+its vote was never sent, because the call of `save` had not returned. A start must not ignore a damaged slot, because
+the damaged slot may hold the newest vote. If the start is refused, the cluster lacks one node. If the start used the
+older vote, the node could vote twice in a term.
 
-A missing vote file would also be a forgotten vote. So a vote file is created whole: it is written under another name,
-synced, and renamed. After a save that was killed or whose sync failed, the vote may be in the page cache only. So each
-start writes the vote again in the same slot, and syncs it, before the node uses the vote.
+If the vote file were missing, the node would have forgotten its vote. So a vote file is created whole: it is written
+under another name, synced, and renamed. If the process was killed during a save, or the sync of a save failed, the
+vote may be in the page cache only. So each start writes the vote again in the same slot, and syncs it, before the node
+uses the vote.
 """
 
 from __future__ import annotations

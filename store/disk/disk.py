@@ -1,14 +1,14 @@
 """The disk: the interface through which the store reaches all bytes that outlive the process.
 
-`memory_disk.MemoryDisk` implements the same operations in memory and passes the same tests. Tests can kill it at any
-byte. Recovery relies on these promises:
+`memory_disk.MemoryDisk` implements the same operations in memory and passes the same tests. A test can simulate the
+kill of the process at any byte that a `MemoryDisk` writes. Recovery relies on these promises of every disk:
 
 - After the kill of a process, all earlier writes are on the disk. A write in progress is on the disk up to some byte.
 - A write of 8 bytes at a multiple of 8 is on the disk whole or not at all, because it lies in one page.
 - After a power loss, only the bytes and names that `sync` and `sync_directory` covered are certain. Every other sector
   (512 bytes or more) and every other name may be in any state that it had since its last sync.
-- After a failed `sync`, the bytes that the sync should have covered may be in any such state. A later successful sync,
-  or reading the bytes back, does not prove that they are on the disk.
+- After a failed `sync`, each sector that the sync should have covered may be in any state since its last successful
+  sync. A later successful sync does not prove that the bytes are on the disk, and neither does reading the bytes back.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOST_PIECES = os.sysconf("SC_IOV_MAX")
 
 
 class File(Protocol):
-    """An open file. A file is read and written at explicit offsets. It has no cursor."""
+    """An open file. Every read and write of a file states its offset, because a file has no cursor."""
 
     @property
     def size(self) -> int: ...
@@ -43,12 +43,12 @@ class File(Protocol):
         of the pieces may have been written."""
 
     def read(self, offset: int, count: int) -> bytes:
-        """Return up to `count` bytes from `offset`; fewer only at the end of the file."""
+        """Return `count` bytes from `offset`. Return fewer bytes only at the end of the file."""
 
     def written(self, first: int, end: int) -> Sequence[range]:
-        """Return the ranges in first..end - 1, ascending, that may have been written. All other bytes of first..end
-        - 1 are zeros and need not be read. Call this method before any of these bytes are read, because bytes that
-        the kernel read ahead count as written."""
+        """Return the ranges in first..end - 1, ascending, that may have been written. All bytes outside these ranges
+        are zeros and need not be read. Call `written` before any of these bytes are read, because the result includes
+        bytes that the kernel has read ahead."""
 
     def view(self) -> memoryview:
         """Return the whole file as a read-only view, which also shows later writes. The view stays valid as long as a
@@ -63,7 +63,7 @@ class File(Protocol):
 @dataclass(frozen=True, slots=True)
 class DiskUsage:
     """The size and the free space of the disk that holds a path. `total` is the number of bytes that this process
-    could use if the disk were empty; `free` is the number of bytes that it can use now."""
+    could use if the disk were empty. `free` is the number of bytes that this process can use now."""
 
     total: int
     free: int
@@ -89,9 +89,9 @@ class Disk(Protocol):
     def open(self, path: Path) -> File: ...
 
     def open_mapped(self, path: Path) -> File:
-        """Like `open`, but writes are copied into a shared mapping of the file, which does not grow. If the file
-        has holes, their space is allocated first. Otherwise a write to a full disk would end the process with a
-        signal."""
+        """Open a file as `open` does, but copy writes into a shared mapping of the file. The file cannot grow. If
+        the file has holes, their space is allocated first. Without this allocation, a write into a hole on a full
+        disk would end the process with a signal."""
 
     def exists(self, path: Path) -> bool: ...
 
@@ -102,18 +102,18 @@ class Disk(Protocol):
         """Make a directory and its parents. An existing directory is no error."""
 
     def rename(self, old: Path, new: Path) -> None:
-        """Rename atomically. Rename a file or a directory. A file replaces an existing file `new`. For a directory
-        the name `new` must not exist."""
+        """Rename a file or a directory atomically. If `old` is a file, it replaces an existing file `new`. If `old`
+        is a directory, the name `new` must not exist."""
 
     def unlink(self, path: Path) -> None: ...
 
     def sync_directory(self, path: Path) -> None:
-        """Flush the directory. When the call returns, all names created, renamed and removed in it before are on the
-        disk."""
+        """Flush the directory. When the call returns, all earlier creations, renames and removals of names in the
+        directory are on the disk."""
 
     def usage(self, path: Path) -> DiskUsage:
-        """Return how full the disk is that holds `path`, which must exist. Files of other programs count as used
-        space."""
+        """Return the size and the free space of the disk that holds `path`. The path must exist. Files of other
+        programs count as used space."""
 
     def lock(self, path: Path) -> Lock:
         """Lock the file at `path`. The lock lasts until it is released or the process ends. Raise
@@ -156,8 +156,8 @@ def read_file(disk: ReadOnlyDisk, path: Path) -> bytes:
 
 
 def view_file(disk: ReadOnlyDisk, path: Path) -> memoryview:
-    """Return all bytes of a file as a read-only view, without a copy. The file must not grow afterwards. The view stays
-    valid as long as a reference to it exists."""
+    """Return all bytes of a file as a read-only view, without a copy. The file must not grow after this call. The
+    view stays valid as long as a reference to it exists."""
     file = disk.open(path)
     try:
         return file.view()
@@ -370,8 +370,8 @@ class PosixDisk:
 
 
 class PosixReadOnlyDisk:
-    """The read-only disk interface. It opens the operating system's files read-only, so that even a bug in this
-    program cannot write to them."""
+    """The read-only disk interface. `PosixReadOnlyDisk` opens all files read-only, so that even a bug in this
+    program cannot write to the files."""
 
     def open(self, path: Path) -> PosixFile:
         with _translating(path):
@@ -387,9 +387,9 @@ class PosixReadOnlyDisk:
             return sorted(os.listdir(directory))
 
     def lock_holder(self, path: Path) -> int | None:
-        """Return the id of the process that holds the lock file at `path`, as the kernel lists it; None if the file
-        is not locked. This function does not try to take the lock, because even a short attempt could make a
-        starting node fail."""
+        """Return the id of the process that the kernel lists as the holder of the lock file at `path`. Return None
+        if the file is not locked. This function does not try to take the lock, because even a short attempt could
+        make a starting node fail."""
         try:
             found = path.stat()
             held = _LOCKS.read_text("ascii").splitlines()

@@ -1,9 +1,10 @@
-"""An in-memory implementation of the disk. Tests can kill its process at any byte and make its operations fail.
+"""An in-memory implementation of the disk. Tests can simulate the kill of the process at any written byte, and can
+make operations of the disk fail.
 
-The kill of a process leaves exactly the bytes that were written before it. So a test that kills the process after n
-bytes, for every n, covers every state that recovery can find. `kill_after(n)` counts the bytes written from now on;
-creating, renaming or removing a name counts as one byte. After the kill every operation of the memory disk raises
-`Killed`. `after_kill()` returns the disk that the next process finds.
+After the simulated kill, the disk holds exactly the bytes that were written before the kill. So a test that kills the
+process after n bytes, for every n, covers every state that recovery can find after a kill. `kill_after(n)` counts the
+bytes that are written after its call. Creating, renaming or removing a name counts as one byte. After the kill every
+operation of the memory disk raises `Killed`. `after_kill()` returns the disk that the next process finds.
 
 The memory disk keeps the promises of `disk.py`: for example, a write of one aligned word is whole or absent.
 """
@@ -24,8 +25,8 @@ CAPACITY = 1 << 40
 
 
 class Killed(BaseException):
-    """Raised where the simulated process was killed. `Killed` is not an `Exception`, because a process cannot
-    handle its own kill."""
+    """`Killed` is raised by the disk operation during which the simulated process is killed, and by all later
+    operations. `Killed` is not an `Exception`, because a process cannot handle its own kill."""
 
 
 class MemoryFile:

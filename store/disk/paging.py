@@ -1,8 +1,8 @@
 """Paging: asks the kernel to lock, load or read ahead the memory of a view.
 
 Every request is a hint. If the kernel refuses a request (no permission, an older kernel), the program is slower and
-stays correct. So the functions of this module raise no error. They return whether the kernel granted the request.
-Other threads can run during each call.
+stays correct. So the functions of this module raise no error if the kernel refuses a request. `lock`, `touch` and
+`advise` return True if the kernel granted the request. Each call releases Python's GIL, so other threads can run.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ _STEP = 8 << 20
 
 
 def lock(view: memoryview) -> bool:
-    """Load the pages of the view, and lock them in memory until they are unmapped. Return whether the kernel locked
-    them."""
+    """Load the pages of the view, and lock them in memory until they are unmapped. Return True if the kernel locked
+    all pages."""
     return all(_libc.mlock(ctypes.c_void_p(at), ctypes.c_size_t(count)) == 0 for at, count in _steps(view))
 
 
 def touch(view: memoryview, *, to_write: bool) -> bool:
     """Load all pages of the view, and with `to_write` also make them writable without a page fault. No byte
-    changes. Return whether the kernel loaded all pages."""
+    changes. Return True if the kernel loaded all pages."""
     advice = _POPULATE_WRITE if to_write else _POPULATE_READ
     return all(_madvise(at, count, advice) for at, count in _steps(view))
 
 
 def advise(view: memoryview, how: str) -> bool:
-    """Tell the kernel how the pages will be read: normal, random, or soon (willneed). The view must begin at a
-    page. Return whether the kernel accepted the advice."""
+    """Tell the kernel how the pages of the view will be read: "normal", "random", or "willneed" (soon). The view
+    must begin at the first byte of a page. Return True if the kernel accepted the advice."""
     return all(_madvise(at, count, _ADVICE[how]) for at, count in _steps(view))
 
 

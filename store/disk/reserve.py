@@ -3,10 +3,11 @@
     <path>/0 ... 7      blocks without content, one file of 4 KiB each
 
 A small file is replaced whole, so for a moment the disk holds two versions of the file. On a full disk the second
-version uses the space of a reserve file. The reserve is filled again as soon as there is space. If a reserve file is
-missing, the only effect is that a full disk may refuse to replace a small file.
+version uses the space of a reserve file. The reserve is filled again as soon as there is space. A missing reserve file
+has only one effect: on a full disk, the replacement of a small file may fail.
 
-The vote file does not use the reserve: it is allocated when it is created, and is written in place (vote_file.py).
+The vote file does not use the reserve, because its space is allocated at its creation, and each vote is written in
+place (vote_file.py).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Reserve:
         return bool(names)
 
     def _fill(self) -> None:
-        """Make the missing files of the reserve, as far as there is space."""
+        """Make as many missing files of the reserve as the free space permits."""
         try:
             self._disk.make_directory(self._path)
             there = self._names()

@@ -1,4 +1,4 @@
-"""The ConsumeQueue: for each message of one queue, the place of its entry in the CommitLog.
+"""The ConsumeQueue: for each message of one queue, position and size of the CommitLog's entry that holds the message.
 
     unit, 20 bytes, little-endian; offset N is unit N, so no search is needed
 
@@ -7,11 +7,11 @@
     | position       | size       | tag hash       |      position and size of the entry that holds the message;
     +----------------+------------+----------------+      tag hash 0: no tag
 
-A ConsumeQueue holds only committed messages. A ConsumeQueue is written with numpy, a batch at a time. Its files
-(unit_files.py) are not flushed. If its files differ from the marks in the checkpoint, the queue is built again from
-the CommitLog (`ConsumeQueues.wipe`, then `put`). If the log start has moved, the ConsumeQueue begins at its first
-offset after the log start. The files of a deleted queue stay until a new checkpoint no longer refers to them.
-Otherwise a start with the old checkpoint would find that these files are missing.
+A ConsumeQueue holds only committed messages. The units of one batch are written together, with numpy. The files of a
+ConsumeQueue (unit_files.py) are not flushed. If these files differ from their file marks in the checkpoint, all
+ConsumeQueues are built again from the CommitLog (`ConsumeQueues.wipe`, then `put`). If the log start has moved, a
+ConsumeQueue begins at its first offset after the log start. The files of a deleted queue stay until no checkpoint
+refers to them, because a start with the old checkpoint would miss these files.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ Units = npt.NDArray[np.void]
 
 
 class ConsumeQueue:
-    """The index of one queue. A new object is empty: call `adopt`, or `put` the messages of the CommitLog again."""
+    """The index of one queue: it maps an offset to an entry and a tag hash. A new object is empty: call `adopt`, or
+    `put` the messages of the CommitLog again."""
 
     __slots__ = ("_rows",)
 
@@ -53,8 +54,8 @@ class ConsumeQueue:
 
     @property
     def first_offset(self) -> int:
-        """The offset of the first message that the queue holds or will hold. This offset is not stored on disk;
-        each start sets it again."""
+        """The offset of the first message that the queue holds or will hold. The first offset is not stored in the
+        index files, so each start sets it again."""
         return self._rows.first
 
     @property
@@ -78,8 +79,8 @@ class ConsumeQueue:
         self._rows.append(unit_bytes(position, size, tag_hashes, count))
 
     def read(self, offset: int, max_units: int) -> Units:
-        """Return the units from `offset` on, at most `max_units`. If `offset` is at or after the end, return none.
-        Raise `OffsetDroppedError` if `offset` is before the first offset."""
+        """Return the units from `offset` on, at most `max_units`. If `offset` is at or after the end, return an
+        empty array. Raise `OffsetDroppedError` if `offset` is before the first offset."""
         assert offset >= 0
         if offset < self._rows.first:
             raise OffsetDroppedError(offset, self._rows.first)
@@ -89,12 +90,12 @@ class ConsumeQueue:
         return np.concatenate(pieces) if pieces else np.empty(0, UNIT)
 
     def marks(self) -> list[FileMark]:
-        """Return the marks of its files, as they are now."""
+        """Return the file marks that describe the queue's files at this moment."""
         return self._rows.marks()
 
     def adopt(self, first_offset: int, end_offset: int, marks: Mapping[str, FileMark]) -> bool:
-        """Continue with the messages first_offset .. end_offset - 1 that the files held when these marks were made.
-        Return False if the files have changed. `marks` maps names to marks."""
+        """Use the units of the messages first_offset .. end_offset - 1 in the existing files. Return False if the
+        files differ from `marks`, which maps file names to file marks."""
         return self._rows.adopt(first_offset, end_offset, marks)
 
     def close(self) -> None:
@@ -155,16 +156,16 @@ class ConsumeQueues:
         return found
 
     def drop(self, topic_id: int) -> None:
-        """Delete the queues of the topic. Their files stay until `remove`. Do not use the queue objects that `get`
-        returned before."""
+        """Delete the queues of the topic. The files of these queues stay until `remove`. Do not use the queue
+        objects that `get` returned before."""
         for key in [key for key in self._queues if key[0] == topic_id]:
             self._queues.pop(key).close()
             self._used.pop(key, None)
             self._dropped.append(_name(*key))
 
     def take_dropped(self) -> list[str]:
-        """Return the names of the queues that were deleted since the last call. The caller removes these queues
-        when no checkpoint refers to their files."""
+        """Return the names of the queues that were deleted since the last call. The caller calls `remove` for these
+        names when no checkpoint refers to the files of the queues."""
         dropped, self._dropped = self._dropped, []
         return dropped
 
@@ -175,12 +176,12 @@ class ConsumeQueues:
                 self._disk.unlink(self._directory / name / name_of(number))
 
     def marks(self) -> list[FileMark]:
-        """Return the marks of all files, as they are now."""
+        """Return the file marks that describe the files of all queues at this moment."""
         return [mark.inside(_name(*key)) for key, queue in self._queues.items() for mark in queue.marks()]
 
     def adopt(self, spans: Iterable[QueueSpan], marks: Iterable[FileMark]) -> bool:
-        """Continue with the messages in `spans` that the files held when the marks were made, and remove the files of
-        other queues. Return False if the files have changed; then call `wipe`."""
+        """Use the units of the messages in `spans` in the existing files, and remove the files of other queues.
+        Return False if the files differ from `marks`; the caller must then call `wipe`."""
         by_queue: dict[str, dict[str, FileMark]] = {}
         for mark in marks:
             name, _, file = mark.name.partition("/")
@@ -203,7 +204,8 @@ class ConsumeQueues:
         self.remove(self._names_there())
 
     def _names_there(self) -> list[str]:
-        """Return the names of all directories of queues on the disk. Names of other files are left out."""
+        """Return the names of all directories of queues on the disk. Leave out names that are not <topic
+        id>-<queue>."""
         return list(filter(_NAME.fullmatch, self._disk.list(self._directory)))
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """The file mark: how many bytes of an index file are valid, and a checksum of these bytes.
 
-If an index and the log disagree, the log is right. A checkpoint holds a file mark for each index file. At the next
-start, a file that differs from its mark is not used, and bytes after the marked length are ignored.
+If an index and the log disagree, the log is right. A checkpoint holds a file mark for each index file. The next start
+does not use a file that differs from its file mark, and ignores the bytes after the marked length.
 """
 
 from __future__ import annotations

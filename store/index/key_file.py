@@ -1,4 +1,4 @@
-"""One file of the key index: linked entries, and the hash slots where their chains begin (RocketMQ's IndexFile).
+"""One file of the key index, similar to RocketMQ's IndexFile: hash slots, and for each slot a chain of linked entries.
 
     <directory>/<20 digits>            by the log position of the first batch that it indexes; only ever grows
 
@@ -19,9 +19,9 @@
     <directory>/<20 digits>.slots      u32[slots], the newest entry of each slot, or 0; written once, when it is full
 
 Entries never change. Only slots change, and slots can be computed from the entries. So while a file grows, its slots
-are kept in memory, and entries are appended to the file on disk. A length and a CRC describe such a file fully. Hashes
-that are close to each other share a slot, so sorted hashes give sorted slots. The entries of a batch are linked by
-comparing each entry's slot with the slot of the entry before it.
+are kept in memory, and entries are appended to the file on disk. A growing file is therefore fully described by the
+length and the CRC of its bytes on disk. Each slot covers a range of hashes, so ascending hashes have ascending slots.
+To link the entries of a batch, each entry's slot is compared with the slot of the entry before it.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ SLOTS_SUFFIX = ".slots"
 
 
 class KeyFile:
-    """A file of the key index, made by `begun` or `adopted`. The object opens the file when it needs it, and the
-    caller may close the file at any time."""
+    """A file of the key index, made by `begun` or `adopted`. The object opens the operating system's file before
+    each use if necessary, so the caller may call `close` at any time."""
 
     def __init__(self, disk: Disk, path: Path, slots: int, capacity: int, begin_ms: int) -> None:
         self.path = path
@@ -96,7 +96,7 @@ class KeyFile:
 
     @classmethod
     def adopted(cls, disk: Disk, directory: Path, mark: FileMark, slots_mark: FileMark | None) -> KeyFile | None:
-        """Return the file that the marks describe; None if the file on disk differs from its mark."""
+        """Return the file that the marks describe. Return None if a file on disk differs from its mark."""
         path = directory / mark.name
         head = _head(disk, path, mark)
         if head is None or (slots_mark is not None and not _agrees(disk, directory, slots_mark)):
@@ -120,8 +120,8 @@ class KeyFile:
         return self.count + count <= self.capacity and append_time_ms - self.begin_ms <= _MAX_TIME
 
     def put(self, hashes: Hashes, position: int, size: int, append_time_ms: int) -> None:
-        """Add an entry for each of `hashes`, the key hashes of the batch at `position`. `hashes` are distinct and
-        ascending. If the call raises an error, no entry was added."""
+        """Add an entry for each of `hashes`, the key hashes of the batch at `position`. `hashes` must be distinct
+        and ascending. If the call raises an error, no entry was added."""
         assert self._heads is not None
         assert position > self.last_position
         time = append_time_ms - self.begin_ms
@@ -166,7 +166,7 @@ class KeyFile:
         return hash_, position, size, self.begin_ms + time, self._judged(previous, number)
 
     def close(self) -> None:
-        """Close the files. The object opens the files again when it needs them."""
+        """Close the file with the entries and the file with the slots. The next use opens the files again."""
         for file in (self._file, self._slots_file):
             if file is not None:
                 file.close()
@@ -184,8 +184,9 @@ class KeyFile:
         return (hash_ >> 32) * self._slots >> 32
 
     def _linked(self, hashes: Hashes, slots: npt.NDArray[np.uint64], position: int, size: int, time: int) -> bytes:
-        """Return the encoded key entries of a batch. Each entry points to the entry before it in its slot: an
-        earlier entry of this batch, or the newest entry of the slot so far."""
+        """Return the encoded key entries of a batch. The field `previous` of each entry is the number of the next
+        older entry in the same slot. This older entry is in the same batch, or was the newest entry of the slot
+        before this batch."""
         assert self._heads is not None
         previous = self._numbers(len(hashes)) - np.uint32(1)
         first = np.ones(len(slots), np.bool_)
@@ -267,8 +268,8 @@ def _opened(disk: Disk, path: Path) -> File:
 
 
 def _head(disk: Disk, path: Path, mark: FileMark) -> tuple[int, int, int] | None:
-    """Return (slots, capacity, begin time) of the file; None if the file is missing, shorter than its mark, or has a
-    wrong header."""
+    """Return (slots, capacity, begin time) from the file's header. Return None if the file is missing or shorter
+    than its mark, or if the header is wrong."""
     if not is_number(path.name) or not disk.exists(path):
         return None
     file = disk.open(path)
@@ -283,7 +284,7 @@ def _head(disk: Disk, path: Path, mark: FileMark) -> tuple[int, int, int] | None
 
 
 def _agrees(disk: Disk, directory: Path, mark: FileMark) -> bool:
-    """Return whether the first bytes of the file agree with the mark."""
+    """Return True if the file's bytes up to the marked length have the CRC of the mark."""
     path = directory / mark.name
     if not disk.exists(path):
         return False

@@ -3,15 +3,15 @@
     topic and key ──> hash ──> newest file: slot ──> entry ──> entry ──> ...      older files, one by one
                                                        └── position and size of a batch
 
-The key index finds batches, not messages. A batch has one entry for each distinct key in it, however many of its
-messages have that key, because a reader of a message must read its whole batch anyway. So a producer that gives a
-thousand messages one key costs one entry, and a batch is linked by a few numpy calls. Hashes may collide: the reader of
-the batch must compare the keys.
+The key index finds batches, not messages. A batch has one entry for each distinct key in it, even if many of its
+messages have that key, because a reader of a message must read its whole batch anyway. So a thousand messages with the
+same key in one batch cost one entry. A few numpy calls link all entries of a batch. Two keys may have the same hash,
+so the reader of a batch must compare the keys.
 
 The first file (key_file.py) is small, and later files are larger, up to the size of RocketMQ's files. The first file
-is made when the first key is added. Each file knows the append times of its first and last batch, so a search in a
-time range skips whole files. Like the ConsumeQueues, the key index holds only committed messages and is not flushed
-for safety. If a file differs from its file mark, the key index is built again from the log.
+is made when the first key is added. The append times of the first and last batch of each file are known, so a search
+in a time range skips whole files. The key index contains only committed batches. The files of the key index are not
+flushed. If a file differs from its file mark, the key index is built again from the log.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ FOR_EVER = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class KeyHit:
-    """A batch that has the hash of the key, so it probably contains a message with the key."""
+    """A batch that contains a key with the hash of the searched key. The batch probably contains a message with the
+    searched key."""
 
     position: int
     size: int
@@ -54,8 +55,8 @@ class KeyIndex:
         first_capacity: int = FIRST_CAPACITY,
         max_capacity: int = MAX_CAPACITY,
     ) -> None:
-        """The index is empty at first: call `adopt` or `wipe` for the files of an earlier run. Capacities are
-        numbers of entries."""
+        """A new object is empty: call `adopt` to use the files of an earlier run, or `wipe` to remove them. A
+        capacity is the maximum number of entries in a file."""
         self._disk = disk
         self.directory = directory
         self._first_capacity = first_capacity
@@ -83,13 +84,13 @@ class KeyIndex:
     def search(
         self, topic_id: int, key_hash: int, *, begin_ms: int = 0, end_ms: int = FOR_EVER, before: int = FOR_EVER
     ) -> KeySearch:
-        """Search batches that were appended in [begin_ms, end_ms) and lie before position `before`, the newest
-        first."""
+        """Return a search, newest batch first, for batches that were appended in [begin_ms, end_ms) and lie before
+        position `before`."""
         return KeySearch(self, key_hash ^ _of_topic(topic_id), begin_ms, end_ms, before)
 
     def drop_before(self, position: int) -> None:
-        """The log now begins at `position`: batches before it are not found any more, and files that hold only such
-        batches are removed."""
+        """Stop finding the batches before `position`, where the log now begins. Remove files that hold only such
+        batches."""
         self.start = max(self.start, position)
         while self._files and self._files[0].last_position < self.start:
             dropped = self._files.pop(0)
@@ -114,14 +115,14 @@ class KeyIndex:
     # -- across starts
 
     def marks(self) -> list[FileMark]:
-        """Return the marks of all files, as they are now."""
+        """Return the file marks that describe all files of the index at this moment."""
         marks = [mark for file in self._files for mark in (file.mark, file.slots_mark) if mark is not None]
         return sorted(marks, key=lambda mark: mark.name)
 
     def adopt(self, marks: Iterable[FileMark]) -> bool:
-        """Continue with the files that these marks describe. Bytes after the marked length are overwritten, and
-        files without a mark are removed. Return False if a file differs from its mark; then `wipe` the index and
-        fill it again. Call `adopt` only on a new index."""
+        """Use the existing files that `marks` describes. Bytes after the marked length are overwritten, and files
+        without a mark are removed. Return False if a file differs from its mark. The caller must then call `wipe`
+        and fill the index again. Call `adopt` only on a new object."""
         assert not self._files
         by_name = {mark.name: mark for mark in marks}
         kept = {*by_name}
@@ -185,7 +186,7 @@ class KeyIndex:
 
 class KeySearch:
     """A search from the newest batch to older batches. The caller chooses how many steps the search takes. Between
-    steps the index may grow, and may lose its oldest files."""
+    two steps, new batches may be added to the index, and its oldest files may be removed."""
 
     def __init__(self, index: KeyIndex, hash_: int, begin_ms: int, end_ms: int, before: int) -> None:
         self._index = index
@@ -237,7 +238,8 @@ class KeySearch:
         return KeyHit(position, size, append_time_ms) if wanted else None
 
     def _enter_next_file(self) -> None:
-        """Enter the newest file before the finished files that may contain a hit."""
+        """Continue the search in the newest file that the search has not entered yet. End the search if no older
+        file can contain a hit."""
         file = self._file = self._index.newest_before(self._passed)
         if file is None or file.end_ms < self._begin_ms:
             self.done = True

@@ -1,11 +1,13 @@
-"""The time index: the first message that was appended at or after a time. It has no files of its own.
+"""The time index finds the first message of a queue that was appended at or after a given time. The time index has no
+files.
 
     time ──> the first entry with that append time, or a later one      headers of the log, by bisection
          ──> its position ──> the queue's first unit at or after it     units of the ConsumeQueue, by bisection
 
-The log itself is this index. Append times never decrease along the log, and positions never decrease along a
-ConsumeQueue, so both are sorted. The result of the first search is the same for all queues. Each question costs some
-tens of reads, and needs no file that could be wrong. docs/STORE.md compares this with an index file.
+The time index searches the log and the ConsumeQueue by bisection. Bisection is possible because append times never
+decrease along the log, and positions never decrease along a ConsumeQueue. The position that the bisection of the log
+finds is the same for all queues. Each search takes some tens of reads. docs/STORE.md compares the speed with a table
+of all append times in memory.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
     <directory>/00000000000000000000    units 0 ... units_per_file - 1
     <directory>/00000000000000300000    and so on; files grow as units are added
 
-Unit N lies at N × length, so no search is needed. Unit files are not flushed, because the index that uses them can be
-built again from the log. If the first unit is in the middle of a file, the file is blank before that unit. `marks`
-describes the files at the time of the call. `adopt` continues with the files as the marks describe them, or finds that
-the files have changed.
+The number of a unit determines its file and its place in the file, so no search is needed. Unit files are not flushed,
+because the index that uses them can be built again from the log. If the first unit is in the middle of a file, the
+file is blank before that unit. `marks` returns a file mark for each file. `adopt` uses the existing files if they
+agree with these file marks.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class UnitFiles:
     # -- marks of the files
 
     def marks(self) -> list[FileMark]:
-        """Return the marks of all files that hold a unit, as they are now."""
+        """Return a file mark for each file that holds a unit at this moment."""
         marks = [
             FileMark(name_of(base), self._units_per_file * self._unit_bytes, crc) for base, crc in self._full.items()
         ]
@@ -112,9 +112,8 @@ class UnitFiles:
         return marks
 
     def adopt(self, first: int, end: int, marks: Mapping[str, FileMark]) -> bool:
-        """Continue with the units first .. end - 1 that the files held when these marks were made. If the files
-        have changed, hold no units and return False. `marks` maps file names to file marks, and may contain names
-        of other files."""
+        """Use the units first .. end - 1 in the existing files. If the files differ from `marks`, leave this object
+        without units and return False. `marks` maps file names to file marks, and may contain names of other files."""
         assert self._first == self._end == 0
         if first == end:
             self.begin_at(first)
@@ -143,7 +142,7 @@ class UnitFiles:
     # -- its files
 
     def close(self) -> None:
-        """Close the files. The object opens the files again when it needs them."""
+        """Close the files. The next use of a file opens the file again."""
         while self._files:
             self._files.popitem()[1].close()
 
@@ -155,8 +154,8 @@ class UnitFiles:
         self._full.clear()
 
     def _place(self, number: int) -> tuple[int, int, int]:
-        """Return the first unit of the file of unit `number`, the unit's place in that file, and how many units fit
-        from there on."""
+        """Return three numbers: the first unit of the file that holds unit `number`, the place of unit `number` in
+        this file, and how many units fit in the file from this place on."""
         at = number % self._units_per_file
         return number - at, at, self._units_per_file - at
 

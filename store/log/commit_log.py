@@ -1,14 +1,15 @@
 """The CommitLog: entries in order, numbered by Raft, each at a position that is the same on every replica.
 
 A leader makes entries (`append`). A follower copies a range of the leader's entries unchanged (`examine`, `write`). So
-leader and follower have the same bytes at the same positions. The log checks bytes when they enter: at the start
-(`recovery`) and when they are received. Later reads go through a mapping, without another check (`reading`).
+leader and follower have the same bytes at the same positions. The log checks its bytes at each start (`recovery`), and
+checks received bytes before it writes them. Later reads use a mapping of the file, without another check (`reading`).
 
 The memory holds only the tail, the table of positions, and the largest commit index that an entry mentions. A failed
 append changes neither the memory nor the visible log on the disk (`entry_writes`).
 
 The log may begin after a *snapshot*. In such a log, the snapshot's entry and all earlier entries are gone, and the
-snapshot contains the state after them. The first entry of the log follows the snapshot's index, term, end and chain.
+snapshot contains the state after them. The first entry of such a log continues the index, term, end and chain that the
+snapshot states.
 
 One thread makes all calls, with three exceptions: helper threads may call `sync`, `write_out`, `prepare_next` and
 `segments.remove_dropped`.
@@ -65,7 +66,7 @@ class CommitLog:
         """Read and verify the log in `directory`, which is made if it is missing. `previous` says how the last run
         ended and where the log begins.
 
-        Raise `DamagedError` if the log is damaged. A torn end is not damage: it is erased."""
+        Raise `DamagedError` if the log is damaged. A torn end is not damage, so `open` erases the torn bytes."""
         segments = Segments.adopt(
             disk,
             directory,
@@ -181,8 +182,8 @@ class CommitLog:
         return examined(data, self.reading.tail_at(prev_index), self._grid)
 
     def write(self, data: Readable, headers: list[Header], first: int) -> None:
-        """As a follower, write entries of a range that `examine` has checked, in one group write: from index `first`,
-        which is the next index of this log, to the end of the range.
+        """As a follower, write entries of a range that `examine` has checked, in one group write. The written entries
+        begin at index `first`, which is the next index of this log, and end at the end of the range.
 
         Raise `ForkedError` if the entry before `first` differs between this log and the range."""
         self._writes.check_health()
@@ -218,8 +219,9 @@ class CommitLog:
         return Snapshot(tail.index, tail.term, tail.end, tail.chain, tail.append_time_ms, configuration, state)
 
     def drop_before(self, snapshot: Snapshot) -> None:
-        """Begin after `snapshot`, which `SnapshotFile.replace` has made durable. The log gives up whole segments
-        before the snapshot's end. `segments.remove_dropped` or the next start removes their files."""
+        """Make the log begin after `snapshot`, which `SnapshotFile.replace` has made durable. The log stops using
+        the segments that lie completely before the snapshot's end. `segments.remove_dropped` or the next start
+        removes their files."""
         assert self._state.start_tail.index <= snapshot.index <= self._state.tail.index
         assert self.reading.tail_at(snapshot.index) == snapshot.tail, (
             f"the snapshot is of another log than entry {snapshot.index} here"
@@ -228,8 +230,8 @@ class CommitLog:
         self.segments.drop_before(snapshot.end)
 
     def reset(self, snapshot: Snapshot) -> None:
-        """Remove all entries, and begin after `snapshot` of another node's log. Before `reset`, call
-        `SnapshotFile.begin_reset`, which makes the decision durable. After `reset`, call
+        """Remove all entries, and make the log begin after `snapshot`, which is from another node's log. Before
+        `reset`, call `SnapshotFile.begin_reset`, which makes the decision durable. After `reset`, call
         `SnapshotFile.finish_reset`."""
         self._writes.check_health()
         self._writes.remove_all(snapshot.end)
@@ -257,8 +259,8 @@ class CommitLog:
         self.segments.write_out()
 
     def sync(self) -> tuple[int, int]:
-        """Flush. Flush the log. Return (index, term) of the last entry that was written before the call. When
-        `sync` returns, this entry and all entries before it are durable."""
+        """Flush the log. Return (index, term) of the last entry that was written before the call. When `sync`
+        returns, this entry and all entries before it are durable."""
         self._writes.check_health()
         tail = self._state.tail
         self.segments.sync()
@@ -270,7 +272,8 @@ class CommitLog:
         return self.segments.has(self._next_segment())
 
     def prepare_next(self) -> None:
-        """Make the segment after the last entry's segment, so that no append waits for it."""
+        """Make the segment after the last entry's segment in advance, so that no append waits until a segment is
+        made."""
         self.segments.prepare(self._next_segment)
 
     def _next_segment(self) -> int:

@@ -1,4 +1,4 @@
-"""The end of a log after a power loss, as recovery found it before it changed anything.
+"""The end of a log after a power loss, as recovery found the end before recovery changed any byte.
 
 Recovery will cut the bytes after this end, and this node may have acknowledged entries in these bytes. Therefore
 recovery reports the end to its caller before it cuts the log. The caller makes the node a suspect. If the process is

@@ -73,13 +73,13 @@ _KINDS = {int(kind): kind for kind in EntryKind}
 
 
 class EntryFlawError(Exception):
-    """The bytes of an entry are wrong. The calling code knows the file and the position. It catches this error, and
-    reports file and position."""
+    """The bytes of an entry are wrong. The code that catches this error knows the file and the position, and
+    reports both."""
 
 
 class UnknownEntryError(EntryFlawError):
-    """The bytes begin an entry whose version, kind or flags this program does not know. A torn write cannot look
-    like this: the word with version, kind and flags is written whole or not at all."""
+    """An entry has a version, kind or flags that this program does not know. A torn write cannot cause this error,
+    because the word with version, kind and flags is written whole or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,9 @@ class EntryDraft:
 
 @dataclass(slots=True)
 class Header:
-    """The header of an entry. Do not change the fields of a header. The class is not `frozen` because a frozen
-    header takes 1.9 us to make instead of 0.3 us, and a header is made for each entry that is appended, received or
-    read at a start."""
+    """The header of an entry. Do not change the fields of a header. The class is not `frozen`, because making a
+    frozen header takes 1.9 us instead of 0.3 us. A header is made for each entry that is appended, received or read
+    at a start."""
 
     kind: EntryKind
     flags: int
@@ -161,7 +161,7 @@ def encode(
 
 
 def is_blank(data: Readable, at: int) -> bool:
-    """Return whether the word at `at` is zero, so no entry was written there, or the entry was erased."""
+    """Return True if the word at `at` is zero: either no entry was written there, or the entry was erased."""
     return _FIRST_WORD.unpack_from(data, at) == (0,)
 
 
@@ -204,7 +204,7 @@ def verified(data: Readable, cells: Cells, at: int) -> Header:
 
 def is_sealed(data: Readable, cells: Cells, at: int) -> bool:
     """Return whether the bytes at `at` carry a right CRC for an entry of this layout, even if its kind or flags are
-    unknown. An entry with a right CRC was written by a program, and is no damage."""
+    unknown. An entry with a right CRC is not damaged."""
     if at + HEADER_SIZE > len(data):
         return False
     fields = _HEADER.unpack_from(data, at)

@@ -1,7 +1,7 @@
-"""Entry writes: changes of the bytes of an open log, each of which succeeds as a whole or leaves no trace.
+"""`EntryWrites` changes the bytes of an open log. Each write succeeds as a whole or leaves no trace.
 
-If a write fails, the log erases the bytes of that write. If the erasing fails too, memory and disk disagree. The log
-is then poisoned: it refuses all further writes. A failed sync poisons the log as well, because the kernel may have
+If a write fails, the log erases the bytes of that write. If the erasing fails too, memory and disk disagree, and the
+log is poisoned: it refuses all further writes. A failed sync poisons the log as well, because the kernel may have
 dropped the pages, and a second fsync would report success.
 """
 
@@ -53,8 +53,9 @@ class EntryWrites:
                 raise
 
     def _undo(self, groups: Sequence[Group], end: int) -> None:
-        """Erase the bytes of a failed write, and remove the segments that were made for the write. After a power
-        loss, the name of a segment proves that earlier segments were flushed (see `Segments.flushed_below`)."""
+        """Erase the bytes of a failed write, and remove the segments that were made for the write. These segments
+        must not stay, because after a power loss the existence of a segment proves that earlier segments were
+        flushed (see `Segments.flushed_below`)."""
         try:
             for position, pieces in reversed(groups):
                 if self._segments.has(self._grid.base(position)):
@@ -66,9 +67,9 @@ class EntryWrites:
 
     def erase_after(self, last_index: int, positions: Positions, old_end: int) -> None:
         """Erase the entries after `last_index`. A kill at any moment leaves a prefix of the log that contains entry
-        `last_index`: later segments are removed first, the last segment before the others. In the last segment that
-        stays, the first words of the entries are erased first, from the last entry backwards. Then the rest of the
-        entries is erased."""
+        `last_index`. First, the segments after the segment of entry `last_index` are removed, the last segment
+        first. Then, in the segment that stays, the first word of each entry after `last_index` is erased, from the
+        last entry backwards. Then the other bytes of these entries are erased."""
         end = positions.end(last_index)
         keep = self._grid.tail_base(end)
         try:

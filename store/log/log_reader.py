@@ -3,13 +3,13 @@
     | entry | entry | #### | entry |  blank   | entry | blank
       found   found   flaw   found              found   (the log ends)
 
-Recovery refuses a log at its first flaw. The log reader instead reports each flaw and continues at the next whole
-entry (`segment_view` finds it). The log reader uses the same comparisons as recovery to check that an entry follows
+Recovery refuses a log at its first flaw. The log reader instead reports each flaw, and continues at the next whole
+entry that `segment_view` finds. The log reader uses the same comparisons as recovery to check that an entry follows
 the entry before it.
 
-A blank word ends the log, unless something shows that more entries were there: a later segment begins with an entry,
-the stop was orderly, or an entry after the blank word says that the missing entry was committed. If nothing shows
-that, other bytes after a blank word are torn: a killed write, or a write in progress, left them.
+A blank word ends the entries of its segment. Bytes after a blank word count as damage in three cases: a later segment
+begins with an entry, the last stop was orderly, or an entry after the blank word says that the missing entry was
+committed. Bytes after a blank word count as torn if a killed write, or a write in progress, can have left them.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class LogReader:
     ) -> None:
         """`start` is the tail that the first entry follows: `EMPTY` for the first entry of all, or the tail of a
         snapshot. If `start` is None, this tail is unknown, for example for a single segment. Entries before the end
-        of `start` are skipped. `orderly` means that the node was stopped in order, so no bytes may follow the last
-        entry."""
+        of `start` are skipped. `orderly` is True after an orderly stop of the node. No bytes may then follow the
+        last entry."""
         self._disk = disk
         self._segments = segments
         self._grid = Grid(segment_bytes)
@@ -127,8 +127,8 @@ class LogReader:
             at = there.end - segment.base
 
     def _look(self, number: int, data: SegmentView, at: int) -> Header | Flaw | None:
-        """Return the header, or the flaw, at offset `at` of the segment. Return None if the entries of this segment
-        have ended and only blank space follows."""
+        """Return the header, or the flaw, at offset `at` of the segment. Return None if only blank space follows
+        from this offset to the end of the segment."""
         if entry.is_blank(data.view, at):
             return self._judge_blank(number, data, at)
         try:
@@ -166,8 +166,8 @@ class LogReader:
     # -- blank space
 
     def _judge_blank(self, number: int, data: SegmentView, at: int) -> Flaw | None:
-        """Judge a blank word at a place where an entry might begin. Return None if the bytes after the blank word
-        are allowed at the end of a log."""
+        """Decide what a blank word means at an offset where an entry might begin. Return None if all bytes after
+        the blank word are zero. Otherwise return a flaw."""
         if (first := data.first_byte(at)) is None:
             return None
         there_was_more = self._orderly or self._goes_on_behind(number)
@@ -188,8 +188,8 @@ class LogReader:
         return flaw
 
     def _read_behind(self, data: SegmentView, header: Header) -> tuple[int, int]:
-        """Read the entries from `header` to the next blank word or flaw. Return the index of the last of these
-        entries, and the largest commit index that these entries mention."""
+        """Read the entries from `header` to the next blank word or flaw. Return the index of the last entry that
+        was read, and the largest commit index that the read entries mention."""
         last, commit = header.index, header.commit
         while (at := header.end - data.segment.base) + HEADER_SIZE <= len(data.view):
             try:
@@ -237,8 +237,8 @@ class LogReader:
         return None
 
     def _after_loss(self, segment: SegmentFile, header: Header, tail: LogTail) -> Flaw | None:
-        """Check an entry that follows a flaw. The entries in between are unknown, but indexes must rise and terms must
-        not fall."""
+        """Check an entry that follows a flaw. The entries between the tail and this entry are unknown, but indexes
+        must rise and terms must not fall."""
         self._due_chain = None
         if header.index <= tail.index:
             return self._misplaced(segment, header, f"index {header.index} follows index {tail.index}")
@@ -247,8 +247,8 @@ class LogReader:
         return None
 
     def _hole(self, segment: SegmentFile, header: Header, tail: LogTail) -> Flaw:
-        """Return the flaw for entries that are missing between the tail and this entry, although no bytes lie between
-        the two."""
+        """Return the flaw for entries whose indexes are missing between the tail and this entry, although no
+        damaged bytes lie between them."""
         first, last = tail.index + 1, header.index - 1
         path = segment.path if tail.end >= segment.base else self._path_of(tail.end)
         reason = f"entries {first} to {last} are missing: entry {header.index} comes next"

@@ -39,7 +39,7 @@ class LogReading:
     # Damage, found while the log is open.
 
     def mark_damaged(self, entries: range) -> None:
-        """Refuse reads of these entries until `mark_whole` is called for them."""
+        """Refuse reads of these entries until `mark_whole` is called."""
         positions = self._state.positions
         self.damaged = range(positions.position(entries[0]), positions.end(entries[-1]))
 
@@ -56,7 +56,8 @@ class LogReading:
     # Entries.
 
     def term(self, index: int) -> int:
-        """Return the term of entry `index`. The entry before the first entry is allowed; for index 0 return 0."""
+        """Return the term of entry `index`. `index` may also be the index of the entry before the first entry of
+        the log. For index 0 return 0."""
         return self._state.positions.term(index)
 
     def term_runs(self, first: int, last: int) -> list[tuple[int, int]]:
@@ -67,8 +68,8 @@ class LogReading:
         return self._state.positions.position(index)
 
     def tail_at(self, index: int) -> LogTail:
-        """Return the tail that the log would have if it ended with entry `index`. The entry before the first entry
-        is allowed, too."""
+        """Return the tail that the log would have if it ended with entry `index`. `index` may also be the index of
+        the entry before the first entry of the log."""
         state = self._state
         if index == state.tail.index:
             return state.tail
@@ -78,7 +79,7 @@ class LogReading:
         return self.header_at(self._state.positions.position(index))
 
     def header_at(self, position: int) -> Header:
-        """Return the header of the entry at `position`. A ConsumeQueue gives the position."""
+        """Return the header of the entry at `position`. The caller reads `position` from a ConsumeQueue."""
         return entry.parse(self._slice(position, HEADER_SIZE), 0)
 
     def body(self, index: int) -> bytes:
@@ -94,8 +95,8 @@ class LogReading:
         return self.entry_at(positions.position(index), positions.size(index))
 
     def entry_at(self, position: int, size: int) -> tuple[Header, memoryview]:
-        """Return header and body of the entry of `size` bytes at `position`. A ConsumeQueue gives size and
-        position."""
+        """Return header and body of the entry of `size` bytes at `position`. The caller reads `size` and `position`
+        from a ConsumeQueue."""
         data = self._slice(position, size)
         return entry.parse(data, 0), data[HEADER_SIZE:]
 
@@ -114,25 +115,26 @@ class LogReading:
         return self._state.positions.end(last) - self.position(first)
 
     def reach(self, first: int, max_bytes: int) -> int:
-        """Return the last index such that first..last lies in one segment and has at most `max_bytes` bytes; at least
-        `first`."""
+        """Return the largest index `last` such that the entries first..last lie in one segment and have at most
+        `max_bytes` bytes. Return `first` if entry `first` alone has more bytes."""
         position = self.position(first)
         limit = min(position + max_bytes, self._grid.base(position) + self._grid.segment_bytes)
         return max(first, self._state.positions.last_ending_by(limit))
 
     def read_range(self, first: int, last: int) -> bytes:
-        """Return the bytes of the entries first..last, which lie in one segment, as `CommitLog.examine` takes them."""
+        """Return the bytes of the entries first..last, which must lie in one segment. A follower passes these bytes
+        to `CommitLog.examine`."""
         return bytes(self.view_range(first, last))
 
     def view_range(self, first: int, last: int) -> memoryview:
         """Return the bytes of the entries first..last as a view, without a copy. If the log is cut later, the view
-        shows the bytes that are written at the same positions."""
+        may show zeros, or later entries at the same positions."""
         position = self.position(first)
         assert self._grid.base(position) == self._grid.base(self.position(last)), "a range lies in one segment"
         return self._slice(position, self._state.positions.end(last) - position)
 
     def entries_in(self, first: int, end: int) -> range:
-        """Return the indexes of the entries that have a byte between two positions."""
+        """Return the indexes of the entries that have a byte between the positions `first` and `end`."""
         positions = self._state.positions
         after = positions.last_ending_by(first) + 1
         last = positions.last_ending_by(end)

@@ -56,7 +56,7 @@ class PreviousRun:
 
 @dataclass(frozen=True, slots=True)
 class LogCallbacks:
-    """Functions that the log calls during `CommitLog.open` and when a sync fails."""
+    """Functions that the log calls while `CommitLog.open` runs, or when a sync has failed."""
 
     # Called, in any thread, after a sync has failed. The next start must then treat the stop as a crash.
     on_loss: Callable[[], None] = lambda: None

@@ -1,6 +1,6 @@
 """The state of an open log in memory: which entries it holds, its tail, and the commit index that its entries mention.
 
-All parts of a CommitLog share one state. Only the CommitLog changes it, in the log's thread.
+`CommitLog` and `LogReading` share one `LogState` object. Only `CommitLog` changes this object, in the log's thread.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LogState:
         self.known_commit = max(self.known_commit, *(header.commit for header in headers))
 
     def drop_before(self, start_tail: LogTail) -> None:
-        """Drop all entries up to the given entry, so that the log begins after it."""
+        """Drop all entries up to the entry that `start_tail` describes, so that the log begins after this entry."""
         self.positions.drop_before(start_tail)
         self.start_tail = start_tail
         self.known_commit = max(self.known_commit, start_tail.index)

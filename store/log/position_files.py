@@ -1,4 +1,5 @@
-"""The positions of the entries, kept beside the log so that a start need not read the whole log to find its entries.
+"""Position files store the position of each entry beside the log, so that a start does not read the whole log to find
+its entries.
 
     unit, 20 bytes, little-endian; entry N is unit N
 
@@ -7,8 +8,8 @@
     | position       | size       | term           |
     +----------------+------------+----------------+
 
-Each checkpoint adds units for the entries since the previous checkpoint. The entries of a checkpoint are committed, so
-they are never cut. A start uses a position file only if the file agrees with its mark in the checkpoint.
+Each checkpoint adds units for the entries since the previous checkpoint. Entries up to a checkpoint are committed, so
+a log never cuts these entries. A start uses a position file only if the file agrees with its mark in the checkpoint.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ class PositionFiles:
         return positions
 
     def begin_at(self, index: int) -> None:
-        """Drop the units of entries before `index`, and remove files that hold only dropped units. `index` is an
-        entry in these files or the next entry."""
+        """Drop the units of entries before `index`, and remove files that hold only dropped units. `index` must be
+        the index of an entry in these files, or of the next entry to be added."""
         self._rows.begin_at(index)
 
     @property
@@ -56,7 +57,7 @@ class PositionFiles:
         return self._rows.end
 
     def add(self, units: bytes) -> list[FileMark]:
-        """Add the units of the next entries. Return the marks of all files."""
+        """Add the units of the next entries. Return the file marks of all position files."""
         self._rows.append(units)
         return self._rows.marks()
 

@@ -1,8 +1,8 @@
 """A received range: entries of another replica's log, checked before a byte of them is written.
 
-The comparisons with the tail that the range claims to follow are the same as at recovery. A flaw in a received range
-is no damage of this log: the bytes can be requested from the sender again. If a range has no flaw, but does not
-continue the chain of this log, the two logs have diverged.
+The range is compared with the tail that it claims to follow, in the same way as recovery compares an entry with its
+tail. A flaw in a received range does not damage this log, because the bytes can be requested from the sender again. If
+a range has no flaw, but does not continue the chain of this log, the two logs have diverged.
 """
 
 from __future__ import annotations
