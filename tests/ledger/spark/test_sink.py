@@ -94,12 +94,16 @@ def test_a_task_that_is_killed_in_the_middle_doubles_nothing(
     assert sorted(found) == list(range(1_000))
 
 
-def fails_before(marker: str, value: str) -> object:
-    """Return a function that passes rows on. It fails at the row with `value`, until the file `marker` exists."""
+def fails_at(value: str, marker: str, bootstrap: str, topic: str, written: int) -> object:
+    """Return a function that passes rows on. Until the file `marker` exists, it fails at the row with `value`, after
+    other tasks have written `written` messages to `topic`. Spark ends the other tasks of a query that fails."""
 
     def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if value.encode() in batch.column(0).to_pylist() and not os.path.exists(marker):
+                with Admin(bootstrap) as admin:
+                    while sum(each.end_offset for each in admin.describe_topic(topic).offsets) < written:
+                        time.sleep(0.05)
                 raise RuntimeError("dies here")
             yield batch
 
@@ -115,7 +119,8 @@ def test_a_query_that_dies_between_its_tasks_and_is_started_again_doubles_nothin
     for queue in (0, 1):
         producer.send_many(source, [b"%d-%d" % (queue, number) for number in range(300)], queue=queue)
     rows = stream(spark, bootstrap, subscribe=source).select("value")
-    passed = rows.mapInArrow(fails_before(str(marker), "1-0"), "value BINARY")  # type: ignore[arg-type]
+    fails = fails_at("1-0", str(marker), bootstrap, topic, written=300)
+    passed = rows.mapInArrow(fails, "value BINARY")  # type: ignore[arg-type]
     with pytest.raises(StreamingQueryException, match="dies here"):
         write_stream(passed, bootstrap, tmp_path, topic=topic)
     written = table(spark, bootstrap, subscribe=topic).count()
