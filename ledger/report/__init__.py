@@ -1,4 +1,4 @@
-"""The report kit: what the pages of `ledgermq validate`, `ledgermq chaos` and `make bench` share.
+"""The code that the reports of `ledgermq validate`, `ledgermq chaos` and `make bench` share.
 
     page.py       renders one HTML file that a browser shows without any network (jinja2)
     base.html     the frame of every page and its style; parts.html: the pieces that pages repeat

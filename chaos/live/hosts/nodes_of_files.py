@@ -8,7 +8,7 @@
       disk.img      the node's file system, mounted at disk/, if there are disks
       disk/data     the node's data
 
-Faults change these files from this machine.
+The chaos run causes some faults by changing these files.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@ only after the old owner has released it.
 
     A ──(A releases, leaves, or is removed)──> B          under a new epoch, which is unique
 
-After each entry, the shares before and after it are compared. The entry may change only what its command is about.
+After each entry, this check compares the shares before the entry with the shares after it. The entry may change only
+what its command is about.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     entries 2, 3    topics `orders` (id 1, two queues) and `events` (id 2, one queue)
     entries 4 ...   batches of one to three messages with keys and tags, in turn; a command now and then
 
-Node 1 is written; nodes 2 and 3 are copies of it. All are stopped in order, and all but the last entry is committed by
-what entries say.
+The tests write the log of node 1, and copy it to nodes 2 and 3. All three nodes were stopped in order. The entries
+themselves show that all entries but the last one are committed.
 """
 
 from __future__ import annotations
