@@ -1,4 +1,5 @@
-"""The message queue on top of Raft: batches, replicated state, broker, clients, name servers, validation and Spark.
+"""The package `ledger` is the message queue on top of Raft: batches, replicated state, broker, clients, name servers,
+validation and the Spark connector.
 
 Programs import the clients from `ledgermq`. The names that version 0.1 exported from `ledger` still work and give a
 DeprecationWarning.

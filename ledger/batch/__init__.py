@@ -1,4 +1,5 @@
-"""The batch: 1..65,535 messages of one queue, encoded once by the producer and stored unchanged in the log.
+"""A batch contains 1 to 65,535 messages of one queue. The producer encodes the batch once, and the log stores it
+unchanged.
 
 header.py   the fixed header and the hash columns, from which a broker stores and finds messages
 columns.py  the payload, in Arrow's layout

@@ -1,8 +1,9 @@
-"""The checks of a batch that a broker makes before it appends the batch.
+"""A broker checks a batch with this module before it appends the batch.
 
-A broker does not decompress a payload, so this module checks only the parts that are not compressed. decode.py checks
-a decompressed payload with the same functions. In a compressed batch a broker sees the size of the largest body and
-not the sizes of the message headers, so the producer enforces the limits on message headers.
+A broker does not decompress a payload, so this module checks only the parts that are not compressed. After the
+decompression, decode.py checks the payload with the same functions. The batch header states the size of the largest
+body, but not the sizes of the message headers. So the producer, and not the broker, enforces the limits on the message
+headers of a compressed batch.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ _CODECS = frozenset(map(int, Codec))
 
 
 def largest_batch(max_message_bytes: int) -> int:
-    """Return the limit for the size of a batch in bytes, given the limit for one body."""
+    """Return the largest allowed size of a batch in bytes, if one message body can have `max_message_bytes`."""
     return max_message_bytes + BATCH_OVERHEAD_BYTES
 
 
 def check(data: bytes, max_message_bytes: int, *, max_batch_bytes: int | None = None) -> BatchHeader:
     """Check a batch and return its header.
 
-    `max_message_bytes` limits one body. `max_batch_bytes` limits the whole batch; the default is
-    `largest_batch(max_message_bytes)`. Raises CorruptBatchError, UnsupportedBatchError, MessageTooLargeError,
-    TooManyHeadersError or HeadersTooLargeError. If the whole batch is larger than `max_batch_bytes`, raises
-    InvalidArgumentError.
+    `max_message_bytes` is the limit on the body of one message. `max_batch_bytes` is the limit on the whole batch; its
+    default is `largest_batch(max_message_bytes)`. Raises CorruptBatchError, UnsupportedBatchError,
+    MessageTooLargeError, TooManyHeadersError or HeadersTooLargeError. If the whole batch is larger than
+    `max_batch_bytes`, raises InvalidArgumentError.
     """
     header = BatchHeader.parse(data)
     check_integrity(data, header)
@@ -52,7 +53,7 @@ def check(data: bytes, max_message_bytes: int, *, max_batch_bytes: int | None = 
 
 
 def _check_headers(column: HeaderColumn) -> None:
-    """Check the largest number of headers of one message, and the largest total size of the headers of one message."""
+    """Raise TooManyHeadersError or HeadersTooLargeError if any message of the batch exceeds the limits on headers."""
     edges = column.offsets
     bytes_before = column.names.offsets[edges].astype(np.int64) + column.values.offsets[edges]
     validate_headers(int(np.diff(edges).max()), int(np.diff(bytes_before).max()))
@@ -71,8 +72,8 @@ def check_integrity(data: bytes, header: BatchHeader) -> None:
 
 
 def check_header(header: BatchHeader) -> None:
-    """Raise UnsupportedBatchError if this program does not know a value of the header. Raise CorruptBatchError if
-    the header's fields contradict each other or exceed the limits of the format."""
+    """Raise UnsupportedBatchError if this program does not know the codec or a column that the header names. Raise
+    CorruptBatchError if the header's fields contradict each other or exceed the limits of the format."""
     if header.codec not in _CODECS:
         raise UnsupportedBatchError(
             f"A batch is compressed with codec {header.codec}, which this program does not know: upgrade it."
@@ -100,7 +101,7 @@ def check_header(header: BatchHeader) -> None:
 
 
 def verified_columns(plain: bytes, start: int, header: BatchHeader) -> Columns:
-    """Return the columns of the uncompressed payload, which is `plain` from `start` on. Raises CorruptBatchError if
+    """Return the columns of the uncompressed payload, which begins at `plain[start]`. Raises CorruptBatchError if
     the columns contradict each other or the header."""
     end = start + header.plain_size
     columns = Columns.read(plain, start, end, count=header.count, present=header.columns)

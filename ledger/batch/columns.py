@@ -1,7 +1,9 @@
-"""The columns in a batch's payload, in Arrow's buffer layout, so that numpy and pyarrow read them without a loop.
+"""The payload of a batch is stored as columns. The columns have Arrow's buffer layout, so numpy and pyarrow read them
+without a loop.
 
-A column is a few buffers, one after another. The size of a buffer follows from the number of messages and from the
-offsets in earlier buffers, so the format stores no table of buffer positions. Every buffer is padded to 8 bytes.
+A column consists of a few buffers that follow each other in the payload. A reader computes the size of each buffer
+from the number of messages and the offsets in earlier buffers, so the format stores no table of buffer positions.
+Every buffer is padded with zeros to a multiple of 8 bytes.
 
     bodies        offsets i32[count + 1] | bytes                          Arrow: Binary, no nulls
     keys          validity bits[count] | offsets i32[count + 1] | bytes   Arrow: Binary          if KEYS
@@ -11,8 +13,8 @@ offsets in earlier buffers, so the format stores no table of buffer positions. E
                   values: offsets i32[n + 1] | bytes                          and Binary; n is the list's last offset
     timestamps    i64[count], minus the batch's base timestamp            Arrow: Int64           if TIMESTAMPS
 
-The offsets of a column begin with 0 and never decrease. Validity bits start at the lowest bit of a byte. A validity
-bit of 1 means that the item exists.
+The offsets of a column begin with 0 and never decrease. The first validity bit of a byte is the lowest bit. A validity
+bit of 1 means that the item exists, and a bit of 0 means that the item is null.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _FEW = 32
 
 @dataclass(frozen=True, slots=True)
 class BinaryColumn:
-    """The byte strings of one column. The arrays are views of the buffer that holds the column."""
+    """The byte strings of one column. The numpy arrays are views of the bytes in `source`, not copies."""
 
     source: bytes
     # Position in `source` of the first byte of the first string.
@@ -49,7 +51,7 @@ class BinaryColumn:
 
     @property
     def data(self) -> NDArray[np.uint8]:
-        """The bytes of all strings of the column, joined. A view."""
+        """The bytes of all strings of the column, one string directly after the other. A view."""
         return np.frombuffer(self.source, np.uint8, int(self.offsets[-1]), self.start)
 
     def longest(self) -> int:
@@ -61,14 +63,14 @@ class BinaryColumn:
         return int((offsets[1:] - offsets[:-1]).max())
 
     def strings(self) -> list[bytes]:
-        """Return all strings of the column. A string that does not exist is b""."""
+        """Return all strings of the column. A null string is returned as b""."""
         source = self.source
         edges = (self.offsets + self.start).tolist()
         # A fifth faster than pairwise; this line is most of the cost of decoding.
         return [source[first:end] for first, end in zip(edges, edges[1:], strict=False)]  # noqa: RUF007
 
     def optional_strings(self) -> list[bytes | None]:
-        """Return all strings of the column. A string that does not exist is None."""
+        """Return all strings of the column. A null string is returned as None."""
         strings = self.strings()
         if self.validity is None:
             return list(strings)
@@ -78,7 +80,7 @@ class BinaryColumn:
 
 @dataclass(frozen=True, slots=True)
 class HeaderColumn:
-    """The headers of all messages: one list of names and values for each message."""
+    """The column of message headers, with one list of (name, value) pairs for each message."""
 
     offsets: NDArray[np.int32]
     names: BinaryColumn
@@ -103,8 +105,9 @@ class Columns:
 
     @classmethod
     def read(cls, source: bytes, start: int, end: int, *, count: int, present: int) -> Columns:
-        """Return the columns in source[start:end]; `present` has the bits of the optional columns. Raises
-        CorruptBatchError if an offset is wrong, or if the columns do not fill these bytes exactly."""
+        """Parse the columns in source[start:end]. The bits KEYS, TAGS, HEADERS and TIMESTAMPS in `present` say
+        which optional columns exist. Raises CorruptBatchError if an offset is wrong, or if the columns do not fill
+        these bytes exactly."""
         reader = _Reader(source, start, end)
         columns = cls(
             bodies=reader.binary(count),
@@ -120,7 +123,7 @@ class Columns:
         return columns
 
     def tag_texts(self) -> list[str | None]:
-        """Return the tag of each message. The batch must have the column of tags."""
+        """Return the tag of each message. Call `tag_texts` only if the batch has a column of tags."""
         assert self.tags is not None
         texts: dict[bytes | None, str | None] = {None: None}
         strings = self.tags.optional_strings()
@@ -131,13 +134,15 @@ class Columns:
 
 
 class ColumnWriter:
-    """Collects the buffers of a payload in their order, each padded to 8 bytes. The caller joins `parts`."""
+    """Collects the buffers of a payload in their order, each padded to 8 bytes. The caller joins the byte strings
+    in `parts` to get the payload."""
 
     def __init__(self) -> None:
         self.parts: list[bytes | memoryview] = []
 
     def validity(self, there: NDArray[np.bool_]) -> None:
-        """Append the validity bits of the next column. A string whose bit is 0 must be b"" in the column."""
+        """Append the validity bits of the column that is appended next. In that column, a string with the bit 0
+        must be b""."""
         self.buffer(np.packbits(there, bitorder="little").data)
 
     def binary(self, strings: Sequence[bytes]) -> int:
@@ -158,8 +163,8 @@ class ColumnWriter:
         self.binary([value for headers in lists for _, value in headers])
 
     def offsets(self, lengths: Iterable[int], count: int) -> tuple[int, int]:
-        """Append the offsets of `count` items with these lengths. Returns the sum of the lengths and the largest
-        length."""
+        """Append the offsets of `count` items, computed from the lengths of the items. Returns the sum of the
+        lengths and the largest length."""
         if count <= _FEW:
             known = list(lengths)
             total, longest = sum(known), max(known, default=0)
@@ -192,7 +197,8 @@ class _Reader:
         self.end = end
 
     def take(self, size: int) -> int:
-        """Return the position of the next `size` bytes, and move past these bytes and their padding."""
+        """Return the position of the next buffer, and advance the reader by the buffer's `size` bytes and their
+        padding."""
         position = self.position
         padded = size + -size % 8
         if size < 0 or padded > self.end - position:
@@ -227,7 +233,7 @@ class _Reader:
         return HeaderColumn(offsets, self.binary(total), self.binary(total))
 
     def int64(self, count: int) -> NDArray[np.int64]:
-        """Read a column of `count` numbers."""
+        """Read a column of `count` signed 64-bit numbers."""
         return np.frombuffer(self.source, "<i8", count, self.take(8 * count))
 
 

@@ -1,6 +1,7 @@
-"""Decodes a batch for its reader, as messages or as arrays of columns.
+"""Decodes a batch to the values of its messages, or to numpy arrays of its columns.
 
-A column becomes Python objects only when the reader asks for it. Arrays are views of the bytes of the batch.
+A column is converted to Python objects only when a caller asks for it. The arrays are views of the uncompressed
+payload, not copies.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Batch:
 
     The constructor checks the whole structure of the batch and raises CorruptBatchError or UnsupportedBatchError. Pass
     `check_crc=False` if the CRC of these bytes has been checked already. The payload is decompressed once, to exactly
-    the size that the header states. The header may state at most 64 MiB.
+    the size that the header states. If the header states more than 64 MiB, the constructor raises CorruptBatchError.
     """
 
     __slots__ = ("_columns", "header")
@@ -46,7 +47,7 @@ class Batch:
 
     @property
     def columns(self) -> Columns:
-        """All columns of the batch, as views of its bytes."""
+        """All columns of the batch, as views of its uncompressed payload."""
         return self._columns
 
     @property
@@ -56,7 +57,7 @@ class Batch:
 
     @property
     def bodies(self) -> NDArray[np.uint8]:
-        """The bytes of all message bodies, joined. A view."""
+        """The bytes of all message bodies, one body directly after the other. A view."""
         return self._columns.bodies.data
 
     def values(self) -> list[bytes]:

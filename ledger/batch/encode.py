@@ -48,8 +48,8 @@ def encode(
     """Return the bytes of one batch of 1..65,535 messages.
 
     `keys`, `tags`, `headers` and `timestamps_ms` have one item for each message if they are given. Without
-    `timestamps_ms`, every message has the base timestamp. A payload that the codec does not make smaller is stored
-    uncompressed. Raises InvalidArgumentError.
+    `timestamps_ms`, every message has the timestamp `base_timestamp_ms`. A payload that the codec does not make
+    smaller is stored uncompressed. Raises InvalidArgumentError.
     """
     _check_counts(len(values), keys=keys, tags=tags, headers=headers, timestamps_ms=timestamps_ms)
     present = 0
@@ -111,7 +111,8 @@ def _hashed(
     to_bytes: Callable[[_Item], bytes],
     hash_dtype: str,
 ) -> memoryview | None:
-    """Append a nullable column of items, and return the buffer of their hashes. Return None if every item is None."""
+    """Append a column of items that can be None to the payload, and return the hashes of the items. If every item
+    is None, append nothing and return None."""
     distinct = {item for item in set(items) if item is not None}
     if not distinct:
         return None
@@ -134,7 +135,8 @@ def _deltas(timestamps_ms: Sequence[int], base_timestamp_ms: int) -> NDArray[np.
 
 
 def _compressed(codec: Codec, payload: ColumnWriter) -> tuple[Codec, list[bytes | memoryview], int]:
-    """Return the codec that was used, the parts of the payload, and the size of the payload before compression."""
+    """Compress the payload if that makes it smaller. Return the codec of the stored payload, its byte strings, and
+    its size before compression."""
     plain_size = sum(map(_size, payload.parts))
     if plain_size > MAX_PLAIN_BYTES:
         raise InvalidArgumentError(

@@ -1,8 +1,9 @@
-"""The fixed header of a batch and the hash columns after it, from which a broker stores and finds messages.
+"""A batch begins with a fixed header and hash columns. A broker needs only these fields to store a batch and to find
+its messages.
 
-The producer encodes a batch once, and the broker stores it unchanged. So the fields that a broker needs are
-uncompressed and have fixed positions at the front of the batch. All numbers are little-endian. Every buffer begins at
-a multiple of 8 bytes and is padded with zeros.
+The producer encodes a batch once, and the broker stores it unchanged. The fields that a broker needs are at the front
+of the batch and are never compressed. All numbers are little-endian. Every buffer begins at a multiple of 8 bytes and
+is padded with zeros.
 
       0        magic u32         "LMQB"
       4        crc u32           CRC32C of all that follows: [8, size)
@@ -93,8 +94,8 @@ class BatchHeader:
 
     @classmethod
     def parse(cls, data: Buffer) -> BatchHeader:
-        """Return the header at the front of `data`. Only the length, the magic number and the version are checked.
-        Raises CorruptBatchError, UnsupportedBatchError."""
+        """Return the header at the front of `data`. `parse` checks only the length, the magic number and the
+        version. Raises CorruptBatchError, UnsupportedBatchError."""
         if len(data) < HEADER_BYTES:
             raise CorruptBatchError(f"A batch of {len(data)} bytes is shorter than its header ({HEADER_BYTES} bytes).")
         magic, crc, version, *fields = _FIXED.unpack_from(data)
@@ -110,7 +111,7 @@ class BatchHeader:
         return cls(crc, *fields)
 
     def pack(self) -> bytes:
-        """Return the 64 bytes of the header, with the present value of `crc`."""
+        """Return the 64 bytes of the header. The field `crc` is written as it is and not computed."""
         return _FIXED.pack(
             MAGIC,
             self.crc,
@@ -131,14 +132,14 @@ class BatchHeader:
 
     @property
     def payload_position(self) -> int:
-        """Position of the payload, counted from the first byte of the batch."""
+        """The position of the payload in bytes, counted from the first byte of the batch."""
         hash_columns = (self.columns & TAGS != 0) + (self.columns & KEYS != 0)
         return HEADER_BYTES + 8 * self.count * hash_columns
 
 
 def place_of(data: Buffer) -> tuple[int, int]:
-    """Return topic id and queue of bytes that should be a batch, without any other check. If the bytes are shorter
-    than a header, return (0, 0)."""
+    """Read the topic id and the queue of a batch, without checking that the bytes are a valid batch. If the bytes
+    are shorter than a header, return (0, 0)."""
     return _PLACE.unpack_from(data, _PLACE_POSITION) if len(data) >= HEADER_BYTES else (0, 0)
 
 
@@ -151,13 +152,13 @@ def seal(header: bytes, *parts: Buffer) -> bytes:
 
 
 def crc_of(data: Buffer) -> int:
-    """Return the CRC32C of these bytes of a batch, which the batch's header must state."""
+    """Compute the CRC32C of a batch. The header of an intact batch states the same value."""
     return int(google_crc32c.value(np.frombuffer(data, np.uint8, offset=_CRC_FROM)))
 
 
 def tag_hashes(data: Buffer, header: BatchHeader | None = None) -> NDArray[np.int64] | None:
-    """Return the tag hash of each message (0: no tag) as a view of `data`, or None if no message has a tag. Pass
-    `header` if the header is parsed already."""
+    """Return the tag hash of each message as a view of `data`, or None if no message has a tag. The hash 0 means
+    that the message has no tag. If `header` is None, parse the header of `data`."""
     header = header or BatchHeader.parse(data)
     if not header.columns & TAGS:
         return None
@@ -165,8 +166,8 @@ def tag_hashes(data: Buffer, header: BatchHeader | None = None) -> NDArray[np.in
 
 
 def key_hashes(data: Buffer, header: BatchHeader | None = None) -> NDArray[np.uint64] | None:
-    """Return the key hash of each message (0: no key) as a view of `data`, or None if no message has a key. Pass
-    `header` if the header is parsed already."""
+    """Return the key hash of each message as a view of `data`, or None if no message has a key. The hash 0 means
+    that the message has no key. If `header` is None, parse the header of `data`."""
     header = header or BatchHeader.parse(data)
     if not header.columns & KEYS:
         return None

@@ -1,7 +1,7 @@
-"""The replicated state and the indexes of one replica, as committed entries change them.
+"""`AppliedState` applies committed entries to the replicated state and to the indexes of one replica.
 
-Only committed entries change state and indexes, in the order of the log. So state and indexes never have to be rolled
-back.
+Only committed entries change the state and the indexes, in the order of the log. So neither the state nor the indexes
+are ever rolled back.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from store import CommitLog, ConsumeQueues, Header, KeyIndex, Snapshot
 
 
 class AppliedState:
-    """The state, the ConsumeQueues and the key index of a replica at its applied index."""
+    """The state, the ConsumeQueues and the key index of one replica, after the last entry that the replica has
+    applied."""
 
     def __init__(
         self, commit_log: CommitLog, queues: ConsumeQueues, keys: KeyIndex, fetch_waiters: FetchWaiters | None = None
     ) -> None:
-        """Applied batches wake `fetch_waiters`. All shards of a node may share one FetchWaiters object, because
-        topic ids are equal in all shards."""
+        """When a batch is applied, the fetches in `fetch_waiters` that wait for its queue are woken. All shards of
+        a node may share one FetchWaiters object, because topic ids are equal in all shards."""
         self.log = commit_log
         self.queues = queues
         self.keys = keys
@@ -63,12 +64,12 @@ class AppliedState:
         return result
 
     def resume(self, snapshot: Snapshot) -> None:
-        """Continue with the state of a checkpoint. The indexes on disk belong to the same checkpoint."""
+        """Load the state of a checkpoint when the node starts. The indexes on disk belong to the same checkpoint."""
         self.state = State.decode(snapshot.state)
 
     def restore(self, state: State, position: int) -> None:
-        """Replace the state by the state of a received snapshot, and empty the indexes. The log begins at
-        `position`."""
+        """Replace the state by the state of a received snapshot, and empty the indexes. `position` is the new log
+        start."""
         self.state = state
         self.queues.wipe()
         self.keys.wipe()
@@ -80,21 +81,22 @@ class AppliedState:
         self._drop_before(snapshot.end, State.decode(snapshot.state))
 
     def _apply_move(self, consumer_group: str, body: memoryview) -> None:
-        """Settle the message whose copy this batch of a retry topic or dead-letter topic contains."""
+        """If this batch contains the copy of a moved message, settle the original message in its queue. The batch
+        is in a retry topic or dead-letter topic of `consumer_group`."""
         place = place_before(Batch(bytes(body), check_crc=False).headers()[0])
         if place is not None:
             self.state.apply_move(consumer_group, *place)
 
     def _drop(self, topic: Topic) -> None:
-        """Remove the ConsumeQueues of a deleted topic, and wake fetches that wait for the topic. These fetches are
-        then refused."""
+        """Remove the ConsumeQueues of a deleted topic, and wake the fetches that wait for the topic, so that these
+        fetches are refused."""
         self.queues.drop(topic.topic_id)
         for queue in range(topic.queues):
             self.fetch_waiters.announce(topic.topic_id, queue)
 
     def _drop_before(self, position: int, state: State) -> None:
-        """Drop index records before `position`. `state` is the state at `position`. Topics that were deleted after
-        `position` are skipped."""
+        """Remove the records of entries before `position` from the key index and the ConsumeQueues. `state` is the
+        replicated state after the last of these entries. Topics that were deleted after `position` are skipped."""
         self.keys.drop_before(position)
         for topic_id, queue, offset in state.ends():
             if self.state.topics.get(topic_id) is not None:

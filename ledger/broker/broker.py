@@ -1,4 +1,5 @@
-"""The broker of one node, without gRPC and protobuf: the parts that the services of rpc/ call."""
+"""`Broker` creates the objects that serve the clients of one node. The gRPC services in rpc/ call these objects;
+this module uses neither gRPC nor protobuf."""
 
 from __future__ import annotations
 
@@ -18,11 +19,11 @@ from ledger.broker.topics.topics import Topics
 
 
 class ServedShard(LocalShard, ConsumedShard, Protocol):
-    """A shard of this node."""
+    """A shard of this node, with the properties that the status of the node and consumer groups need."""
 
 
 class ServedShards(Protocol):
-    """The shards of this node, and the objects that the shards share. Shards may be added while the node runs."""
+    """The shards of this node, and the objects that the shards share. Shards can be added while the node runs."""
 
     @property
     def local(self) -> Mapping[int, ServedShard]: ...
@@ -37,8 +38,8 @@ class ServedShards(Protocol):
 
 
 class Broker:
-    """The parts of a broker. Until shard 0 has started on this node, most methods of the parts raise
-    UnavailableError."""
+    """The objects that serve the clients of one node. Until shard 0 has started on this node, most methods of these
+    objects raise UnavailableError."""
 
     def __init__(
         self, facts: NodeFacts, shards: ServedShards, *, retry_delays_s: Sequence[float], now_ms: Callable[[], int]

@@ -1,12 +1,13 @@
-"""A shard's replica as the broker uses it: the applied state and, while the node leads, the proposals without a
-result.
+"""`BrokerReplica` is a shard's replica as the broker uses it. The object has the applied state and, while the node
+leads, the proposals that wait for their results.
 
 State and indexes change only when committed entries are applied, in order. A leader checks proposals against the
 *projected* state, which also contains entries that are not committed yet. The projected state exists only while this
 node leads and has applied its own no-op entry. The projected state is dropped when leadership ends, so nothing has to
 be rolled back.
 
-`BrokerReplica` implements `raft.driver.Machine`. `BrokerReplica` handles no client streams.
+`BrokerReplica` implements `raft.driver.Machine`. The streams of clients are handled by the gRPC services and not by
+`BrokerReplica`.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ log = logging.getLogger("ledgermq.broker.replica")
 
 
 class BrokerReplica:
-    """One shard's replica on this node. Call `attach` with its driver before any other method."""
+    """One shard's replica on this node. Before any other method, call `attach` with the replica's Raft driver."""
 
     driver: Driver
 
@@ -122,7 +123,8 @@ class BrokerReplica:
 
     @property
     def state(self) -> State:
-        """The applied state. A received snapshot replaces the state object."""
+        """The state after the last applied entry. When a snapshot is received, a new `State` object replaces this
+        object."""
         return self._applied.state
 
     # -- the state machine: called by the driver
@@ -152,7 +154,7 @@ class BrokerReplica:
         return self.state.encode()
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        """Continue with the checkpoint of an earlier run of this node."""
+        """Load the state and the configuration from a checkpoint that an earlier run of this node wrote."""
         snapshot = checkpoint.snapshot
         self._applied.resume(snapshot)
         if snapshot.configuration:
@@ -160,7 +162,7 @@ class BrokerReplica:
             self.membership.resume(checkpoint.configuration_index, configuration, removed=checkpoint.removed)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Continue with a received snapshot."""
+        """Replace the state and the configuration by those of a received snapshot."""
         state = State.decode(snapshot.state)
         if snapshot.configuration:
             self.membership.applied(snapshot.index, decode_configuration(snapshot.configuration))
@@ -168,7 +170,7 @@ class BrokerReplica:
         self.on_change()
 
     def log_starts(self, snapshot: Snapshot) -> None:
-        """Drop entries before a new log start from the indexes: no key finds them, and queues begin after them."""
+        """Remove the entries before a new log start from the key index and from the ConsumeQueues."""
         self._applied.log_starts(snapshot)
 
     def role_changed(self, change: RoleChange) -> None:
@@ -194,10 +196,10 @@ class BrokerReplica:
     # -- proposals: called by the services
 
     def produce(self, batch: bytes) -> asyncio.Future[Committed]:
-        """Append a producer's batch, or find the result of an earlier batch that it repeats. The future ends in
-        LedgerError if this node stops leading before the commit. The batch may be committed later nevertheless; the
-        producer learns the result when it sends the batch again. Raises LedgerError if this call did not append the
-        batch."""
+        """Append a producer's batch. If the batch repeats an earlier batch, append nothing and return the result of
+        the earlier batch. The returned future ends in LedgerError if this node stops leading before the commit.
+        After this error the batch can still be committed; the producer learns the result when it sends the batch
+        again. Raises LedgerError if the batch is refused."""
         header = ProduceDecisions.read(batch, self.max_message_bytes)
         if isinstance(header, Refuse):
             raise self._refused(header.error())
@@ -216,17 +218,17 @@ class BrokerReplica:
                 raise self._refused(self.refusal(obstacle)) from obstacle
 
     def _refused(self, error: LedgerError) -> LedgerError:
-        """Count the refusal of a batch, and return its error."""
+        """Count a refused batch in the metrics, and return the error for its producer."""
         self._meter.refused(error.code)
         return error
 
     def append(self, batch: bytes) -> asyncio.Future[Committed]:
-        """Append a batch that the broker itself made and never sends again. Raises LedgerError if the batch was not
-        appended."""
+        """Append a batch that the broker itself has made, such as the copy of a moved message. The broker never
+        repeats these batches. Raises LedgerError if the batch was not appended."""
         return self._append_batch(self.leading_state(len(batch)), BatchHeader.parse(batch), batch)
 
     def next_offset(self, topic_id: int, queue: int) -> int:
-        """Return the offset that the next appended message of the queue gets. Raises LedgerError if this node does not
+        """Return the offset that the next message of the queue will get. Raises LedgerError if this node does not
         lead."""
         return self.check_leads(0).next_offset(topic_id, queue)
 
@@ -253,7 +255,8 @@ class BrokerReplica:
         return proposal.future
 
     def _repeated(self, repeat: RepeatResult | AwaitFirst) -> asyncio.Future[Committed]:
-        """Return a future with the result of the first batch. The future ends when the first batch is committed."""
+        """Return a future with the result of an earlier batch that was sent again. The future ends when the earlier
+        batch is committed."""
         self._meter.repeated()
         record = repeat.record
         if isinstance(repeat, AwaitFirst):
@@ -273,8 +276,8 @@ class BrokerReplica:
         self._meter.produced(topic.name, draft.count, len(draft.body), time.perf_counter() - proposal.since)
 
     def command(self, command: Command) -> asyncio.Future[Any]:
-        """Propose a command. The future has the result of applying the command, or ends in the LedgerError that
-        refused it. Raises LedgerError if this node does not lead, or accepts no data at the moment."""
+        """Propose a command. The returned future has the result of applying the command, or ends in the LedgerError
+        that refused the command. Raises LedgerError if this node does not lead, or accepts no data at the moment."""
         body = encode_command(command)
         self.leading_state(len(body))
         return self._propose_body(body)
@@ -287,7 +290,8 @@ class BrokerReplica:
         return self._propose_body(body)
 
     def propose_command(self, command: Command) -> asyncio.Future[Any]:
-        """Propose a command. Before, in the same turn of the event loop, call `check_leads` or `leading_state`."""
+        """Propose a command. The caller must have called `check_leads` or `leading_state` earlier in the same turn
+        of the event loop."""
         return self._propose_body(encode_command(command))
 
     def _propose_body(self, body: bytes) -> asyncio.Future[Any]:
@@ -300,16 +304,17 @@ class BrokerReplica:
         end(proposal.future, result)
 
     def leading_state(self, size: int) -> Projected:
-        """Return the projected state if a body of this size (bytes) can be proposed now. Raises LedgerError like
-        `check_leads`, and DiskFullError if the disk is nearly full."""
+        """Return the projected state if an entry with a body of `size` bytes can be proposed now. Raises
+        LedgerError like `check_leads`, and DiskFullError if the disk is nearly full."""
         projected = self.check_leads(size)
         if self.no_room:
             raise DiskFullError(self.no_room)
         return projected
 
     def check_leads(self, size: int) -> Projected:
-        """Return the projected state. Raises LedgerError unless this node leads, has applied its no-op, and can propose
-        a body of this size (bytes). A nearly full disk is not checked, so that an operator can free space."""
+        """Return the projected state. Raises LedgerError if this node does not lead, has not applied its no-op, or
+        cannot propose a body of `size` bytes now. A nearly full disk raises no error, so that an operator can still
+        free space."""
         if (obstacle := self._obstacle(size)) is not None:
             raise self.refusal(obstacle) from obstacle
         if self._projected is None:
@@ -317,7 +322,8 @@ class BrokerReplica:
         return self._projected
 
     def _obstacle(self, size: int) -> Obstacle | None:
-        """Return the error with which the driver would refuse a body of this size now, or None."""
+        """Return the error with which the driver would refuse a body of `size` bytes now, or None if it would
+        accept the body."""
         try:
             self.driver.check_room(size)
         except (Refusal, StoreError) as obstacle:
@@ -328,13 +334,13 @@ class BrokerReplica:
 
     @property
     def knows_the_end(self) -> bool:
-        """Whether this node leads and has applied its own no-op, and therefore every entry that earlier leaders
-        acknowledged."""
+        """True if this node leads and has applied its own no-op. The node has then applied every entry that earlier
+        leaders acknowledged."""
         return self._projected is not None
 
     @property
     def leading_term(self) -> int:
-        """The term in which this node leads and has applied its no-op; otherwise 0."""
+        """The current term if this node leads and has applied its no-op, otherwise 0."""
         return self.driver.raft.term if self._projected is not None else 0
 
     async def confirm_leadership(self) -> None:
@@ -368,7 +374,8 @@ class BrokerReplica:
     # -- members
 
     def newest_configuration(self) -> ShardConfiguration | None:
-        """Return the newest configuration in the log, committed or not; None if the log has none."""
+        """Return the newest configuration in the log, even if it is not committed, or None if the log has no
+        configuration."""
         body = self.driver.configuration()
         return decode_configuration(body) if body else None
 
@@ -413,7 +420,7 @@ class BrokerReplica:
 
 
 def loss_accepted(term: int, doubt: Suspect | None) -> str:
-    """Return the log line for an election that counted the votes of suspects."""
+    """Return the message to log when this node was elected with the votes of suspect nodes."""
     since = ""
     if doubt is not None:
         at = datetime.fromtimestamp(doubt.since_ms / 1000, UTC).isoformat(timespec="seconds")

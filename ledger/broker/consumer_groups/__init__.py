@@ -1,4 +1,4 @@
-"""Consumer groups, as the broker serves them.
+"""The broker's side of consumer groups: members, assignments, claims, acknowledged offsets, delays and lag.
 
 shard_consumption.py    the parts of a shard that serve consumer groups; which shard coordinates a consumer group
 coordinator.py          members, heartbeats and assignments of the consumer groups of one shard

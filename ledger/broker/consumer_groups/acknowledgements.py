@@ -1,12 +1,13 @@
-"""Collects the offsets that consumers acknowledge: one entry of the log for each consumer group and interval.
+"""Collects the offsets that consumers acknowledge, and proposes at most one log entry for each consumer group in 0.1
+s.
 
     member 1   q0: 120   q1: 40  ┐
     member 2   q2: 7             ├──(100 ms)──> one entry ──> committed ──> each request receives its own results
     member 1   q0: 180           ┘
 
-The first acknowledgement of a consumer group is proposed at once. Acknowledgements that arrive within an interval after
-an entry wait for the end of that interval. A response is sent only after the commit, so acknowledged offsets are never
-lost.
+The first acknowledgement of a consumer group is proposed at once. An acknowledgement that arrives less than 0.1 s
+after the last entry of its consumer group waits until 0.1 s have passed. A response is sent only after the commit, so
+acknowledged offsets are never lost.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class Acknowledgements:
         self._gathering: dict[str, _Gathering] = {}
 
     def add(self, consumer_group: str, offsets: Sequence[AcknowledgedOffset]) -> asyncio.Future[QueueResults]:
-        """Add the offsets of one request. The future has one result for each offset, in order, or ends in LedgerError.
-        Raises BusyError if too many acknowledgements wait."""
+        """Add the acknowledged offsets of one request. The returned future has one result for each offset, in
+        order, or ends in LedgerError. Raises BusyError if too many acknowledgements wait for the log."""
         gathering = self._gathering.get(consumer_group)
         if gathering is None and len(self._gathering) >= MAX_GATHERING:
             raise BusyError(f"{MAX_GATHERING} consumer groups acknowledge offsets at this moment: try again soon.")
@@ -51,8 +52,8 @@ class Acknowledgements:
 
 
 class _Gathering:
-    """The acknowledgements of one consumer group that wait for the next entry. The object is dropped after an
-    interval without an acknowledgement."""
+    """The acknowledgements of one consumer group that wait for the next entry. The object is removed after 0.1 s
+    without an acknowledgement."""
 
     def __init__(self, consumer_group: str, propose: Propose, on_idle: Callable[[], object]) -> None:
         self._consumer_group = consumer_group
@@ -74,7 +75,7 @@ class _Gathering:
         return future
 
     def _send(self) -> None:
-        """Propose the acknowledgements that have arrived, and call this method again after an interval."""
+        """Propose the collected acknowledgements in one entry, and schedule the next call of this method in 0.1 s."""
         offsets, self._offsets = self._offsets, []
         owed, self._owed = self._owed, []
         if not owed:

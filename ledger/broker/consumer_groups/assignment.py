@@ -1,4 +1,4 @@
-"""The assignment strategies: they choose the member of a consumer group that consumes each queue.
+"""An assignment strategy chooses, for each queue, the member of the consumer group that consumes the queue.
 
     average               each topic evenly, in runs of neighbouring queues, with as few moves as possible (balance.py)
     circle                in turns: the first queue to the first member, the second queue to the second member, ...
@@ -8,11 +8,12 @@
     by_configuration      to the member that is configured with the queue; other queues wait. A topic without configured
                           queues, such as a retry topic, is assigned by average
 
-An assignment is a pure function of the members and the present owners, so every leader computes the same assignment.
-Only subscribers of a topic receive its queues. A queue whose room is not known can go to any member.
+An assignment is a pure function of the members, the present owners and the machine rooms, so every leader computes the
+same assignment. Only subscribers of a topic receive its queues. If the machine room of a queue is not known, the queue
+can be assigned to any member.
 
-With thousands of members and queues an assignment takes a tenth of a second or more. So the computation runs in
-steps, and other tasks run between the steps."""
+With thousands of members and queues, it takes a tenth of a second or more to compute an assignment. So the
+computation runs in steps, and other tasks of the node run between two steps."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def nowhere(_: TopicQueueId) -> None:
 
 
 def assign(group: ConsumerGroup, rooms: Rooms = nowhere) -> Assignment:
-    """Return the member of each queue by the consumer group's strategy. Queues that wait for a member are left out."""
+    """Assign the queues of a consumer group by its strategy, and return the member of each queue. The result does
+    not contain queues for which the strategy has no member."""
     steps = assigning(group, rooms)
     while True:
         try:
@@ -55,8 +57,8 @@ def assign(group: ConsumerGroup, rooms: Rooms = nowhere) -> Assignment:
 
 
 def assigning(group: ConsumerGroup, rooms: Rooms = nowhere) -> Steps:
-    """Compute the assignment in steps. Queues may be released between the steps. If members change between the
-    steps, stop and begin again."""
+    """Compute the assignment in steps. Members can release queues between two steps. If the members of the group
+    change between two steps, the caller must discard this computation and begin a new one."""
     pools = yield from _pools(group)
     match group.strategy:
         case "average":
@@ -80,12 +82,12 @@ def assigning(group: ConsumerGroup, rooms: Rooms = nowhere) -> Steps:
 
 
 def slices(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Cut items into pieces for one step each."""
+    """Cut a sequence into slices of at most STEP items, one slice for each step of the computation."""
     return (items[first : first + STEP] for first in range(0, len(items), STEP))
 
 
 def _pools(group: ConsumerGroup) -> Generator[None, None, list[Pool]]:
-    """Group the queues by the subscribers of their topics."""
+    """Group the queues into pools. All queues of a pool belong to topics with the same subscribers."""
     subscribers: defaultdict[int, list[str]] = defaultdict(list)
     for some in slices(sorted(group.members)):
         for name in some:
@@ -102,8 +104,9 @@ def _pools(group: ConsumerGroup) -> Generator[None, None, list[Pool]]:
 def _by_room(
     pools: Iterable[Pool], group: ConsumerGroup, rooms: Rooms, *, else_all: bool
 ) -> Generator[None, None, list[Pool]]:
-    """Divide the pools by room. With `else_all`, queues in a room without members can go to all members; otherwise
-    these queues wait."""
+    """Divide each pool by machine room, so that only the members in a room consume the queues of that room. With
+    `else_all`, all members of the pool share the queues of a room without members. Without `else_all`, no member
+    receives these queues."""
     parts: defaultdict[tuple[str, ...], list[TopicQueueId]] = defaultdict(list)
     for pool in pools:
         members: defaultdict[str, list[str]] = defaultdict(list)
@@ -124,8 +127,8 @@ def _by_room(
 
 
 def _in_circle(pools: Iterable[Pool]) -> Steps:
-    """Deal the queues to the members in turn. RocketMQ's AllocateMessageQueueAveragelyByCircle does the same for
-    each topic; here the turns continue from topic to topic of a pool."""
+    """Assign the queues to the members in turn. RocketMQ's AllocateMessageQueueAveragelyByCircle begins each topic
+    with the first member. This function continues the turns from one topic of a pool to the next topic."""
     assignment: Assignment = {}
     for pool in pools:
         for some in slices(tuple(enumerate(pool.queues))):
@@ -159,8 +162,9 @@ def _not_of(topics: Collection[int], queues: Iterable[TopicQueueId]) -> tuple[To
 
 
 def _as_configured(pools: Iterable[Pool], group: ConsumerGroup) -> Steps:
-    """If several members are configured with a queue, the present owner keeps the queue. If none of them owns it,
-    the first member by name gets the queue."""
+    """Assign each queue to the member that is configured with it. If several members are configured with a queue,
+    its present owner keeps the queue. If none of these members owns the queue, the first of them by name gets the
+    queue."""
     assignment: Assignment = {}
     for pool in pools:
         existing = frozenset(pool.queues)

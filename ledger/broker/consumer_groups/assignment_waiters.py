@@ -16,8 +16,8 @@ class _Waiting:
 
 
 class AssignmentWaiters:
-    """The waiting requests of all consumer groups. Only the last request of a member waits, so the number of
-    members limits the number of waiting requests."""
+    """The waiting requests of all consumer groups. Each member has at most one waiting request, because a new
+    request of the member ends the earlier request."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, dict[str, _Waiting]] = {}
@@ -34,15 +34,15 @@ class AssignmentWaiters:
         return news
 
     def announce(self, name: str, group: ConsumerGroup | None) -> None:
-        """Wake the members whose assignment has changed. If `group` is None, the consumer group has no members any
-        more."""
+        """End the waiting requests of the members whose assignment has changed. `group` is None if the consumer
+        group has no members any more."""
         for member, waiting in list(self._waiting.get(name, {}).items()):
             present = group.members.get(member) if group is not None else None
             if present is None or present.version != waiting.version:
                 _wake(waiting)
 
     def dismiss(self) -> None:
-        """Wake all members, because this node no longer coordinates their consumer groups."""
+        """End the waiting requests of all members, because this node no longer coordinates their consumer groups."""
         for members in list(self._waiting.values()):
             for waiting in list(members.values()):
                 _wake(waiting)

@@ -5,12 +5,12 @@
     levelled    a a a b c b b c       then the member with the most gives to the member with the fewest, while they
                                       differ by two or more
 
-The computation runs in steps of one topic. A topic has so few queues that a step is short.
+Each step of the computation handles one topic. A topic has so few queues that a step is short.
 
-Each topic is levelled by itself, because a queue of one topic may cost more than a queue of another topic. If the
-queues of a topic cannot be divided evenly, some members have one queue more. These extra queues then move from
-members with more queues in all topics to members that have at least two queues fewer. Each move lowers the sum of
-the squares of all loads, so the moves end."""
+The queues of each topic are balanced separately, because a queue of one topic can cause more work than a queue of
+another topic. If the queues of a topic cannot be divided evenly, some members have one queue more. An extra queue
+then moves from a member with more queues in total to a member that has at least two queues fewer in total. Each
+move lowers the sum of the squares of the members' queue counts, so the moves end."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Pool:
 def balance(
     pools: Sequence[Pool], shares: Mapping[TopicQueueId, QueueShare]
 ) -> Generator[None, None, dict[TopicQueueId, str]]:
-    """Compute in steps, and return, the member of each queue. Each queue is in one pool only. `shares` has the present
-    owners and targets. In the result, the members of a pool differ by at most one queue in each topic. In all topics
-    together, two members differ by two queues or more only if no extra queue can move between them.
+    """Compute the member of each queue, in steps, and return the assignment. Each queue is in one pool only. `shares`
+    has the present owner and target of each queue. In the result, two members of a pool differ by at most one queue in
+    each topic. Over all topics, two members differ by two queues or more only if no extra queue can move between them.
     """
     loads: Counter[str] = Counter({member: 0 for pool in pools for member in pool.members})
     # The parts with the fewest members first, because they have the least choice.
@@ -69,7 +69,7 @@ def _by_topic(pools: Sequence[Pool]) -> Iterator[Pool]:
 
 
 class _Deal:
-    """One topic of a pool, whose queues are being balanced."""
+    """`_Deal` balances the queues of one topic among the members of its pool."""
 
     def __init__(self, pool: Pool, shares: Mapping[TopicQueueId, QueueShare], loads: Counter[str]) -> None:
         self._members = pool.members
@@ -93,8 +93,8 @@ class _Deal:
         self._hand_out(gains)
 
     def level(self) -> None:
-        """Move queues while two members differ by two or more. With this limit no member both gives and receives
-        queues."""
+        """Move queues of this topic until no two members differ by more than one queue. Because of this limit, no
+        member both gives away and receives a queue."""
         fewest, largest = self._range()
         if largest - fewest < 2:
             return
@@ -111,8 +111,8 @@ class _Deal:
         self._hand_out(gains)
 
     def swap_odd(self, least: int) -> int:
-        """Move extra queues to members with at least two queues fewer in all topics, and return the number of
-        moves. `least` is the smallest load of all members."""
+        """Move extra queues of this topic to members with at least two queues fewer in total, and return the number
+        of moves. `least` is the smallest total number of queues of a member."""
         fewest, largest = self._range()
         odd = [member for member, queues in self.held.items() if len(queues) > fewest]
         if largest == fewest or max(self._loads[member] for member in odd) - least < 2:
@@ -145,12 +145,13 @@ class _Deal:
             self._loads[member] += 1
 
     def _range(self) -> tuple[int, int]:
-        """Return the smallest and the largest number of queues that a member has in this deal."""
+        """Return the smallest and the largest number of this topic's queues that a member has."""
         counts = [len(queues) for queues in self.held.values()]
         return (0 if len(counts) < len(self._members) else min(counts)), max(counts)
 
     def _by_count(self) -> list[tuple[int, int, str]]:
-        """Return a heap of (queues in this deal, queues in all deals, member)."""
+        """Return a heap with one tuple for each member: its number of queues of this topic, its total number of
+        queues, and its name."""
         counts = [(len(self.held.get(member, ())), self._loads[member], member) for member in self._members]
         heapify(counts)
         return counts
@@ -160,7 +161,7 @@ class _Deal:
         self._loads[member] -= 1
 
     def _hand_out(self, gains: Counter[str]) -> None:
-        """Give out the free queues in order, so that each member gets neighbouring queues."""
+        """Distribute the free queues in ascending order, so that each member gets neighbouring queues."""
         queues = iter(sorted(self._free))
         for member, count in sorted(gains.items()):
             self.held[member].extend(queue for _, queue in zip(range(count), queues, strict=False))

@@ -1,11 +1,13 @@
-"""Claims, resets and deletions of a consumer group's queues, and moves of messages to retry topics and dead letters.
+"""Proposes claims, resets and deletions of a consumer group's progress, and moves messages to retry topics and dead
+letters.
 
     queue  o o X o          retry queue, or dead letters
                └── one entry appends the message there and settles it here ──> X
 
-A move is one entry of the log, so the message is in exactly one place, even if nodes fail. Replicas apply the entry
-of a move without a further check. So the leader checks a move against the applied progress. While a claim, reset or
-deletion of the queue is not applied yet, the leader refuses moves."""
+A move is one entry of the log. So even if nodes fail, the message is unfinished in exactly one of the two queues.
+Replicas apply the entry of a move without a further check. So the leader checks a move against the applied progress
+before it appends the entry. The leader refuses moves from a queue while a claim, reset or deletion of the group's
+progress in this queue is not applied yet."""
 
 from __future__ import annotations
 
@@ -35,10 +37,11 @@ BROKER = 0
 
 @dataclass(frozen=True, slots=True)
 class MessageMove:
-    """A message that its owner moves to a retry topic, or with `give_up` to the dead letters.
+    """A request to move one message to a retry topic, or with `give_up` to the dead letters. The owner of the
+    message's queue sends the request.
 
-    `epoch` and `resets` are the values of the owner's claim. `attempt` is the number of deliveries of the message
-    so far, which decides the delay."""
+    `epoch` and `resets` come from the result of the owner's claim. `attempt` is the number of deliveries of the
+    message so far, which decides the delay."""
 
     consumer_group: str
     topic_id: int
@@ -51,7 +54,7 @@ class MessageMove:
 
 
 class QueueClaims:
-    """The claims and moves of one shard."""
+    """Proposes the claims and moves for the queues of one shard."""
 
     def __init__(self, replica: BrokerReplica) -> None:
         self._replica = replica
@@ -63,18 +66,18 @@ class QueueClaims:
         self._moving: dict[tuple[ConsumedQueue, int], asyncio.Future[Committed]] = {}
 
     def claim(self, wanted: ClaimQueues) -> asyncio.Future[QueueResults]:
-        """Propose claims. The future has one result for each queue. Raises LedgerError."""
+        """Propose claims. The returned future has one result for each queue. Raises LedgerError."""
         keys = [ConsumedQueue(wanted.consumer_group, each.topic_id, each.queue) for each in wanted.queues]
         return self._propose(wanted, keys)
 
     def reset(self, wanted: ResetOffsets) -> asyncio.Future[QueueResults]:
-        """Propose resets. The future has one result for each queue. Raises LedgerError."""
+        """Propose resets. The returned future has one result for each queue. Raises LedgerError."""
         keys = [ConsumedQueue(wanted.consumer_group, each.topic_id, each.queue) for each in wanted.offsets]
         return self._propose(wanted, keys)
 
     def forget(self, consumer_group: str) -> asyncio.Future[int]:
-        """Propose to remove the consumer group's progress. The future has the number of queues in which progress
-        was removed. Raises LedgerError."""
+        """Propose to remove the consumer group's progress. The result of the returned future is the number of
+        queues in which progress was removed. Raises LedgerError."""
         keys = [key for key, _ in self._replica.state.consumption.progress.of(consumer_group)]
         return self._propose(ForgetConsumerGroup(consumer_group), keys)
 
@@ -94,8 +97,9 @@ class QueueClaims:
                 del self._under_way[key]
 
     def move(self, wanted: MessageMove) -> asyncio.Future[Committed] | None:
-        """Move a message to a retry topic or to the dead letters. The returned future has the new place of the
-        message. Return None if the message is already moved or consumed. Raises LedgerError."""
+        """Move a message to a retry topic or to the dead letters. The result of the returned future contains the
+        offset of the message in its new queue. Return None if the message is already moved or consumed. Raises
+        LedgerError."""
         replica = self._replica
         replica.check_leads(0)
         key = ConsumedQueue(wanted.consumer_group, wanted.topic_id, wanted.queue)
@@ -119,7 +123,7 @@ class QueueClaims:
             counter[wanted.consumer_group] += 1
 
     def _moved_batch(self, wanted: MessageMove) -> bytes:
-        """Return a batch that contains only this message and names the target queue."""
+        """Return a new batch that contains only this message and is addressed to the target queue."""
         topic, (batch, at) = self._topic(wanted.topic_id, wanted.queue), self._message(wanted)
         there, queue = self._target(wanted)
         headers = moved_headers(
@@ -142,8 +146,8 @@ class QueueClaims:
         )
 
     def _message(self, wanted: MessageMove) -> tuple[Batch, int]:
-        """Return the batch of the message, and the message's place in the batch. Raises OffsetTooLowError,
-        OffsetBeyondEndError, StorageFailedError."""
+        """Return the batch that contains the message, and the number of the message in the batch, counted from 0.
+        Raises OffsetTooLowError, OffsetBeyondEndError, StorageFailedError."""
         replica = self._replica
         units = replica.queues.get(wanted.topic_id, wanted.queue)
         end = replica.state.next_offset(wanted.topic_id, wanted.queue)
@@ -166,8 +170,9 @@ class QueueClaims:
         return self._replica.state.topics.require(topic_id, queue)
 
     def _target(self, wanted: MessageMove) -> tuple[Topic, int]:
-        """Return the retry or dead-letter topic, and its queue in this shard. Attempt 1 chooses the first retry
-        queue of this shard, attempt 2 the second, and so on. Attempts beyond the last queue choose the last queue."""
+        """Return the topic and the queue that receive the moved message. The queue is in this shard. Attempt 1 uses
+        the first retry queue of this shard, attempt 2 uses the second retry queue, and so on. If there are more
+        attempts than queues, the further attempts use the last queue."""
         of = dead_letter_topic if wanted.give_up else retry_topic
         name = of(wanted.consumer_group)
         topic = self._replica.state.topics.named(name)

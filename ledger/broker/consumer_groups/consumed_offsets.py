@@ -1,4 +1,5 @@
-"""Checks the offset at which a consumer group begins in a queue, or to which an operator sets it."""
+"""Checks the offset at which a consumer group begins to consume a queue, or to which an operator resets the
+consumer group."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from ledger.errors import InvalidArgumentError, out_of_range
 
 
 def start_offset(replica: BrokerReplica, topic_id: int, queue: int, wanted: int) -> int:
-    """Return the offset for `wanted`, which is an offset, AT_THE_FIRST or BEHIND_THE_LAST.
+    """Return the start offset that `wanted` means. AT_THE_FIRST means the first offset of the queue, BEHIND_THE_LAST
+    means its end, and a value of 0 or more is the offset itself.
 
     Raises UnknownTopicError, UnknownQueueError, InvalidArgumentError.
     """
@@ -23,8 +25,8 @@ def start_offset(replica: BrokerReplica, topic_id: int, queue: int, wanted: int)
 
 
 def check_offset(replica: BrokerReplica, topic_id: int, queue: int, offset: int) -> None:
-    """Raise OffsetTooLowError or OffsetBeyondEndError if the queue does not have this offset. If topic or queue
-    does not exist, raise UnknownTopicError or UnknownQueueError."""
+    """Raise OffsetTooLowError if the offset is before the queue's first offset, and OffsetBeyondEndError if it is
+    after the queue's end. If topic or queue does not exist, raise UnknownTopicError or UnknownQueueError."""
     topic = replica.state.topics.require(topic_id, queue)
     first = replica.queues.get(topic_id, queue).first_offset
     end = replica.state.next_offset(topic_id, queue)

@@ -87,7 +87,7 @@ class Coordinator:
         await self._change(LeaveConsumerGroup(consumer_group, tuple(members)))
 
     async def release(self, wanted: ReleaseQueues) -> None:
-        """Take queues from a member that releases them. Raises LedgerError."""
+        """Remove queues from the member that releases them. Raises LedgerError."""
         self.heard(wanted.consumer_group, wanted.member)
         await self._change(wanted)
 
@@ -100,9 +100,9 @@ class Coordinator:
     # -- heartbeats
 
     async def attend(self, consumer_group: str, member: str, version: int, wait_s: float) -> ConsumerGroup:
-        """Handle a heartbeat of a member that knows its assignment of `version`. Return the consumer group as soon
-        as the member has another assignment, or after `wait_s` seconds. Raises UnknownMemberError, or another
-        LedgerError if this node does not lead."""
+        """Handle a heartbeat of a member. `version` is the version of the assignment that the member knows. Return
+        the consumer group as soon as the member has another assignment, or after `wait_s` seconds. Raises
+        UnknownMemberError, or another LedgerError if this node does not lead."""
         group = self._consumer_group_of(consumer_group, member)
         self.heard(consumer_group, member)
         if group.members[member].version == version and wait_s > 0:
@@ -116,7 +116,7 @@ class Coordinator:
         return group
 
     def heard(self, consumer_group: str, member: str) -> None:
-        """Record that a member was heard now."""
+        """Record the present time as the time of the member's last heartbeat."""
         self._heard_ms[consumer_group, member] = self._monotonic_ms()
 
     def _consumer_group_of(self, consumer_group: str, member: str) -> ConsumerGroup:
@@ -144,7 +144,8 @@ class Coordinator:
             )
 
     async def _assign(self, consumer_group: str) -> None:
-        """Assign queues when members have stopped changing. If members change during the assignment, repeat it."""
+        """Assign the queues of a consumer group after its members have stopped changing. If members change during
+        the assignment, assign the queues again."""
         try:
             while (group := await self._gathered(consumer_group)) is not None:
                 if await self._assigned(group):
@@ -158,8 +159,8 @@ class Coordinator:
             )
 
     async def _gathered(self, consumer_group: str) -> ConsumerGroup | None:
-        """Wait until members have stopped changing. Returns the consumer group, or None if no queue must be
-        assigned."""
+        """Wait until the members of a consumer group have stopped changing, at most LONGEST_GATHER_S. Returns the
+        consumer group, or None if it needs no new assignment."""
         loop = asyncio.get_running_loop()
         groups, seen, latest = self._replica.state.consumption.groups, 0, loop.time() + LONGEST_GATHER_S
         while (group := groups.get(consumer_group)) is not None and group.assigned != group.generation:
@@ -189,8 +190,8 @@ class Coordinator:
         return group.rooms.get(topic.shards[queue.queue], "")
 
     async def _commit(self, group: ConsumerGroup, targets: list[QueueTarget]) -> bool:
-        """Commit an assignment entry by entry. Waiting members are woken after the last entry. Returns False if the
-        assignment became void."""
+        """Commit an assignment, in entries of at most AT_ONCE queues. Returns False if the members changed
+        meanwhile, which makes the assignment void."""
         name, generation = group.name, group.generation
         for first in range(0, max(1, len(targets)), AT_ONCE):
             end = first + AT_ONCE
@@ -220,7 +221,8 @@ class Coordinator:
             self._changed(group.name)
 
     def _begin(self, term: int) -> None:
-        """Begin a term of this leader. Heartbeats that an earlier leader received do not count."""
+        """Forget all heartbeats and end all waiting requests, because a term of this node as leader begins or ends.
+        Heartbeats that an earlier leader received do not count."""
         self._term = term
         self._heard_ms.clear()
         self._assignment_waiters.dismiss()
@@ -238,7 +240,8 @@ class Coordinator:
 
 
 def moves(group: ConsumerGroup, rooms: Rooms = nowhere) -> Generator[None, None, list[QueueTarget]]:
-    """Compute a new assignment in steps, like `assigning`. Return only the targets that must be set."""
+    """Compute a new assignment in steps, like `assigning`. Return only the targets that differ from the present
+    targets, and the targets of queues that have no owner."""
     assignment = yield from assigning(group, rooms)
     targets: list[QueueTarget] = []
     for some in slices(tuple(assignment.items())):

@@ -3,8 +3,9 @@
     retry queue 3      o o o o | o o o         append times never decrease, and all messages wait equally long,
                                ^ due up to here        so the due messages are the first ones of the queue
 
-A message that becomes due is not moved. A fetch reads the queue only up to the first message that is not due yet,
-by the clock of this node. The fetch learns when the next message is due."""
+When the delay of a message has passed, the message stays where it is in its queue. A fetch reads the queue only up
+to the first message that is not due yet, by the clock of this node. `Due` tells the fetch how long it must wait
+until the next message is due."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from store.index.time_index import offset_at, position_at
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The end of the due messages of a queue, and the time at which the next message is due."""
+    """The offset at which the due messages of a queue end, and the time until the next message is due."""
 
     end_offset: int
     # Seconds until the message at `end_offset` is due; None: there is no such message.
@@ -28,16 +29,15 @@ class Due:
 class Delays:
     """The delays of all retry topics."""
 
-    """`delays_s`: the delay of each retry queue in a shard; further queues have the last delay. `now_ms()`: ms since
-        1970."""
-
     def __init__(self, delays_s: Sequence[float], now_ms: Callable[[], int]) -> None:
+        """`delays_s` has the delay of each retry queue in a shard, in seconds; further queues have the last delay.
+        `now_ms()` returns the time in ms since 1970."""
         self._delays_ms = [round(delay * 1000) for delay in delays_s]
         self._now_ms = now_ms
 
     def due(self, replica: BrokerReplica, topic_id: int, queue: int) -> Due | None:
-        """Return the end of the messages of a retry queue whose delay has passed. Return None if the queue is not
-        in a retry topic."""
+        """Return the offset at which the due messages of a retry queue end, and the time until the next message is
+        due. Return None if the queue is not in a retry topic."""
         topic = replica.state.topics.get(topic_id)
         if topic is None or not topic.name.startswith(RETRY):
             return None

@@ -1,9 +1,9 @@
-"""The lag of a consumer group in a queue: the number of messages that the group has not consumed, and the age of the
+"""The lag of a consumer group in a queue is the number of messages that the group has not consumed, and the age of the
 oldest of these messages.
 
-consumed      |  not consumed  |
-| . . . . . . |  x x o x x x x |         lag: the six x (o is settled); the first x is the oldest
-              ^ offset         ^ end
+    consumed      |  not consumed  |
+    | . . . . . . |  x x o x x x x |         lag: the six x (o is settled); the first x is the oldest
+                  ^ offset         ^ end
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Lag:
 
 
 def lag_of(replica: BrokerReplica, key: ConsumedQueue, progress: QueueProgress) -> Lag:
-    """Return the lag according to the applied state of this replica."""
+    """Return the lag of a consumer group in one queue, according to the applied state of this replica."""
     units = replica.queues.get(key.topic_id, key.queue)
     first, end = units.first_offset, replica.state.next_offset(key.topic_id, key.queue)
     at = max(progress.offset, first)

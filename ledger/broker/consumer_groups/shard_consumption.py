@@ -1,4 +1,4 @@
-"""The parts of each local shard that serve consumer groups, and the shard that coordinates a consumer group."""
+"""Finds the objects of a local shard that serve consumer groups, and the coordinator of a consumer group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COORDINATORS = 1
 
 @dataclass(frozen=True, slots=True)
 class ShardConsumption:
-    """The parts of one shard that serve consumers."""
+    """The objects of one shard that serve the consumers of its queues."""
 
     replica: BrokerReplica
     coordinator: Coordinator
@@ -29,20 +29,20 @@ class ShardConsumption:
 
 
 class ConsumedShard(Protocol):
-    """A shard on this node."""
+    """A shard of this node, as consumer groups use it."""
 
     @property
     def shard_consumption(self) -> ShardConsumption | None:
-        """The parts of the shard that serve consumers, or None until the shard has started on this node."""
+        """The objects of the shard that serve consumers, or None until the shard has started on this node."""
 
 
 class ShardConsumptions:
-    """The shards of this node, as consumers use them."""
+    """The shards of this node that serve consumer groups."""
 
     def __init__(
         self, shards: Mapping[int, ConsumedShard], replicas: Replicas, coordinators: int = COORDINATORS
     ) -> None:
-        """`shards` maps numbers to the shards of this node. Shards may be added later."""
+        """`shards` maps shard numbers to the shards of this node. Shards can be added to this mapping later."""
         self._shards = shards
         self._replicas = replicas
         self._coordinators = coordinators
@@ -56,7 +56,8 @@ class ShardConsumptions:
         }
 
     def require(self, shard: int) -> ShardConsumption:
-        """Return the shard. Raises LedgerError if the shard has not started on this node."""
+        """Return the objects of a shard that serve consumers. Raises LedgerError if the shard has not started on
+        this node."""
         self._replicas.require(shard)
         shard_consumption = self._shards[shard].shard_consumption
         if shard_consumption is None:
@@ -64,14 +65,15 @@ class ShardConsumptions:
         return shard_consumption
 
     async def leading(self, shard: int) -> ShardConsumption:
-        """Return the shard after a read index. Raises LedgerError if this node does not lead the shard."""
+        """Make a read index of the shard, and return the shard's objects that serve consumers. Raises LedgerError
+        if this node does not lead the shard."""
         shard_consumption = self.require(shard)
         await shard_consumption.replica.confirm_still_leading()
         return shard_consumption
 
     def coordinator(self, shard: int, consumer_group: str) -> Coordinator:
-        """Return the coordinator of a consumer group. Raises InvalidArgumentError if another shard coordinates it, or
-        another LedgerError if the shard has not started on this node."""
+        """Return the coordinator of a consumer group, which is in `shard`. Raises InvalidArgumentError if another
+        shard coordinates the consumer group, or another LedgerError if the shard has not started on this node."""
         validate_group_name(consumer_group)
         right = coordinator_shard(consumer_group, self._coordinators)
         if shard != right:

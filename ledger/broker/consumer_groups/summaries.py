@@ -18,10 +18,10 @@ QUEUES_AT_ONCE = 100
 
 @dataclass(slots=True)
 class ShardGroupSummary:
-    """The sums of a consumer group in one shard. `add` adds the lag of each queue to the fields.
+    """The totals of one consumer group over its queues in one shard. `add` adds the lag of one queue to these totals.
 
-    Members and strategy are known in the shard of the coordinator only. `waiting_since_ms` is the append time of the
-    oldest message that is not consumed, in ms since 1970, or 0 if all messages are consumed.
+    `members` and `strategy` are filled in only in the shard of the coordinator. `waiting_since_ms` is the append time
+    of the oldest message that is not consumed, in ms since 1970, or 0 if all messages are consumed.
     """
 
     members: int = 0
@@ -33,7 +33,7 @@ class ShardGroupSummary:
     dead_letters: int = 0
 
     def add(self, topic: Topic, lag: Lag) -> None:
-        """Add the lag in one queue of a topic."""
+        """Add the lag in one queue of a topic to the totals."""
         if topic.name.startswith(RETRY):
             self.retry_messages += lag.messages
             return
@@ -88,7 +88,8 @@ async def lags(replica: BrokerReplica, consumer_group: str) -> list[ConsumedQueu
 
 
 def _not_sent_again(replica: BrokerReplica, topic: Topic, resending: str) -> int:
-    """Return how many dead letters of the topic the consumer group `resending` has not sent again."""
+    """Return the number of dead letters in the topic that were not sent again. The progress of the consumer group
+    `resending` says which dead letters were sent again."""
     count = 0
     for queue in [queue for queue, shard in enumerate(topic.shards) if shard == replica.shard]:
         key = ConsumedQueue(resending, topic.topic_id, queue)

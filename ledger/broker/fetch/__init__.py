@@ -1,4 +1,4 @@
-"""Reading committed messages.
+"""Serves clients that read committed messages by offset, by time or by key.
 
 fetch.py              messages by queue and offset; fetch_result.py has its types
 fetchable_queues.py   the queues of this node, as a fetch reads them

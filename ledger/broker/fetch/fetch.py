@@ -1,9 +1,9 @@
-"""Fetch: returns committed messages of one or more queues, with the bytes of the log. At the end of a queue a fetch
-waits.
+"""A fetch returns committed batches of one or more queues, with the bytes that the log stores. If no queue of the
+fetch has new messages, the fetch waits.
 
-The ConsumeQueue says which entry contains an offset, and the body of that entry is sent unchanged. The broker decodes
-no message. A filter by tag reads only ConsumeQueue units. A fetch never returns an entry that this node has not
-applied."""
+The ConsumeQueue says which entry contains an offset, and the body of that entry is sent unchanged. The broker
+decodes no message. To find messages with a tag, the broker reads only units of the ConsumeQueue. A fetch never
+returns an entry that this node has not applied."""
 
 from __future__ import annotations
 
@@ -45,20 +45,21 @@ class ReadableQueue(Protocol):
     def units(self) -> ConsumeQueue: ...
     @property
     def end_offset(self) -> int:
-        """The offset after the last message that is applied on this node and due."""
+        """The offset after the last message that this node has applied and whose delay, if any, has passed."""
 
     @property
     def is_at_the_end(self) -> bool:
-        """Whether no other node can have returned a message after `end_offset`. Only a leader that has applied its
-        no-op can return True."""
+        """True if no other node can have returned a message at or after `end_offset`. The value can be True only on
+        a leader that has applied its no-op."""
 
     @property
     def due_in_s(self) -> float | None:
-        """The seconds until the next delayed message of the queue is due, or None if no message waits for its time."""
+        """The seconds until the next delayed message of the queue is due, or None if no message of the queue is
+        still delayed."""
 
 
 class ReadableQueues(Protocol):
-    """The queues of this node."""
+    """The queues that a fetch can read on this node."""
 
     def readable(self, topic_id: int, queue: int) -> ReadableQueue:
         """Return the queue. Raises UnknownTopicError or UnknownQueueError. If the queue may exist although this
@@ -72,8 +73,9 @@ class ReadableQueues(Protocol):
 async def fetch(
     queues: ReadableQueues, wanted: Sequence[QueueFetch], *, max_bytes: int, max_wait_ms: int
 ) -> FetchResult:
-    """Return at once if a queue of the request has messages or an error. Otherwise wait until a message arrives, at
-    most `max_wait_ms` and at most a minute. Queues after the first MAX_FETCH_QUEUES are ignored."""
+    """Return the messages of the requested queues. If a queue of the request has messages or an error, return at
+    once. Otherwise wait until a message arrives, at most `max_wait_ms` and at most a minute. Queues after the first
+    MAX_FETCH_QUEUES are ignored."""
     wanted = wanted[:MAX_FETCH_QUEUES]
     loop = asyncio.get_running_loop()
     deadline = loop.time() + min(max_wait_ms, MAX_WAIT_MS) / 1000
@@ -94,13 +96,14 @@ async def fetch(
 
 
 def has_news(asked: QueueFetch, given: FetchedQueue) -> bool:
-    """Whether a client should receive this result at once."""
+    """Return True if a queue has messages, an error or a new offset, so that the client receives the result at
+    once."""
     return bool(given.batches) or given.error is not None or given.next_offset != asked.offset
 
 
 @dataclass(slots=True)
 class Collected:
-    """The messages that the queues of a fetch have at this moment."""
+    """The messages that the queues of a fetch have now, and the time until their next delayed message is due."""
 
     result: FetchResult
     # Seconds until the next delayed message of any of the queues is due.
@@ -108,8 +111,8 @@ class Collected:
 
 
 def collect(queues: ReadableQueues, wanted: Iterable[QueueFetch], max_bytes: int) -> Collected:
-    """Return the messages that the queues have at this moment. The queues share the budget in the order of the
-    request. The first batch always fits."""
+    """Return the messages that the requested queues have now, without waiting. All queues share one budget, which
+    the earlier queues of the request use first. The first batch is returned even if it is larger than the budget."""
     collected = Collected(FetchResult())
     budget = FetchBudget(min(max_bytes, MAX_FETCH_BYTES))
     for each in wanted:
@@ -127,7 +130,8 @@ def collect(queues: ReadableQueues, wanted: Iterable[QueueFetch], max_bytes: int
 
 @dataclass(slots=True)
 class FetchBudget:
-    """The bytes and batches that one result may still have, and the units that the fetch may still read."""
+    """The remaining budget of one fetch: the bytes and batches that its result can still have, and the ConsumeQueue
+    units that it can still read."""
 
     bytes_left: int
     batches_left: int = MAX_FETCH_BATCHES
@@ -139,7 +143,7 @@ class FetchBudget:
 
     @property
     def is_spent(self) -> bool:
-        """Whether not even the smallest batch fits into the budget."""
+        """True if the budget allows no further batch, not even the smallest batch."""
         return self.units_left <= 0 or not self.allows(1)
 
     def spend(self, size: int) -> None:
@@ -148,7 +152,7 @@ class FetchBudget:
 
 
 def read_queue(queue: ReadableQueue, asked: QueueFetch, given: FetchedQueue, budget: FetchBudget) -> None:
-    """Add the batches from the requested offset on, within the budget. Raises LedgerError."""
+    """Add the batches from the requested offset on to the result, as far as the budget allows. Raises LedgerError."""
     given.first_offset, given.end_offset = queue.units.first_offset, queue.end_offset
     check_offset(queue, asked)
     places = EntryPlaces(queue.units, budget)
@@ -159,7 +163,8 @@ def read_queue(queue: ReadableQueue, asked: QueueFetch, given: FetchedQueue, bud
 
 
 class EntryPlaces:
-    """Finds entries in the log by the ConsumeQueue. It reads units in windows, and charges them to the budget."""
+    """Finds the log positions of entries by the ConsumeQueue. `EntryPlaces` reads a range of units at a time,
+    called the window, and subtracts the units from the budget."""
 
     def __init__(self, units: ConsumeQueue, budget: FetchBudget) -> None:
         self._units = units
@@ -175,7 +180,8 @@ class EntryPlaces:
         return self._window
 
     def of(self, offset: int) -> tuple[int, int]:
-        """Return position and size of the entry with this offset. Raises EntryFlawError after the end of the index."""
+        """Return the log position and the size of the entry that contains this offset. Raises EntryFlawError if the
+        offset is after the end of the ConsumeQueue."""
         if not 0 <= offset - self._first < len(self._window) and not len(self.read(offset, NEXT_UNITS)):
             raise EntryFlawError(f"the queue's index ends before offset {offset}")
         position, size, _ = self._window[offset - self._first].item()
@@ -183,7 +189,7 @@ class EntryPlaces:
 
 
 def read_all(queue: ReadableQueue, places: EntryPlaces, given: FetchedQueue, budget: FetchBudget) -> None:
-    """Add every batch, one after another."""
+    """Add all batches from `given.next_offset` on to the result, until the budget is spent."""
     while given.next_offset < queue.end_offset and not budget.is_spent:
         if not add_batch(queue.log, places, given.next_offset, given, budget):
             return
@@ -192,7 +198,7 @@ def read_all(queue: ReadableQueue, places: EntryPlaces, given: FetchedQueue, bud
 def read_tagged(
     queue: ReadableQueue, places: EntryPlaces, tags: npt.NDArray[np.int64], given: FetchedQueue, budget: FetchBudget
 ) -> None:
-    """Add only batches with one of these tags, window by window of the ConsumeQueue."""
+    """Add only batches that have a message with one of these tags. The ConsumeQueue is read window by window."""
     while (offset := given.next_offset) < queue.end_offset and budget.units_left > 0:
         window = places.read(offset, min(WINDOW_UNITS, queue.end_offset - offset))
         for at in tagged_entries(window, tags):
@@ -203,8 +209,8 @@ def read_tagged(
 
 
 def tagged_entries(window: Units, tags: npt.NDArray[np.int64]) -> list[int]:
-    """Return, for each entry that has messages with one of these tags, the place in the window of its first message
-    with such a tag."""
+    """Find the entries of a window that have messages with one of these tags. For each of these entries, return the
+    position in the window of its first message with such a tag."""
     wanted = np.flatnonzero(np.isin(window["tag_hash"], tags))
     positions = window["position"][wanted]
     first = np.flatnonzero(np.diff(positions, prepend=-1))
@@ -213,8 +219,9 @@ def tagged_entries(window: Units, tags: npt.NDArray[np.int64]) -> list[int]:
 
 
 def add_batch(log: CommitLog, places: EntryPlaces, offset: int, given: FetchedQueue, budget: FetchBudget) -> bool:
-    """Add the batch that contains this offset. Returns False if the budget does not allow the batch. If the batch
-    cannot be read, returns False if the result has earlier batches, and raises StorageFailedError otherwise."""
+    """Add the batch that contains this offset to the result. Returns False if the budget does not allow the batch.
+    If the batch cannot be read, returns False if the result has earlier batches, and raises StorageFailedError
+    otherwise."""
     try:
         position, size = places.of(offset)
         if not budget.allows(size):
@@ -236,11 +243,12 @@ def add_batch(log: CommitLog, places: EntryPlaces, offset: int, given: FetchedQu
 
 
 def check_offset(queue: ReadableQueue, asked: QueueFetch) -> None:
-    """Raise OffsetTooLowError or OffsetBeyondEndError if the offset is outside of the valid range. The error names the
-    range.
+    """Raise OffsetTooLowError or OffsetBeyondEndError if the offset is outside of the valid range. The error contains
+    the first and the end offset of the queue.
 
-    Raise ReplicaBehindError if another node may have the offset. In a retry queue, an offset after the due messages
-    is valid, because another node's clock may be ahead. The fetch then returns no messages."""
+    Raise ReplicaBehindError if the offset is after the queue's end on this node but can exist on another node. In a
+    retry queue, an offset after the due messages is valid, because another node's clock can be ahead. For such an
+    offset the fetch returns no messages."""
     first, end = queue.units.first_offset, queue.end_offset
     if asked.offset < first:
         sentence = f"offset {asked.offset} of queue {asked.queue} is no longer available"

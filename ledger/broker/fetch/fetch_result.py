@@ -1,4 +1,4 @@
-"""The types of a fetch: its request and its result."""
+"""The types of a fetch request and of a fetch result."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ledger.errors import LedgerError
 
 
 class QueueFetch(NamedTuple):
-    """One queue of a fetch request, to be read from `offset` on. Without `tag_hashes` the fetch returns messages
-    with any tag."""
+    """One queue of a fetch request. The fetch reads the queue from `offset` on. Without `tag_hashes` the fetch
+    returns messages with any tag."""
 
     topic_id: int
     queue: int
@@ -20,8 +20,8 @@ class QueueFetch(NamedTuple):
 
 
 class FetchedBatch(NamedTuple):
-    """A batch with the bytes of the log. The body may be a view of the log, and a view keeps the mapping of a whole
-    segment alive. So do not keep the body."""
+    """One batch of a fetch result, with the bytes that the log stores. The body can be a view of the log. Do not
+    store the body, because a view keeps the mapping of a whole segment alive."""
 
     base_offset: int
     append_time_ms: int
@@ -31,7 +31,7 @@ class FetchedBatch(NamedTuple):
 
 @dataclass(slots=True)
 class FetchedQueue:
-    """The result for one queue. The next fetch continues at `next_offset`."""
+    """The result of a fetch for one queue. The next fetch continues at `next_offset`."""
 
     topic_id: int
     queue: int
@@ -51,6 +51,7 @@ class FetchResult:
 
 
 def detached(error: LedgerError) -> LedgerError:
-    """Remove traceback, cause and context from a caught error, so that it can be kept."""
+    """Remove traceback, cause and context from a caught error, so that a stored error keeps no other objects in
+    memory."""
     error.__traceback__ = error.__cause__ = error.__context__ = None
     return error

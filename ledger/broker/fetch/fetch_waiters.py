@@ -1,4 +1,5 @@
-"""Fetches that wait at the end of queues. A fetch is woken when an entry of one of its queues is applied."""
+"""Stores the fetches that wait for new messages at the end of their queues. A waiting fetch is woken when an entry
+of one of its queues is applied."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ QueueKey = tuple[int, int]
 
 
 class FetchWaiters:
-    """The waiting fetches of a node. When a fetch ends, it is removed."""
+    """The waiting fetches of a node. A fetch is removed when its future ends."""
 
     def __init__(self, max_places: int = MAX_PLACES) -> None:
         self._max_places = max_places

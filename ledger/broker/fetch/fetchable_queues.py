@@ -18,7 +18,8 @@ from store import CommitLog, ConsumeQueue
 
 @dataclass(frozen=True, slots=True)
 class QueueReader:
-    """One queue on this node (`ledger.broker.fetch.fetch.ReadableQueue`)."""
+    """One queue on this node, as a fetch reads it. `QueueReader` implements
+    `ledger.broker.fetch.fetch.ReadableQueue`."""
 
     log: CommitLog
     units: ConsumeQueue
@@ -28,19 +29,20 @@ class QueueReader:
 
 
 class FetchableQueues:
-    """The queues of all replicas of this node (`ledger.broker.fetch.fetch.ReadableQueues`)."""
+    """The queues of all replicas of this node, as a fetch reads them. `FetchableQueues` implements
+    `ledger.broker.fetch.fetch.ReadableQueues`."""
 
     def __init__(self, replicas: Replicas, fetch_waiters: FetchWaiters, delays: Delays) -> None:
-        """All these replicas wake the same `fetch_waiters`."""
+        """When a replica of `replicas` applies an entry, the replica wakes the fetches in `fetch_waiters`."""
         self.response_budget = ResponseBudget()
         self._replicas = replicas
         self._fetch_waiters = fetch_waiters
         self._delays = delays
 
     def readable(self, topic_id: int, queue: int) -> QueueReader:
-        """Return the queue, up to the end of its due messages. Raises UnknownTopicError or UnknownQueueError,
-        ReplicaBehindError if topic or queue may exist although this replica does not know them yet, or BusyError if
-        too many responses are not sent yet."""
+        """Return a reader of the queue, which ends after the last message that is due. Raises UnknownTopicError or
+        UnknownQueueError. If the topic or queue can exist although this replica does not know it yet, raises
+        ReplicaBehindError. If too many bytes of responses are not sent yet, raises BusyError."""
         self.response_budget.check_room()
         replica = self._replicas.of_queue(topic_id, queue)
         try:

@@ -1,6 +1,8 @@
-"""The first and last offsets of queues on this node, and the offset of a time.
+"""Finds the first and the end offset of queues on this node, and the first offset that was appended at a given time or
+later.
 
-A query with a time searches the log once. The position that the search finds gives the offset in each queue.
+A query with a time searches the log of each shard once for this time. The ConsumeQueue of each queue then turns the
+found log position into an offset.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ QUEUES_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class OffsetsQuery:
-    """A query for the offsets of queues of a topic; without `queues`, of all its queues. With `time_ms`, the query
-    also asks for the offset of the first message that was appended at this time (ms since 1970) or later."""
+    """A query for the offsets of a topic's queues. If `queues` is empty, the query is for all queues of the topic.
+    With `time_ms`, the query also asks for the offset of the first message that was appended at this time (ms since
+    1970) or later."""
 
     topic_id: int
     queues: tuple[int, ...] = ()
@@ -34,7 +37,8 @@ class OffsetsQuery:
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """The offsets of one queue: [first_offset, end_offset). `time_offset` is None unless the query has a time."""
+    """The offsets of the messages in one queue, which are [first_offset, end_offset). If the query has no time,
+    `time_offset` is None."""
 
     queue: int
     first_offset: int
@@ -43,8 +47,9 @@ class OffsetRange:
 
 
 async def list_offsets(replicas: Replicas, query: OffsetsQuery) -> list[OffsetRange]:
-    """Return the offsets of the queues, shard by shard. Raises LedgerError, for example UnknownTopicError or
-    UnknownQueueError. If the search for the time reads a damaged entry, raises StorageFailedError."""
+    """Return the offsets of the queues of the query, sorted by shard. Raises LedgerError, for example
+    UnknownTopicError or UnknownQueueError. If the search for the time reads a damaged entry, raises
+    StorageFailedError."""
     topic = await _topic(replicas, query)
     queues = query.queues or range(topic.queues)
     found: list[OffsetRange] = []
@@ -67,7 +72,8 @@ async def _topic(replicas: Replicas, query: OffsetsQuery) -> Topic:
 async def shard_offsets(
     replica: BrokerReplica, topic_id: int, queues: Sequence[int], time_ms: int | None
 ) -> list[OffsetRange]:
-    """Return the offsets of these queues, which are in the replica's shard. Raises like `list_offsets`."""
+    """Return the offsets of these queues, which are in the replica's shard. Raises the same errors as
+    `list_offsets`."""
     topic = replica.state.topics.require(topic_id, max(queues))
     try:
         position = 0 if time_ms is None else position_at(replica.log, time_ms, replica.driver.applied)

@@ -1,8 +1,9 @@
-"""Queries by key: return the batches that the key index finds, with the bytes of the log, newest first. As in a
-fetch, the broker decodes no message. The key hashes in a batch's header say how many of its messages may have the
-key, and the client compares the keys. One result is limited in bytes and in steps through the index. The result
-says at which position of the log the next query continues. Positions are equal on every replica. The query checks
-every hit of the index against the log."""
+"""Answers queries for messages with a key. A result has the batches that the key index finds, newest first, with
+the bytes that the log stores. The broker decodes no message. The key hashes at the front of a batch say how many of
+its messages can have the key. The client compares the keys themselves. The bytes of one result and its steps
+through the key index are limited. The result says at which position of the log the next query continues. Log
+positions are equal on every replica, so another replica can answer the next query. The query checks every hit of
+the index against the log."""
 
 from __future__ import annotations
 
@@ -29,10 +30,10 @@ MAX_TURNS = 1600
 
 @dataclass(frozen=True, slots=True)
 class KeyQuery:
-    """A query for the messages of a topic with a key.
+    """A query for the messages of one topic that have a certain key.
 
     The query returns only batches that were appended in [begin_ms, end_ms), in ms since 1970, and lie before
-    `before_position`. `max_messages` limits the messages of one result. None and 0 mean no limit."""
+    `before_position`. `max_messages` limits the messages of one result. A value of None or 0 means no limit."""
 
     topic_id: int
     key: bytes
@@ -63,7 +64,8 @@ class KeyQueryResult:
 
 @dataclass(slots=True)
 class QueryBudget:
-    """The bytes and messages that one result may still have. The first batch always fits."""
+    """The number of messages and bytes that one result can still have. The first batch is returned even if it is
+    larger than the budget."""
 
     messages: int
     bytes: int
@@ -73,8 +75,9 @@ class QueryBudget:
 
 
 async def query_messages(replica: BrokerReplica, query: KeyQuery) -> KeyQueryResult:
-    """Return the batches for a query. Raises UnknownTopicError, ReplicaBehindError if this node is rebuilding its key
-    index, or StorageFailedError if the index or the log is damaged."""
+    """Return the batches that can contain messages with the key of the query. Raises UnknownTopicError,
+    ReplicaBehindError if this node is rebuilding its key index, or StorageFailedError if the index or the log is
+    damaged."""
     replica.state.topics.require(query.topic_id, 0)
     try:
         return await _Query(replica, query).result()
@@ -86,7 +89,7 @@ async def query_messages(replica: BrokerReplica, query: KeyQuery) -> KeyQueryRes
 
 
 class _Query:
-    """One search of the key index, and the result that the search fills."""
+    """`_Query` searches the key index for one query, and collects the result."""
 
     def __init__(self, replica: BrokerReplica, query: KeyQuery) -> None:
         self._replica = replica
@@ -139,7 +142,8 @@ class _Query:
 
 
 def batch_at(replica: BrokerReplica, hit: KeyHit) -> tuple[Header, bytes]:
-    """Return the entry of a hit. Raises IndexDamagedError if the log has no such batch."""
+    """Read the entry to which a hit of the key index points. Raises IndexDamagedError if the log has no batch of
+    this size at this position."""
     commit_log = replica.log
     if commit_log.reading.position(commit_log.first_index) <= hit.position < commit_log.end:
         try:

@@ -1,7 +1,7 @@
 """Limits the memory that responses need until clients have received them.
 
-The broker makes a response at once, and the client receives it at the client's own pace. While the responses that are
-not sent yet exceed the limit, this node reads no more messages for any client.
+The broker builds a whole response in memory, and a slow client can take long to receive it. While the responses that
+are not sent yet exceed the limit, this node reads no more messages for any client.
 """
 
 from __future__ import annotations
@@ -15,26 +15,27 @@ MOST_BYTES = 256 << 20
 
 
 class OngoingCall(Protocol):
-    """A call of a client, whose response is not sent yet."""
+    """A client's gRPC call whose response is not sent yet."""
 
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
-        """Call `callback` with the call when the call has ended."""
+        """Run `callback(call)` after this call has ended."""
 
 
 class ResponseBudget:
-    """The bytes of responses of one node that are not sent yet. These bytes may exceed the limit by one response."""
+    """Counts the bytes of responses that one node has not sent yet. The count can exceed the limit by at most one
+    response."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self.bytes_under_way = 0  # >= 0
         self._most_bytes = most_bytes
 
     def check_room(self) -> None:
-        """Raise BusyError if the limit is reached."""
+        """Raise BusyError if the bytes of responses that are not sent yet have reached the limit."""
         if self.bytes_under_way >= self._most_bytes:
             raise BusyError(f"{self.bytes_under_way} bytes of responses are not sent yet: try again shortly")
 
     def leaves(self, size: int, call: OngoingCall) -> None:
-        """Count the `size` bytes of a response until its call has ended."""
+        """Count the `size` bytes of a response as not sent until the gRPC call of the response has ended."""
 
         def has_left(_: object) -> None:
             self.bytes_under_way -= size
