@@ -1,5 +1,5 @@
-"""The answers of a node to questions about the cluster and about itself: routes and status. A node returns the routes
-that it knows. These routes may be out of date, unless the caller makes a read index first.
+"""Answers requests for the routes of the cluster and for the status of this node. A node returns the routes that it
+knows. The routes can be out of date if the caller has not made a read index first.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class NodeFacts:
 
 
 class LocalShard(Protocol):
-    """A shard of this node, which may not have started."""
+    """A shard of this node. The shard can still be waiting for its start."""
 
     @property
     def max_message_bytes(self) -> int: ...
     @property
     def is_closed(self) -> bool:
-        """Whether the shard's log is closed, because startup repair is replacing damaged bytes."""
+        """True if the shard's log is closed, because startup repair is replacing damaged bytes."""
 
     def not_ready(self) -> str:
         """The reason why the shard has not started, or "" if it has started."""
@@ -72,7 +72,8 @@ class NodeRoutes:
 
 @dataclass(frozen=True, slots=True)
 class ShardLeader:
-    """The leader of a shard and its term. Both are 0 if this node does not know the leader."""
+    """The leader of a shard, and the leader's term. The leader and the term are 0 if this node does not know the
+    leader."""
 
     shard: int
     term: int = 0
@@ -110,7 +111,7 @@ class NodeView:
     """Routes and status of one node."""
 
     def __init__(self, facts: NodeFacts, shards: Mapping[int, LocalShard], replicas: Replicas) -> None:
-        """`shards` maps numbers to the shards of this node. Shards may be added later."""
+        """`shards` maps shard numbers to the shards of this node. Shards can be added to this mapping later."""
         self.facts = facts
         self._shards = shards
         self._replicas = replicas
@@ -141,8 +142,8 @@ class NodeView:
         return NodeRoutes(facts.cluster, limit, COORDINATORS, nodes, self.configuration_index)
 
     def topics(self, names: Collection[str] = ()) -> TopicRoutes:
-        """Return the leaders of the shards, and these topics or by default all topics. Before shard 0 has started
-        on this node, the result is empty."""
+        """Return the leader of each shard, and the topics with these names. Without names, return all topics.
+        Before shard 0 has started on this node, the result is empty."""
         if (replica := self._replicas.first) is None:
             return TopicRoutes()
         table = replica.state.topics
@@ -154,7 +155,7 @@ class NodeView:
         )
 
     def status(self) -> list[ReplicaStatus]:
-        """Return the status of each replica of this node, by number of the shard."""
+        """Return the status of each replica of this node, sorted by shard number."""
         found = []
         for shard, local in sorted(self._shards.items()):
             if (replica := self._replicas.get(shard)) is not None:
@@ -185,8 +186,8 @@ class NodeView:
         )
 
     def _role(self, replica: BrokerReplica) -> str:
-        """Return the Raft role if this node is a voter. Otherwise return a word that says why this node has no
-        role."""
+        """Return the Raft role if this node is a voter. Otherwise return "learner", "removed", "joining" or
+        "waiting"."""
         raft, standing = replica.driver.raft, replica.membership.standing
         if standing is Standing.REMOVED:
             return "removed"

@@ -1,7 +1,7 @@
-"""The replicas of this node by shard, and the replica of a queue.
+"""Finds the replica of a shard, or the replica of a queue's shard, on this node.
 
 Shard 0 has a replica on every node and stores all topics. So shard 0 knows the shard of each queue, and knows which
-topics were deleted. If this node's replica of shard 0 is behind, a shard in which the topic is open may know the topic
+topics were deleted. If this node's replica of shard 0 is behind, the replica of another shard can know a new topic
 earlier.
 """
 
@@ -19,8 +19,8 @@ class Replicas:
     """The replicas of the shards that have started on this node. Replicas are added and never removed."""
 
     def __init__(self, why_not: Callable[[int], str] = lambda _: "") -> None:
-        """`why_not(shard)` returns the reason why a shard of this node has not started, or "" if this node does not
-        have the shard."""
+        """`why_not(shard)` returns the reason why a shard of this node has not started. For a shard that this node
+        does not have, `why_not(shard)` returns ""."""
         self._why_not = why_not
         self._by_shard: dict[int, BrokerReplica] = {}
 
@@ -37,8 +37,8 @@ class Replicas:
 
     @property
     def first(self) -> BrokerReplica | None:
-        """The replica of shard 0, which stores the topics and whose members are the nodes of the cluster. None
-        before shard 0 has started."""
+        """The replica of shard 0, which stores the topics and whose members are the nodes of the cluster. The value
+        is None before shard 0 has started."""
         return self._by_shard.get(TOPICS_SHARD)
 
     @property
@@ -50,9 +50,9 @@ class Replicas:
         return replica
 
     def require(self, shard: int) -> BrokerReplica:
-        """Return the replica of a shard. Raises UnavailableError if the shard has not started on this node,
+        """Return the replica of a shard. Raises UnavailableError if the shard has not started on this node. Raises
         InvalidArgumentError if the shard does not exist, and NotLeaderError if only other nodes have replicas of
-        it."""
+        the shard."""
         if (replica := self._by_shard.get(shard)) is not None:
             return replica
         shards = self.topics.state.shards
@@ -65,8 +65,8 @@ class Replicas:
         raise NotLeaderError(f"this node has no replica of shard {shard}: ask a node that has one")
 
     def topic(self, topic_id: int) -> Topic | None:
-        """Return a topic from shard 0, or from a shard in which it is open. Return None if the topic is unknown on
-        this node or was deleted."""
+        """Return the topic with this id from the state of shard 0 or, if shard 0 is behind, of another shard.
+        Return None if the topic is unknown on this node or was deleted."""
         topics = self.topics.state.topics
         found = topics.get(topic_id)
         if found is None and not topics.was_deleted(topic_id):
@@ -75,7 +75,7 @@ class Replicas:
 
     def of_queue(self, topic_id: int, queue: int) -> BrokerReplica:
         """Return the replica of a queue's shard. For an unknown queue, return the replica of shard 0, which refuses
-        the request. Raises like `require`, and UnknownTopicError if the topic was deleted."""
+        the request. Raises the errors of `require`, and UnknownTopicError if the topic was deleted."""
         topic = self.topic(topic_id)
         if topic is None and self.topics.state.topics.was_deleted(topic_id):
             raise UnknownTopicError(f"topic {topic_id} was deleted")

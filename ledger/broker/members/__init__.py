@@ -1,4 +1,4 @@
-"""The members of a shard: changes, standing, and leadership.
+"""Changes the members of a shard, records this node's standing in the shard, and hands over leadership.
 
 membership.py   the members in the configuration that this node has applied, and the node's own standing
 members.py      adding, promoting, removing and recovering members

@@ -1,6 +1,6 @@
 """Handover: a leader gives leadership to another voter, on an operator's request or before the node stops.
 
-One call begins a handover. Within an election timeout either another node leads, or this node continues to lead.
+After a handover has begun, either another node leads within an election timeout, or this node continues to lead.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ _LOOK_AGAIN_S = 0.005
 
 
 def successors(raft: Raft) -> list[int]:
-    """Return the other voters that are not suspect, sorted by how much of the leader's log they store, most first."""
+    """Return the voters that can take over leadership: all voters except the leader and suspect nodes. The voter
+    that stores most of the leader's log comes first."""
     voters = [node for node in raft.configuration.voters if node in raft.progress]
     trusted = [node for node in voters if raft.progress[node].suspicion is None]
     return sorted(trusted, key=lambda node: (-raft.progress[node].match, node))
 
 
 def transfer_leadership(replica: BrokerReplica, *, from_node: int = 0, to: int = 0) -> int:
-    """Begin a handover for an operator, and return the next leader.
+    """Begin a handover for an operator, and return the number of the node that is the next leader.
 
-    `from_node` is the leader that the operator knows, and `to` the wanted leader; 0 means any node. If `from_node`
-    is another node, or `to` is this node, and this node leads, then the handover has happened already. Raises
-    LedgerError."""
+    `from_node` is the leader that the operator knows, and `to` is the wanted leader; 0 means any node. If this node
+    leads, and `from_node` is another node or `to` is this node, then the handover has already happened. In this
+    case return this node. Raises LedgerError."""
     node = replica.driver.raft.node
     other_leads = from_node not in (0, node)
     if replica.driver.leads and (other_leads or to == node):
@@ -35,8 +36,8 @@ def transfer_leadership(replica: BrokerReplica, *, from_node: int = 0, to: int =
 
 
 def begin_transfer(replica: BrokerReplica, to: int = 0) -> int:
-    """Begin a handover to voter `to`, and return the voter. If `to` is 0, choose the first successor that can take
-    over. Raises LedgerError."""
+    """Begin a handover to the voter `to`, and return its number. If `to` is 0, choose the first voter of
+    `successors` that can take over. Raises LedgerError."""
     driver = replica.driver
     if not driver.leads:
         raise replica.not_leading()
@@ -54,8 +55,8 @@ def begin_transfer(replica: BrokerReplica, to: int = 0) -> int:
 
 
 async def hand_over(replica: BrokerReplica, within_s: float) -> int:
-    """Hand over, and wait until another node leads. Return the new leader, or 0 if there is no new leader after
-    `within_s` seconds."""
+    """Hand leadership to another voter, and wait until another node leads. Return the new leader. Return 0 if no
+    handover is possible, or if no other node leads after `within_s` seconds."""
     raft = replica.driver.raft
     try:
         begin_transfer(replica)

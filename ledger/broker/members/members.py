@@ -1,10 +1,13 @@
-"""Changes the members of a shard, on its leader: one node and one step at a time.
+"""Changes the members of a shard, on the shard's leader. Each change adds, promotes or removes one node.
 
-    (a new node) ──add──> learner ──promote──> voter ──remove──> removed; its data directory cannot be added again
+    add        a new node becomes a learner
+    promote    a learner becomes a voter
+    remove     a voter or learner leaves the shard; its data directory cannot be added again
 
 The leader checks a request against the newest configuration and against the progress of its followers. Then the leader
 appends one entry, or refuses the request with an error that says what to do first. Requests are idempotent, so a
-client can repeat a request whose response was lost. The core decides whether a change of the configuration is safe.
+client can repeat a request whose response was lost. The Raft core decides whether a change of the configuration is
+safe.
 """
 
 from __future__ import annotations
@@ -36,8 +39,8 @@ CAUGHT_UP_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Introduction:
-    """The answer of a node that is to join a shard. `refusal` says why the node cannot be added, and is "" if it
-    can. `empty` means that the node has no data of the shard."""
+    """The answer of a new node to the leader that wants to add it to a shard. `refusal` says why the node cannot be
+    added, and is "" if the node can be added. `empty` means that the node has no data of the shard."""
 
     node: int
     incarnation: bytes
@@ -54,18 +57,20 @@ class SuspectShard(Protocol):
     """A shard of this node, in which this node may be a suspect."""
 
     async def ask_introduction(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
-        """Return the introduction of the node at this address, or None if it does not answer."""
+        """Ask the node at this address for its introduction. Return None if the node does not answer."""
 
     def suspect(self) -> Suspect | None:
         """The suspect mark on this node's disk, or None if this node is no suspect."""
 
     async def accept_loss(self) -> None:
-        """End the suspicion of this node. Returns when the suspect mark is removed durably."""
+        """Remove the suspect mark of this node, although the node may have lost entries. Returns when the mark is
+        removed from the disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberState:
-    """The state of a member, as the leader sees it. The lag counts committed entries that the member lacks."""
+    """The state of a member, as the leader sees it. `lag_entries` and `lag_bytes` count the committed entries that
+    the member does not have."""
 
     node: int
     address: str
@@ -78,7 +83,7 @@ class MemberState:
 
 
 class MemberChanges:
-    """The members of one shard, on its leader. Every method raises LedgerError."""
+    """Adds, promotes and removes members of one shard, on the shard's leader. Every method can raise LedgerError."""
 
     def __init__(self, replica: BrokerReplica, ask: AskJoiningNode) -> None:
         self._replica = replica
@@ -105,7 +110,7 @@ class MemberChanges:
         return self._change(configuration.with_learner(node, ConfiguredMember(incarnation, address)))
 
     async def promote(self, node: int) -> ChangeProposal | None:
-        """Make a learner a voter. Returns None if the node is a voter already."""
+        """Promote a learner to a voter. Returns None if the node is a voter already."""
         validate_node(node)
         configuration = self._newest()
         if node in configuration.voters:
@@ -239,7 +244,7 @@ class MemberChanges:
 
 
 def accepted(node: int, address: str, answer: Introduction | None) -> bytes:
-    """Return the incarnation of a node that can be added. Raises NodeRefusedError."""
+    """Check that a new node can be added, and return the node's incarnation. Raises NodeRefusedError."""
     if answer is None:
         raise NodeRefusedError(
             f"no node answers at {address}: start node {node} there with `join = true`, then add it again"
@@ -259,8 +264,8 @@ def accepted(node: int, address: str, answer: Introduction | None) -> bytes:
 
 
 def doubt_of(replica: BrokerReplica, shard: SuspectShard, node: int) -> Suspect:
-    """Return the reason why this node is a suspect. Raises InvalidArgumentError if `node` is another node, and
-    NotSuspectError if this node is no suspect."""
+    """Return the suspect mark of this node, which says why the node is a suspect. Raises InvalidArgumentError if
+    `node` is another node, and NotSuspectError if this node is no suspect."""
     validate_node(node)
     own = replica.driver.raft.node
     if node != own:
@@ -272,8 +277,8 @@ def doubt_of(replica: BrokerReplica, shard: SuspectShard, node: int) -> Suspect:
 
 
 async def recover(replica: BrokerReplica, shard: SuspectShard) -> None:
-    """Accept the loss of a suspect node. Raises RecoveryRefusedError if the shard has a leader, because the leader
-    sends the lost entries again."""
+    """Accept that this suspect node may have lost entries, and remove its suspect mark. Raises RecoveryRefusedError
+    if the shard has a leader, because the leader sends the lost entries again."""
     raft = replica.driver.raft
     if raft.leader:
         raise RecoveryRefusedError(

@@ -3,9 +3,9 @@
     JOINING ──> LEARNER ──> VOTER ──> REMOVED        one life of a data directory; a voter may become a learner again
 
 Only committed configurations count, so clients and operators never see a change that is undone later. A node is
-removed if its data directory was a member and is not a member of the newest configuration. A removed node may not
-receive the newest configuration, because no leader sends entries to the node any more. In this case another node tells
-it (`removed_by`).
+removed if its data directory was a member and is not a member of the newest configuration. It is possible that a
+removed node never receives the newest configuration, because no leader sends entries to the node any more. So another
+node tells the removed node about its removal (`removed_by`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Standing(Enum):
 
 
 class Membership:
-    """The applied members of one shard."""
+    """The members of one shard, in the newest configuration that this node has applied."""
 
     def __init__(self, node: int, incarnation: bytes, addresses: Mapping[int, str]) -> None:
-        """`addresses` are the addresses in this node's settings. They have precedence over the addresses in a
-        configuration."""
+        """`addresses` are the addresses in this node's settings. The addresses in the settings have precedence over
+        the addresses in a configuration."""
         self.node = node
         self.incarnation = incarnation
         # The newest configuration that is applied here, and the index of its entry.
@@ -52,18 +52,18 @@ class Membership:
 
     @property
     def is_removed(self) -> bool:
-        """Whether this node was a member and was removed."""
+        """True if this node was a member and was removed."""
         return self.standing is Standing.REMOVED
 
     def resume(self, index: int, configuration: ShardConfiguration, *, removed: bool) -> None:
-        """Continue with the configuration and standing of an earlier run of this node."""
+        """Load the configuration and the standing that an earlier run of this node stored."""
         self.applied(index, configuration)
         if removed:
             self.standing = Standing.REMOVED
 
     def removed_by(self, incarnations: Mapping[int, bytes]) -> bool:
-        """Learn the incarnations of the members from another node that knows a newer configuration. Return whether
-        this node was removed."""
+        """Check whether this node was removed, and return the result. `incarnations` has the incarnation of each
+        member; a node with a newer configuration sent it."""
         if self.standing is not Standing.JOINING and incarnations.get(self.node) != self.incarnation:
             self.standing = Standing.REMOVED
         return self.is_removed
@@ -77,7 +77,7 @@ class Membership:
         return {node: self._addresses.get(node) or member.address for node, member in members.items()}
 
     def set_address(self, node: int) -> str:
-        """Return the address of a node in the settings, or an empty string."""
+        """Return the address that this node's settings have for `node`, or an empty string."""
         return self._addresses.get(node, "")
 
     def address(self, node: int) -> str:

@@ -1,1 +1,2 @@
-"""Producing: produce_decisions.py decides about a batch, proposals.py has the proposals that wait for their commit."""
+"""The module produce_decisions.py decides whether a batch of a producer is appended. The module proposals.py has
+the proposals that wait for their commit."""

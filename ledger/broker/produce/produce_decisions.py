@@ -1,7 +1,8 @@
 """The leader's decision about a batch that a producer sent: append it, repeat an earlier result, or refuse it.
 
-Both the broker (`BrokerReplica.produce`) and the simulator act on these decisions. A decision depends only on its
-arguments, and changes nothing. The first rule that matches decides:
+Both the broker (`BrokerReplica.produce`) and the simulator use these decisions. A decision depends only on its
+arguments, and changes nothing. The rules are checked in the order of this table, and the first rule that matches the
+batch is applied:
 
     the bytes are damaged, unknown or over a limit           Refuse (`ProduceDecisions.read`)
     the topic is internal to the broker                      Refuse(InvalidTopicNameError)
@@ -41,25 +42,25 @@ class AppendBatch:
 
 @dataclass(frozen=True, slots=True)
 class RepeatResult:
-    """The decision to answer with an earlier result, because the batch was committed before. The committed batch
-    starts at `record.base_offset`."""
+    """The decision to send the earlier result again, because the same batch is already committed. The committed
+    batch starts at `record.base_offset`."""
 
     record: BatchRecord
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitFirst:
-    """The decision to answer later: the same batch was sent before and is not committed yet. The answer is sent
-    when the first batch is committed."""
+    """The decision to answer later, because the same batch was sent before and is not committed yet. The answer is
+    sent when the first batch is committed."""
 
     record: BatchRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The decision to refuse the batch with an error. The object has the parts of the error, and not the error itself.
-    A frame that holds the error which it raises is a reference cycle, and would keep the bytes of the batch until the
-    next garbage collection.
+    """The decision to refuse the batch with an error. The object has the fields of the error, and not the error
+    object. A stack frame that refers to the error it raises forms a reference cycle. The cycle would keep the bytes of
+    the batch in memory until the next garbage collection.
     """
 
     kind: type[LedgerError]
@@ -68,7 +69,7 @@ class Refuse:
 
     @classmethod
     def of(cls, error: LedgerError) -> Refuse:
-        """Return the refusal that sends this error to the producer."""
+        """Return a `Refuse` with the fields of this error."""
         return cls(type(error), error.message, error.next_sequence)
 
     def error(self) -> LedgerError:
@@ -111,7 +112,8 @@ class ProduceDecisions:
     @staticmethod
     def read(batch: bytes, max_message_bytes: int) -> BatchHeader | Refuse:
         """Return the header of a batch, or a refusal if the bytes are damaged, of an unknown format, or over a
-        limit. This rule comes before all other rules. A message may have at most `max_message_bytes`."""
+        limit. The rule of `read` comes before all rules of `decide`. A message of more than `max_message_bytes` is
+        over the limit."""
         try:
             return check(batch, max_message_bytes)
         except LedgerError as error:
@@ -126,12 +128,12 @@ class ProduceDecisions:
         obstacle: Obstacle | None,
         no_room: str = "",
     ) -> Decision:
-        """Return the decision about a batch whose bytes are intact.
+        """Return the decision about a batch that `read` has not refused.
 
         `state` is the applied state. `projected` is the state with the leader's uncommitted entries, or None before
         the leader has applied its no-op. `pending` holds the `id` of every BatchRecord whose batch waits for its
-        commit. `obstacle` is the driver's answer to a proposal of this size. `no_room` says why a nearly full disk
-        accepts no batch, and is "" if the disk has room.
+        commit. `obstacle` is the reason why the driver would refuse a proposal of this size, or None. `no_room` says
+        why a nearly full disk accepts no batch, and is "" if the disk has room.
         """
         topic = state.topics.get(batch.topic_id)
         if topic is not None and is_system_topic(topic.name):
@@ -163,5 +165,5 @@ class ProduceDecisions:
 
 
 def not_ready() -> NoLeaderError:
-    """Return the error of a leader that does not know yet which entries earlier leaders committed."""
+    """Return the error for a request to a new leader that has not applied its no-op yet."""
     return NoLeaderError("this node has just been elected and is not ready yet: try again shortly")

@@ -1,7 +1,7 @@
 """Proposals that wait for their commit: batches, commands, new log starts and changes of members.
 
-Each class implements `raft.interfaces.Proposal`: the driver calls `appended` once when the entry is appended, and
-`settled` once when the entry is committed or given up. Each proposal has a future for its caller.
+Each class implements `raft.interfaces.Proposal`. The driver calls `appended` once when the entry is appended, and
+`settled` once when the entry is committed or given up. The caller of a proposal awaits the proposal's future.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class CommandProposal:
 
 
 class StartProposal:
-    """A new log start that waits for its commit. Its future ends when this node has applied the entry."""
+    """A new log start that waits for its commit. The proposal's future ends when this node has applied the entry."""
 
     def __init__(self, draft: EntryDraft, trouble: Callable[[], Exception]) -> None:
         """`trouble()` returns the error for a proposal that was not committed."""
@@ -91,13 +91,14 @@ class StartProposal:
 
 
 class ChangeProposal:
-    """A configuration that waits for its commit. Its future has the index of its entry."""
+    """A configuration that waits for its commit. The result of the proposal's future is the index of the
+    configuration's entry."""
 
     def __init__(
         self, draft: EntryDraft, is_committed: Callable[[int, int], bool], trouble: Callable[[], Exception]
     ) -> None:
-        """`is_committed(term, index)` asks the core. `trouble()` returns the error for a change that was not
-        committed."""
+        """`is_committed(term, index)` asks the Raft core whether the entry with this term and index is committed.
+        `trouble()` returns the error for a change that was not committed."""
         self.draft = draft
         self.future: asyncio.Future[int] = new_future()
         self.index = 0
@@ -109,15 +110,15 @@ class ChangeProposal:
         self.index, self._term = header.index, header.term
 
     def settled(self, committed: bool) -> None:
-        """End the future. A leader that removes itself stops leading when the change is committed and not yet
-        applied, so this method also asks the core whether the entry is committed."""
+        """End the future. A leader that removes itself stops leading after the change is committed but before the
+        change is applied. So `settled` also asks the Raft core whether the entry is committed."""
         is_committed = committed or self._is_committed(self._term, self.index)
         end(self.future, self.index if is_committed else self._trouble())
 
 
 def new_future() -> asyncio.Future[Any]:
-    """Return a future whose exception asyncio does not log. A client may have disconnected, so that no code reads
-    the exception."""
+    """Return a new future. If no code reads an exception of this future, asyncio does not log the exception. For
+    example, no code reads the exception after a client has disconnected."""
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     future.add_done_callback(lambda done: done.cancelled() or done.exception())
     return future

@@ -1,8 +1,8 @@
 """Quotas: how many messages and bytes one client may send or fetch in a second on this node.
 
 A client that has exceeded its quota is refused before its request has any effect, and is told how long to wait. The
-table of clients has a limit. A client whose account is full can be forgotten, because a new account is full too. If no
-account can be forgotten, new clients share one account."""
+number of clients in the table is limited. A client whose account is full can be forgotten, because a new account is
+full too. If no account can be forgotten, new clients share one account."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ class Quota:
         return account
 
     def _forget_one(self, now: float) -> bool:
-        """Look at the first few clients, and forget one with a full account. Return whether a client was forgotten."""
+        """Look at the first few clients of the table, and remove the first client with a full account. Return True
+        if a client was removed."""
         for _ in range(min(_LOOKED_AT, len(self._accounts))):
             client, account = next(iter(self._accounts.items()))
             if account.is_full(now):

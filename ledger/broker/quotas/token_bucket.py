@@ -1,22 +1,24 @@
-"""A token bucket: it limits a rate on average. The bucket reads no clock: the caller passes the time in seconds.
+"""A token bucket limits the average rate of requests. The bucket reads no clock; its caller passes the time in
+seconds.
 
     level   -debt ... 0 ... one second's worth        grows by `rate` each second, up to one second's worth
                       └── above 0, any amount may be taken; that may leave a debt, and the next caller waits for it
 
-The size of a fetch is known only after the fetch, and a batch cannot be split. So a request passes whole while the
-level of the bucket is above 0, and the level may become negative. Later requests wait until the level is above 0
-again. On average the rate holds, and no request is too large."""
+The size of a fetch is known only after the fetch, and a batch cannot be split. So a request of any size is admitted
+as a whole while the level of the bucket is above 0, and can make the level negative. Later requests wait until the
+level is above 0 again. Therefore the average rate does not exceed the limit."""
 
 from __future__ import annotations
 
 
 class TokenBucket:
-    """A bucket that is full at first."""
+    """A token bucket, which is full when it is created."""
 
     __slots__ = ("_at", "_level", "_rate")
 
     def __init__(self, rate: float, now: float) -> None:
-        """`rate` is the number of tokens for each second, more than 0. A full bucket has the tokens of one second."""
+        """`rate` is the number of tokens that the bucket gets each second; the number must be above 0. A full
+        bucket has the tokens of one second."""
         assert rate > 0
         self._rate = rate
         self._level = float(rate)  # <= rate
@@ -28,12 +30,12 @@ class TokenBucket:
         return 0.0 if self._level > 0 else -self._level / self._rate + 1 / self._rate
 
     def take(self, amount: float, now: float) -> None:
-        """Take tokens. Take tokens. The level may become negative."""
+        """Take tokens from the bucket. The level can become negative."""
         self._fill(now)
         self._level -= amount
 
     def is_full(self, now: float) -> bool:
-        """Whether the bucket is full, like a new bucket."""
+        """Return True if the bucket is full, as a new bucket is."""
         self._fill(now)
         return self._level >= self._rate
 

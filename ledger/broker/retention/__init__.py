@@ -1,1 +1,2 @@
-"""Where the log begins: retention.py chooses the log start, log_trim.py moves it, log_holds.py keeps it in place."""
+"""Decides where the log begins. The module retention.py chooses the log start, log_trim.py moves the log start, and
+log_holds.py prevents moves."""

@@ -12,22 +12,23 @@ from ledger.state.commands import Command, ForgetHolds, HoldLog, ReleaseLog
 
 
 class HoldProposer(Protocol):
-    """The methods of a shard's replica that holds need."""
+    """The methods of a shard's replica that `LogHolds` calls."""
 
     @property
     def state(self) -> State: ...
     def check_leads(self, size: int) -> object:
-        """Raise LedgerError if this node cannot propose a body of this size (bytes)."""
+        """Raise LedgerError if this node cannot propose an entry with a body of `size` bytes."""
 
     def propose_command(self, command: Command) -> asyncio.Future[Any]:
-        """Propose a command after `check_leads`."""
+        """Propose a command. The caller must have called `check_leads` before."""
 
     def propose_checked(self, command: Command) -> asyncio.Future[Any]:
-        """Propose a command after the check of `check_leads`."""
+        """Call `check_leads`, and then propose a command."""
 
 
 class LogHolds:
-    """The holds of one shard. Every method raises LedgerError if this node does not lead the shard."""
+    """Takes, releases and expires the holds of one shard's log. Every method raises LedgerError if this node does
+    not lead the shard."""
 
     def __init__(self, replica: HoldProposer) -> None:
         self._replica = replica
@@ -36,8 +37,8 @@ class LogHolds:
 
     @property
     def is_held(self) -> bool:
-        """Whether the log start must not move. On the leader a proposed hold counts before it is committed, so the
-        log start cannot move before the commit."""
+        """True if a hold forbids to move the log start. The leader counts a hold from its proposal on, so the log
+        start cannot move before the hold is committed."""
         return len(self._replica.state.holds) > 0 or self._proposed > 0
 
     def take(self, name: str, ttl_ms: int) -> asyncio.Future[Hold]:
@@ -56,8 +57,8 @@ class LogHolds:
         return self._replica.propose_checked(ReleaseLog(name))
 
     def expire(self) -> asyncio.Future[None]:
-        """Propose an entry whose append time expires holds. The entry is needed only while no other entry is
-        appended."""
+        """Propose an entry, so that holds expire by its append time. Every entry expires holds, so this entry is
+        needed only while no other entry is appended."""
         return self._replica.propose_checked(ForgetHolds())
 
     def _settled(self, _: asyncio.Future[Hold]) -> None:

@@ -1,8 +1,8 @@
-"""Moves the log start, on the leader: finds where the log may begin, computes what a move would remove, and proposes
-the entry that moves the log start.
+"""Moves the log start, on the leader. `LogTrim` finds the possible log starts, computes what a move would remove, and
+proposes the entry that moves the log start.
 
-Operators and retention move the log start in the same way, on the leader. The leader knows every hold, because the
-leader has applied or proposed it. All replicas move their log start when they apply the entry."""
+`LogTrim` moves the log start for operators and for retention. The leader knows every hold, because the leader has
+applied or proposed it. Each replica moves its log start when it applies the entry."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from store import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class TrimEffect:
-    """The loss of entries if the log begins with `first_index`. `newest_ms` is the append time of the newest lost
-    entry, in ms since 1970. `size` is the number of removed bytes, and `bytes_kept` the number of bytes that stay."""
+    """The entries, messages and bytes that are lost if the log begins at entry `first_index`. `newest_ms` is the
+    append time of the newest lost entry, in ms since 1970. `size` is the number of removed bytes, and `bytes_kept`
+    the number of bytes that stay."""
 
     first_index: int
     entries: int
@@ -33,7 +34,7 @@ class TrimEffect:
 
 
 class LogTrim:
-    """The log start of one shard, on its leader."""
+    """Finds and proposes a new log start for one shard, on the shard's leader."""
 
     def __init__(self, replica: BrokerReplica) -> None:
         self._replica = replica
@@ -80,7 +81,8 @@ class LogTrim:
     # -- the move
 
     def effect(self, to: TrimPoint | None) -> TrimEffect:
-        """Return the effect of a move to this log start. If `start` is None, return the effect of no move."""
+        """Compute what a move of the log start to `to` would remove. If `to` is None, return a TrimEffect without
+        losses."""
         log = self._replica.log
         if to is None:
             return TrimEffect(0, 0, 0, 0, 0, log.end - log.start)
@@ -99,9 +101,9 @@ class LogTrim:
         return [hold.name for hold in self._replica.state.holds]
 
     def move(self, to: TrimPoint) -> StartProposal:
-        """Propose the new log start. The future ends when this node has applied the entry. Raises LedgerError, for
-        example LogHeldError if the log has a hold, and StorageFailedError if the stored snapshot of the new log
-        start is damaged."""
+        """Propose the new log start. The future of the returned proposal ends when this node has applied the entry.
+        Raises LedgerError, for example LogHeldError if the log has a hold, and StorageFailedError if the stored
+        snapshot of the new log start is damaged."""
         if self._replica.log_holds.is_held:
             names = ", ".join(self.held_by()) or "a hold that is not committed yet"
             raise LogHeldError(
@@ -121,8 +123,8 @@ class LogTrim:
         return proposal
 
     def _messages_before(self, index: int) -> int:
-        """Return the number of messages of all queues that a move removes, according to the stored snapshot. If the
-        snapshot is damaged, return 0."""
+        """Return how many messages of all queues are removed if the log begins after entry `index`. The numbers
+        come from the snapshot that is stored for this log start. If the snapshot is damaged, return 0."""
         if (snapshot := self._snapshot(index)) is None:
             return 0
         queues = self._replica.queues

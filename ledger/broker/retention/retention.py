@@ -4,13 +4,13 @@
     start       candidate   candidate   candidate            end
                 ^ the entries before it are too old, or too many, or the disk is too full: the log begins here
 
-The choice is a pure function of the log (`Situation`) and the settings (`RetentionLimits`). The log can begin only at
-candidates, which have a stored snapshot. So retention removes whole segments of applied entries, and never the segment
-in use.
+The choice is a pure function of the log (`Situation`) and the settings (`RetentionLimits`). A candidate is a possible
+log start for which a snapshot is stored. The log can begin only at a candidate. So retention removes whole segments of
+applied entries, and never the segment in use.
 
-A clock may jump, so a clock does not tell the age of an entry with certainty. So retention counts only time that
-the log itself proves. If the gap between two neighbouring entries is longer than the limit, it may be a quiet time
-or a jump of the clock. Such a gap does not count."""
+A clock can jump, so a clock does not tell the age of an entry with certainty. So retention counts only time that
+the append times in the log prove. If the gap between two neighbouring entries is longer than the limit, the cause
+can be a quiet time or a jump of the clock. Retention does not count a gap that is longer than the limit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RetentionLimits:
 
 @dataclass(frozen=True, slots=True)
 class TrimPoint:
-    """A possible log start: after entry `index`, at `position`."""
+    """A possible log start: the log begins after entry `index`, at byte `position`."""
 
     index: int
     position: int
@@ -50,7 +50,7 @@ class TrimPoint:
 
 @dataclass(frozen=True, slots=True)
 class DiskUse:
-    """The use of the disk: used bytes divided by all bytes, and all bytes."""
+    """The use of the disk. `ratio` is the used bytes divided by all bytes, and `total` is the number of all bytes."""
 
     ratio: float = 0.0
     total: int = 0
@@ -58,8 +58,8 @@ class DiskUse:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The log of the leader, as retention sees it. The candidates are ascending, and start <= position of a
-    candidate < end."""
+    """The facts about the leader's log and disk from which retention decides. The candidates are sorted by index,
+    and the position of each candidate is at least `start` and less than `end`."""
 
     start: int
     end: int
@@ -106,19 +106,20 @@ def choose(limits: RetentionLimits, seen: Situation) -> TrimDecision | None:
 
 
 def must_refuse(limits: RetentionLimits, disk: DiskUse) -> bool:
-    """Return whether the disk is so full that the node refuses new data."""
+    """Return True if the disk is so full that the node refuses new data."""
     return _exceeds(disk.ratio, limits.refuse_ratio)
 
 
 def newest_before(candidates: Sequence[TrimPoint], position: int) -> TrimPoint | None:
-    """Return the last candidate that keeps everything from `position` on, or None."""
+    """Return the last candidate that keeps the log from `position` on, or None if there is no such candidate."""
     return next((each for each in reversed(candidates) if each.position <= position), None)
 
 
 def time_passed_ms(time_of: TimeOf, first: int, last: int, longest_ms: int) -> int:
-    """Return the time from entry `first` to entry `last`, without gaps between neighbours longer than `longest_ms`.
+    """Return the time in ms from entry `first` to entry `last`. A gap of more than `longest_ms` between two
+    neighbouring entries does not count.
 
-    The function reads only entries near long gaps: O(log n) entries for each gap."""
+    The function does not read the entries of a range in which at most `longest_ms` have passed."""
     passed = time_of(last) - time_of(first)
     if passed <= longest_ms:
         return passed
