@@ -25,7 +25,8 @@ class Codec(IntEnum):
 
     @classmethod
     def named(cls, name: str | None) -> Codec:
-        """Return the codec for the setting None, "lz4" or "zstd". Raises InvalidArgumentError for any other name."""
+        """Return the codec that a setting names. The setting is "lz4", "zstd", or None for no compression. Raises
+        InvalidArgumentError for any other name."""
         if name is None:
             return cls.NONE
         try:

@@ -1,7 +1,7 @@
 """The rules for names of consumer groups and members, and the limits on their numbers.
 
-Clients check these rules before they send a request, leaders before they propose an entry, and the state machine when
-it applies an entry.
+Clients check these rules before they send a request. Leaders check the rules again before they propose an entry, and
+the state machine when it applies an entry.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _FREE_TEXT = 127
 
 
 def coordinator_shard(name: str, shards: int) -> int:
-    """Return the shard whose leader is the consumer group's coordinator. `shards` is the cluster's first number of
-    shards; shards that were added later do not count.
+    """Return the shard whose leader is the consumer group's coordinator. `shards` is the number of shards that
+    coordinate consumer groups: shard 0 to shard `shards` - 1.
     """
     return xxhash.xxh3_64_intdigest(name.encode()) % shards
 
@@ -71,7 +71,7 @@ def broadcast_name(consumer_group: str, instance: str) -> str:
 
 
 def is_broadcast(name: str) -> bool:
-    """Return whether `name` is the name of one consumer of a broadcast, as `broadcast_name` returns it."""
+    """Return True if `name` is the name of one consumer of a broadcast, in the form that `broadcast_name` returns."""
     return _OF in name
 
 

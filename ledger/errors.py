@@ -1,7 +1,7 @@
 """The errors that a client or a broker can raise. Each error has a type, a stable code and a message for people.
 
-On the wire an error is a code, a message and a few facts (``ledger.v1.Error``). In Python an error is an exception that
-a caller can catch. `to_wire` and `from_wire` convert between the two forms.
+On the wire, an error consists of a code, a message and a few facts (``ledger.v1.Error``). In Python an error is an
+exception that a caller can catch. `to_wire` and `from_wire` convert between the two forms.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from ledger.v1 import error_pb2
 class LedgerError(Exception):
     """Base class of all errors of this product.
 
-    code            the name of the code on the wire; empty for errors that only clients raise
-    retriable       True: the same request may succeed later or on another node. The clients repeat such a request until
-                    its timeout; a program that receives the error may try again later
-    message         the message for people
-    leader, leader_address
-                    the number and address of the shard's leader
-    first_offset, end_offset
-                    the valid offsets of the queue: from `first_offset` to `end_offset`
-    throttle_ms     how long the client should wait, in milliseconds
-    next_sequence   the next sequence number of this producer in this queue
-    acknowledged    if a `send_many` failed in part: the `RecordRange`s of the messages that were acknowledged, in order
+        code            the name of the code on the wire; empty for errors that only clients raise
+        retriable       True: the same request may succeed later or on another node. The clients repeat such a request
+                        until its timeout; a program that receives the error may try again later
+        message         the message for people
+        leader, leader_address
+                        the number and address of the shard's leader
+        first_offset, end_offset
+                        the valid offsets of the queue: from `first_offset` to `end_offset`
+        throttle_ms     how long the client should wait, in milliseconds
+        next_sequence   the next sequence number of this producer in this queue
+        acknowledged    if a `send_many` failed in part: the `RecordRange`s of the messages that were acknowledged,
+                        in order
 
-    A fact that does not apply to an error is None.
+    The attributes from `leader` to `next_sequence` are None if they do not apply to the error.
     """
 
     code: str = ""
@@ -107,8 +108,8 @@ class HeadersTooLargeError(LedgerError):
 
 
 class CorruptBatchError(LedgerError):
-    """The bytes of a batch contradict each other or the batch's CRC. A consumer may read the batch from another node or
-    seek past it.
+    """The bytes of a batch do not match the batch's CRC, or contradict each other. A consumer can read the batch from
+    another node, or seek to the offset after the batch.
     """
 
     code = "CORRUPT_BATCH"
@@ -139,7 +140,8 @@ class OffsetBeyondEndError(OffsetOutOfRangeError):
 
 
 def out_of_range(sentence: str, offset: int, first: int, end: int) -> OffsetOutOfRangeError:
-    """Return the error for an offset below `first` or above `end`. Its message is `sentence` and the valid offsets."""
+    """Return the error for an offset below `first` or above `end`. The message of the error consists of `sentence`
+    and the valid offsets."""
     kind = OffsetTooLowError if offset < first else OffsetBeyondEndError
     return kind(f"{sentence}: valid are {first} to {end}", first_offset=first, end_offset=end)
 
@@ -170,7 +172,7 @@ class InvalidGroupNameError(LedgerError, ValueError):
 
 class UnknownMemberError(LedgerError):
     """The consumer group has no member of this name, for example because the member was silent for longer than its
-    session timeout. A group consumer then joins again without help of the program.
+    session timeout. A group consumer that receives this error joins the consumer group again by itself.
     """
 
     code = "UNKNOWN_MEMBER"
@@ -218,15 +220,15 @@ class NoLeaderError(LedgerError):
 
 
 class BusyError(LedgerError):
-    """The node has reached its limit of unfinished requests and refused this one. Try again later."""
+    """The node has reached its limit of unfinished requests and has refused this request. Try again later."""
 
     code = "BUSY"
     retriable = True
 
 
 class ThrottledError(LedgerError):
-    """This client has used up its quota on the node. The node did nothing; the client should wait `throttle_ms`
-    milliseconds.
+    """This client has used up its quota on the node. The node has not carried out the request; the client should wait
+    `throttle_ms` milliseconds.
     """
 
     code = "THROTTLED"
@@ -318,15 +320,16 @@ class NodeExistsError(OperationError):
 
 
 class NodeRefusedError(OperationError):
-    """The node to be added does not answer, has data already, or is configured for a different cluster. Start it with
-    `join = true` and an empty data directory, then add it again.
+    """The new node does not answer, has data already, or is configured for a different cluster. Start the new node
+    with `join = true` and an empty data directory, then add it again.
     """
 
     code = "NODE_REFUSED"
 
 
 class NodeBehindError(OperationError):
-    """The learner lacks too many entries of the log to become a voter. Wait until it has caught up, then promote it."""
+    """The learner lacks too many entries of the log to become a voter. Wait until the learner has caught up, then
+    promote it."""
 
     code = "NODE_BEHIND"
 
@@ -338,7 +341,8 @@ class LastVoterError(OperationError):
 
 
 class TransferRefusedError(OperationError):
-    """The named node cannot lead now. The present leader continues. The message says why."""
+    """The named node cannot lead now. The present leader continues to lead. The message gives the reason for the
+    refusal."""
 
     code = "TRANSFER_REFUSED"
 
@@ -473,7 +477,8 @@ def from_wire(wire: error_pb2.Error) -> LedgerError:
     """Return the exception for an error that a broker sent.
 
     If this program does not know the code, the result is a plain `LedgerError` with the sent message. The `code` of
-    this plain error is the number in decimal digits. Its `retriable` follows from the range of the number.
+    this plain error is the number in decimal digits. The range in which this number lies decides whether the plain
+    `LedgerError` is retriable.
     """
     kind = _TYPE_OF_CODE.get(wire.code, LedgerError)
     ranged = issubclass(kind, OffsetOutOfRangeError)

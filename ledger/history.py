@@ -35,7 +35,7 @@ from ledger.errors import LedgerError
 
 
 class HistoryError(LedgerError):
-    """A history file cannot be read or written. The message names the file, and the line if one is wrong."""
+    """A history file cannot be read or written. The message names the file and, if a line is invalid, the line."""
 
 
 class OperationOutcome(StrEnum):
@@ -61,8 +61,8 @@ class Send:
     """Messages that the program gave to the producer in one call, for one queue.
 
     offset              the offset of the first message; None unless the outcome is ok
-    producer, sequence  the producer's id and the sequence of the first message; empty and -1 if the messages got no
-                        sequence numbers, so that they never left the process
+    producer, sequence  the producer's id and the sequence of the first message; empty and -1 if the messages got
+                        no sequence numbers, so that they never left the process
     bound               True: the key or the program chose the queue, so the order within the queue is guaranteed
     """
 

@@ -1,6 +1,6 @@
 """The limits on the number and size of a message's headers (RocketMQ's limits).
 
-Clients check these limits before they send messages, and leaders before they append them.
+Clients check these limits before they send messages. Leaders check the limits again before they append a batch.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Encoding and decoding of a produce request, `ledger.v1.ProduceRequest`, without the protobuf library.
 
-    (0x0A | length of a batch (varint) | batch) ...
+Each batch is one field of the request: the byte 0x0A, the length of the batch as a varint, and the batch.
 
 The protobuf library copies each batch into a message object, and then the message into a growing buffer. For a
 megabyte these copies cost more time than sending the request. This module copies each batch only once. If the bytes of
@@ -24,7 +24,8 @@ _BATCH = 0x0A
 
 @dataclass(frozen=True, slots=True)
 class ProduceRequest:
-    """Encoded batches (ledger/batch). Each batch is for one queue, and all queues are in the same shard."""
+    """The encoded batches (ledger/batch) of one produce request. Each batch is for one queue, and all these queues
+    are in the same shard."""
 
     batches: Sequence[bytes]
 

@@ -1,6 +1,6 @@
 """Retry topics and dead-letter topics: their names, the headers of a moved message, and the retry delays.
 
-Brokers follow these rules when they move messages, and clients when they read moved messages.
+Brokers use this module when they move messages, and clients use it when they read moved messages.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ def origin(headers: Headers) -> str | None:
 
 
 def moved_headers(headers: Headers, *, here: str, came_from: str, attempt: int) -> list[tuple[str, bytes]]:
-    """Return the headers that a message gets by a move.
+    """Return the headers of the copy that a move of a message appends.
 
-    `here` has the form of ORIGIN and is used if the message has not been moved before. `came_from` has the form of
-    FROM. `attempt` is the new value of ATTEMPT.
+    `here` becomes the value of the header ORIGIN if the message has not been moved before. `came_from` becomes the
+    value of the header FROM, and `attempt` the value of the header ATTEMPT.
     """
     kept = [(name, value) for name, value in headers if name not in MOVED_HEADERS]
     first = origin(headers) or here
@@ -83,7 +83,8 @@ def moved_headers(headers: Headers, *, here: str, came_from: str, attempt: int) 
 
 
 def place_before(headers: Headers) -> tuple[int, int, int] | None:
-    """Return (topic id, queue, offset) of a message before its last move, or None if it was never moved."""
+    """Return the topic id, queue and offset that a message had before its last move, or None if the message was
+    never moved."""
     parts = dict(headers).get(FROM, b"").split(b":")
     if len(parts) != 3 or not all(part.isdigit() for part in parts):
         return None

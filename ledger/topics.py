@@ -1,7 +1,7 @@
 """The rules for names of topics and for their numbers of queues.
 
-Clients check these rules before they send a request, leaders before they propose an entry, and the state machine when
-it applies an entry.
+Clients check these rules before they send a request. Leaders check the rules again before they propose an entry, and
+the state machine when it applies an entry.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def validate_queue_count(queues: int) -> None:
 
 
 def is_system_topic(name: str) -> bool:
-    """Return whether the name is reserved for topics of the broker, such as retry topics."""
+    """Return True if the name is reserved for topics of the broker, such as retry topics."""
     return name.startswith("%")
 
 

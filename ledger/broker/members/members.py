@@ -39,8 +39,9 @@ CAUGHT_UP_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Introduction:
-    """The answer of a new node to the leader that wants to add it to a shard. `refusal` says why the node cannot be
-    added, and is "" if the node can be added. `empty` means that the node has no data of the shard."""
+    """The answer of a node to the leader of a shard, which asks the node before it adds or promotes the node.
+    `refusal` says why the node cannot be added, and is "" if the node can be added. `empty` means that the node has
+    no data of the shard."""
 
     node: int
     incarnation: bytes

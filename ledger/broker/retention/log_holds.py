@@ -57,8 +57,8 @@ class LogHolds:
         return self._replica.propose_checked(ReleaseLog(name))
 
     def expire(self) -> asyncio.Future[None]:
-        """Propose an entry, so that holds expire by its append time. Every entry expires holds, so this entry is
-        needed only while no other entry is appended."""
+        """Propose an entry, so that holds expire by its append time. Every batch and every other command expires
+        holds too, so this entry is needed only while no other entry is appended."""
         return self._replica.propose_checked(ForgetHolds())
 
     def _settled(self, _: asyncio.Future[Hold]) -> None:

@@ -1,4 +1,4 @@
-"""The gRPC layer of the broker: a module for each service of proto/, and what the services share.
+"""The gRPC layer of the broker has one module for each service of proto/, and modules that the services share.
 
 Each method reads its request, calls a module of ledger/broker that decides, and fills in its response. In
 ledger/broker, only the package rpc uses protobuf and gRPC.

@@ -79,14 +79,14 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
             self._streams -= 1
 
     def produce(self, batch: bytes) -> asyncio.Future[Committed]:
-        """Pass a batch to the shard of its queue."""
+        """Pass a batch to this node's replica of the shard that contains the batch's queue."""
         return self._broker.replicas.of_queue(*place_of(batch)).produce(batch)
 
     # -- fetch
 
     async def Fetch(self, request: broker_pb2.FetchRequest, context: Context) -> bytes:  # noqa: N802
-        """Return the bytes of the response. gRPC keeps a response until the client has received it, and may not keep
-        views of the log for so long."""
+        """Return the response as bytes. gRPC keeps a response until the client has received it, so the response
+        must not contain views of the log."""
         quota = self._quotas.fetch
         client = client_of(context) if quota.is_set else ""
         try:
@@ -157,7 +157,8 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         put_topics(self._broker.view.topics(request.topics), response)
 
     def routes(self, names: Collection[str] = ()) -> broker_pb2.GetRouteResponse:
-        """Return the routes that this node knows, for these topics or by default for all topics."""
+        """Return the routes of the topics with these names, as this node knows them. Without names, return the
+        routes of all topics."""
         return route_response(self._broker.view, names)
 
     async def GetStatus(  # noqa: N802

@@ -1,6 +1,6 @@
 """The ConsumerGroupOperations service: operators list, describe, reset and forget consumer groups.
 
-Each response covers one shard and comes from the leader of the shard. The client joins the responses of all shards.
+Each response covers one shard and comes from the leader of the shard. The client combines the responses of all shards.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
 
     @property
     def shard_consumptions(self) -> dict[int, ShardConsumption]:
-        """The shards that have started on this node, by number."""
+        """The shards that have started on this node, by shard number."""
         return self._consumptions.started()
 
     def refused(self, error: LedgerError) -> None:
@@ -163,7 +163,8 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
 
 
 def claimed(replica: BrokerReplica, wanted: consumer_group_pb2.QueueClaim) -> ClaimedQueue:
-    """Return the claim with a start offset that is a number: this replica replaces "first" and "last" by offsets.
-    Raises UnknownTopicError, UnknownQueueError, InvalidArgumentError."""
+    """Return the claim that a request asks for. If the request asks for the first or the last offset as start,
+    replace it by the offset that this replica knows. Raises UnknownTopicError, UnknownQueueError,
+    InvalidArgumentError."""
     start = start_offset(replica, wanted.topic_id, wanted.queue, wanted.start_offset)
     return ClaimedQueue(wanted.topic_id, wanted.queue, wanted.epoch, start)

@@ -1,12 +1,13 @@
-"""The result of a fetch in protobuf's wire format, `ledger.v1.FetchResponse`, with one copy of the message bytes.
+"""Writes the result of a fetch in protobuf's wire format (`ledger.v1.FetchResponse`), and copies the message bytes
+only once.
 
     FetchResponse    (0x0A | length | FetchedQueue) ... | configuration_index
     FetchedQueue     (0x22 | length | FetchedBatch) ... | all other fields, written by protobuf
     FetchedBatch     0x22 | length | body | all other fields, written by protobuf
 
-Protobuf would copy each body into a message, and the message into an encoding that grows. In this module, bodies are
-views of the log until they are copied once, into the response. Protobuf allows the fields of a message in any order.
-Queues without batches are written by protobuf.
+The protobuf library would copy each body into a message object, and then the message into a growing buffer. In this
+module, bodies are views of the log until they are copied once, into the response. Protobuf allows the fields of a
+message in any order. So the queues without batches come last, and the protobuf library writes them.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
     def __init__(
         self, node: int, cluster: str, shards: Mapping[int, SuspectShard], replicas: Replicas, deletion: TopicDeletion
     ) -> None:
-        """`shards` maps numbers to the shards of this node. Shards may be added later."""
+        """`shards` maps shard numbers to the shards of this node. Shards can be added to this mapping later."""
         self._node = node
         self._cluster = cluster
         self._shards = shards
@@ -170,7 +170,8 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
         await self._deletion.drop(self._replicas.require(request.shard), request.topic_id)
 
     async def _leading(self, shard: int) -> BrokerReplica:
-        """Return the replica after a read index. Raises LedgerError if this node does not lead the shard."""
+        """Make a read index of the shard, and return this node's replica of the shard. Raises LedgerError if this
+        node does not lead the shard."""
         replica = self._replicas.require(shard)
         await replica.confirm_still_leading()
         return replica
@@ -180,8 +181,8 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
 
 
 async def changed(change: ChangeProposal | None, *, wait: bool) -> operations_pb2.ChangeResponse:
-    """Return the response to a change of members. If `change` is None, nothing had to change. With `wait`, return
-    after the commit."""
+    """Return the response to a change of members. `change` is None if the members were already as requested. With
+    `wait`, return only after the change is committed."""
     if change is None:
         return operations_pb2.ChangeResponse()
     if wait:  # a client that disconnects does not cancel it
@@ -190,8 +191,8 @@ async def changed(change: ChangeProposal | None, *, wait: bool) -> operations_pb
 
 
 def kept_by(trim: LogTrim, request: operations_pb2.TrimLogRequest) -> TrimPoint | None:
-    """Return the latest log start that keeps all entries which the request wants to keep, or None. Raises
-    LedgerError."""
+    """Return the latest possible log start that keeps all entries that the request asks to keep. Return None if
+    there is no such log start. Raises LedgerError."""
     match request.WhichOneof("keep"):
         case "since_ms":
             return trim.keeping_since(request.since_ms)

@@ -1,8 +1,9 @@
-"""The produce stream: sends one response for each request, in order, and appends later requests meanwhile.
+"""Serves the produce stream of a client. The stream sends one response for each request, in order, and appends later
+requests before the earlier requests have their responses.
 
-Two tasks share a bounded queue: one task reads requests and appends them, the other task sends responses. So a
-producer with many requests in flight fills the group write of every turn of the event loop. If a producer sends more
-than the queue holds, gRPC's flow control slows it down.
+Two tasks share a bounded queue: one task reads requests and appends them, the other task sends responses. So the
+batches of many requests in flight are appended in one turn of the event loop and written to the log together. If the
+queue is full, gRPC's flow control slows the producer down.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ class Batches(Protocol):
 
     @property
     def configuration_index(self) -> int:
-        """The index of the applied configuration of shard 0, or 0 before there is one. By this index clients notice
-        a newer configuration."""
+        """The index of the applied configuration of shard 0, or 0 before there is one. Clients use this index to
+        notice a newer configuration."""
 
     def produce(self, batch: bytes) -> asyncio.Future[Committed]:
-        """Append a batch. Raises LedgerError if the batch is refused at once. The returned future may also end in
+        """Append a batch. Raises LedgerError if the batch is refused at once. The returned future can also end in
         LedgerError."""
 
 

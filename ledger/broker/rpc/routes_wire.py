@@ -1,4 +1,4 @@
-"""Routes and status in protobuf."""
+"""Converts routes and status to protobuf messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ledger.v1 import broker_pb2
 
 
 def route_response(view: NodeView, names: Collection[str] = ()) -> broker_pb2.GetRouteResponse:
-    """Return the routes that a node knows, for these topics or by default for all topics."""
+    """Return the routes of the topics with these names, as the node of `view` knows them. Without names, return the
+    routes of all topics."""
     response = broker_pb2.GetRouteResponse()
     put_nodes(view.nodes(), response)
     put_topics(view.topics(names), response)
@@ -28,7 +29,7 @@ def put_nodes(routes: NodeRoutes, response: broker_pb2.GetRouteResponse) -> None
 
 
 def put_topics(routes: TopicRoutes, response: broker_pb2.GetRouteResponse) -> None:
-    """Put leaders and topics into the response."""
+    """Put the leader of each shard and the topics into the response."""
     for each in routes.shards:
         response.shards.add(shard=each.shard, term=each.term, leader=each.leader)
     response.topics_index = routes.topics_index
@@ -36,7 +37,7 @@ def put_topics(routes: TopicRoutes, response: broker_pb2.GetRouteResponse) -> No
 
 
 def topic_route(topic: Topic) -> broker_pb2.TopicRoute:
-    """Return a topic as clients see it. Queues that are not open yet are left out."""
+    """Return a topic in protobuf, as clients see it. The result has only the open queues of the topic."""
     return broker_pb2.TopicRoute(
         name=topic.name,
         topic_id=topic.topic_id,

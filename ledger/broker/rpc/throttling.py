@@ -1,4 +1,4 @@
-"""The client of a request, and the quotas of that client.
+"""Finds the name of the client that sent a request, and applies the quotas of this client.
 
     user agent "billing grpc-python-asyncio/1.x ..."  ──> client "billing"
     user agent "grpc-python-asyncio/1.x ..."          ──> the clients without a name at that host, as one client
@@ -35,7 +35,8 @@ class Quotas:
 
 
 class MeteredBatches:
-    """Appends the batches of one client within its quota (`ledger.broker.rpc.produce_stream.Batches`)."""
+    """Appends the batches of one client within the client's quota. `MeteredBatches` implements
+    `ledger.broker.rpc.produce_stream.Batches`."""
 
     def __init__(self, batches: Batches, quota: Quota, client: str, meter: Meter) -> None:
         self._batches = batches
@@ -48,7 +49,8 @@ class MeteredBatches:
         return self._batches.configuration_index
 
     def produce(self, batch: bytes) -> asyncio.Future[Committed]:
-        """Append a batch. Raises ThrottledError above the quota. A refused batch is not charged."""
+        """Append a batch. Raises ThrottledError if the client has exceeded its quota. A refused batch does not
+        count for the quota."""
         now = asyncio.get_running_loop().time()
         try:
             self._quota.admit(self._client, now)
@@ -61,7 +63,8 @@ class MeteredBatches:
 
 
 def client_of(context: aio.ServicerContext[Any, Any]) -> str:
-    """Return the name of the client for quotas: its own name, or its host."""
+    """Return the name under which quotas count the client: the name that the client states or, without such a name,
+    its host."""
     agents = [value for key, value in context.invocation_metadata() or () if key == "user-agent"]
     name = str(agents[0]).rpartition(_AGENT)[0].strip() if agents else ""
     if name:

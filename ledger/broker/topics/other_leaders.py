@@ -1,4 +1,4 @@
-"""The interface to the leaders of shards on other nodes, for topics."""
+"""The interface through which a node opens and deletes topics in shards that other nodes lead."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from ledger.state import Topic
 
 
 class OtherLeaders(Protocol):
-    """Calls to the leaders of shards, whose nodes may change. Every method raises LedgerError."""
+    """Calls the leader of a shard on another node, also after the leadership has moved. Every method can raise
+    LedgerError."""
 
     async def open_topic(self, shard: int, topic: Topic) -> None:
-        """Return when the topic's queues of the shard are open."""
+        """Ask the shard's leader to open the topic's queues in the shard. Return when these queues are open."""
 
     async def drop_topic(self, shard: int, topic_id: int) -> None:
-        """Return when the shard has removed a deleted topic."""
+        """Ask the shard's leader to remove a deleted topic. Return when the shard has removed the topic."""

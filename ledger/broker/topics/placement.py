@@ -15,8 +15,8 @@ REPLICAS = 3
 
 def place_queues(count: int, shards: Sequence[int], placed: Iterable[int]) -> tuple[int, ...]:
     """Return the shards of `count` new queues. Each queue goes to the shard with the fewest queues. If several
-    shards have equally few, the queue goes to the shard with the lowest number. `placed` has the shard of each
-    existing queue."""
+    shards have equally few queues, the queue goes to the shard with the lowest number. `placed` has the shard of
+    each existing queue."""
     queues = Counter(dict.fromkeys(shards, 0))
     queues.update(shard for shard in placed if shard in queues)
     chosen = []
@@ -28,10 +28,11 @@ def place_queues(count: int, shards: Sequence[int], placed: Iterable[int]) -> tu
 
 
 def place_shard(shard: int, nodes: Iterable[int], others: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """Return the nodes of a new shard, the preferred leader first: the nodes with the fewest replicas.
+    """Return the nodes of a new shard, which are the nodes with the fewest replicas. The first of these nodes is the
+    preferred leader.
 
-    Nodes with equally many replicas are taken in the order of their numbers, from a different start for each shard.
-    `others` has the nodes of each existing shard except shard 0."""
+    Nodes with equally many replicas are chosen in the order of their numbers, and this order begins at another node
+    for the next shard. `others` has the nodes of each existing shard except shard 0."""
     ordered = sorted(nodes)
     replicas = Counter(node for each in others for node in each)
     turned = [ordered[(shard + place) % len(ordered)] for place in range(len(ordered))]

@@ -11,7 +11,7 @@ from ledger.state.consumption import check_has_no_members
 
 
 class RetryTopics:
-    """Creates and deletes retry topics and dead-letter topics, on the leader of shard 0. Every method raises
+    """Creates and deletes retry topics and dead-letter topics, on the leader of shard 0. Every method can raise
     LedgerError."""
 
     def __init__(self, replicas: Replicas, topics: Topics, delays: int) -> None:

@@ -2,8 +2,8 @@
 
 `open_topic` and `delete_topic` are proposed in any shard; all other commands are proposed in shard 0. The leader
 chooses the shards of new queues, because the leader knows which topics are being created. The command states the
-chosen shards. Every function raises LedgerError if the replica does not lead. A future ends in LedgerError if the
-replica stops leading first."""
+chosen shards. Every function raises LedgerError if the replica does not lead. A returned future ends in LedgerError
+if the replica stops leading before the commit."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _BYTES_A_QUEUE = 5
 
 
 def create_topic(replica: BrokerReplica, name: str, queues: int) -> asyncio.Future[Topic]:
-    """Create a topic of a user. Its queues go to the shards with the fewest queues. Raises LedgerError, for example
-    TopicExistsError, InvalidTopicNameError."""
+    """Create a topic of a user. The topic's queues are placed in the shards with the fewest queues. Raises
+    LedgerError, for example TopicExistsError, InvalidTopicNameError."""
     validate_topic_name(name)
     validate_queue_count(queues)
     projected = replica.leading_state(queues * _BYTES_A_QUEUE)
@@ -52,8 +52,8 @@ async def keep_topic(replica: BrokerReplica, name: str, queues: int) -> Topic:
 
 
 async def alter_topic(replica: BrokerReplica, name: str, queues: int) -> Topic:
-    """Give a topic `queues` queues, and return it. Raises LedgerError, for example UnknownTopicError, or
-    InvalidArgumentError if the topic has more queues."""
+    """Add queues to a topic, so that it has `queues` queues, and return the topic. Raises LedgerError, for example
+    UnknownTopicError, or InvalidArgumentError if the topic has more than `queues` queues."""
     validate_topic_name(name)  # the name of an internal topic is refused
     validate_queue_count(queues)
     projected = replica.leading_state(queues * _BYTES_A_QUEUE)
@@ -75,8 +75,8 @@ async def alter_topic(replica: BrokerReplica, name: str, queues: int) -> Topic:
 
 
 def delete_topic(replica: BrokerReplica, topic_id: int) -> asyncio.Future[DeletedTopic | None]:
-    """Remove a topic from the replica's shard. The future has None if the shard does not have the topic. No batch of
-    the topic can follow in the log."""
+    """Remove a topic from the replica's shard. The result of the returned future is None if the shard does not have
+    the topic. After the entry of this command, the log contains no batch of the topic."""
     deletion = DeleteTopic(topic_id)
     replica.check_leads(len(encode_command(deletion))).admit_deletion(topic_id)
     return replica.propose_command(deletion)
@@ -93,9 +93,9 @@ def open_topic(replica: BrokerReplica, topic: Topic) -> asyncio.Future[Topic]:
 
 
 async def ensure_shard(replica: BrokerReplica, nodes: Sequence[int], *, known_shards: int) -> int:
-    """Add a shard like `add_shard`, for a client that knows `known_shards` shards. If one more shard exists, an
-    earlier request of the client has added it, and no shard is added. 0 means that the client knows no number.
-    Returns the number of the shard."""
+    """Add a shard like `add_shard`, for a client that knows `known_shards` shards. If exactly one more shard
+    exists, an earlier request of the client has added this shard, and no further shard is added. The value 0 means
+    that the client does not know the number of shards. Returns the number of the shard."""
     shards = replica.state.shards
     if known_shards and len(shards.numbers) == known_shards + 1:
         return shards.numbers[-1]
@@ -103,8 +103,8 @@ async def ensure_shard(replica: BrokerReplica, nodes: Sequence[int], *, known_sh
 
 
 async def add_shard(replica: BrokerReplica, wanted: Sequence[int] = ()) -> int:
-    """Add a shard on these nodes, or by default on the nodes with the fewest replicas. Returns the number of the shard
-    after the commit. Raises LedgerError, for example UnknownNodeError."""
+    """Add a shard on these nodes, or by default on the nodes with the fewest replicas. Returns the number of the
+    new shard when the command is committed. Raises LedgerError, for example UnknownNodeError."""
     shards, configuration = replica.state.shards, replica.newest_configuration()
     assert configuration is not None, "what a leader has begins with its own configuration"
     if strangers := sorted(set(wanted) - configuration.members.keys()):

@@ -1,10 +1,11 @@
 """Deletes a topic in shard 0, and then in every other shard that has queues of it.
 
-    DeleteTopic in shard 0 ──every node applies it──> the leader of each other shard proposes the same command there
+    shard 0               DeleteTopic is committed, and every node applies it
+    each other shard      the shard's leader then proposes DeleteTopic in this shard
 
 Every node has a replica of shard 0. So the leader of each shard sees which topics were deleted, and deletes them in
-its own shard. A topic that is opened late is deleted in the same way. No list of deletions is needed, and a new
-leader needs no special step."""
+its own shard. If a shard opens a topic after the deletion of the topic, its leader deletes the topic in the same
+way. No list of deletions is needed, and a new leader needs no special step."""
 
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ class TopicDeletion:
 
     async def delete(self, topic_id: int) -> None:
         """Delete a topic. Returns when every shard has removed the topic. The call is idempotent. Raises
-        LedgerError, for example UnknownTopicError if the topic never existed, and BusyError if other shards have
-        not removed the topic in time."""
+        UnknownTopicError if the topic never existed, BusyError if other shards have not removed the topic in time,
+        or another LedgerError."""
         replica = self._replicas.topics
         replica.check_leads(0)
         topics = replica.state.topics

@@ -1,6 +1,8 @@
 """Opens the queues of new topics in their shards. Clients can use a queue only after it is open.
 
-    CreateTopic, AlterTopic  ──committed in 0──>  OpenTopic in each other shard  ──all committed──>  TopicOpened in 0
+    1. shard 0               CreateTopic or AlterTopic is committed
+    2. each other shard      OpenTopic is committed
+    3. shard 0               TopicOpened is committed, after step 2 is complete in all shards
 
 The leader of shard 0 opens topics. The state of shard 0 says which topics are not open yet, so the next leader
 continues the work. Every step is idempotent.
@@ -40,8 +42,8 @@ class TopicOpening:
         self._troubles: dict[int, LedgerError] = {}
 
     def look(self) -> None:
-        """Start opening the topics that are not open. Call `look` when this node becomes leader of shard 0, and
-        when topics change."""
+        """Start a task for each topic that is not open yet; the task opens the topic. Call `look` when this node
+        becomes leader of shard 0, and when topics change."""
         replica = self._replicas.first
         if replica is None or not replica.knows_the_end:
             return
@@ -57,8 +59,8 @@ class TopicOpening:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def wait(self, topic: Topic) -> Topic:
-        """Return the topic when it is open. Raises UnknownTopicError if the topic was deleted meanwhile. Raises a
-        retriable LedgerError if the topic is not open in time, or this node stops leading."""
+        """Wait until the topic is open, and return the topic. Raises UnknownTopicError if the topic was deleted
+        meanwhile. Raises a retriable LedgerError if the topic is not open in time, or this node stops leading."""
         self.look()
         if (task := self._tasks.get(topic.topic_id)) is not None:
             await asyncio.wait((task,), timeout=PATIENCE_S)

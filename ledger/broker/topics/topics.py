@@ -1,4 +1,4 @@
-"""Creates, changes and deletes topics for clients, and waits until every shard has done the same."""
+"""Creates, changes and deletes topics for clients, and waits until every shard has made the change."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ledger.topics import validate_topic_name
 
 
 class Topics:
-    """The topics of the cluster, on the leader of shard 0. Every method raises LedgerError."""
+    """The topics of the cluster, on the leader of shard 0. Every method can raise LedgerError."""
 
     def __init__(self, replicas: Replicas, opening: TopicOpening, deletion: TopicDeletion, shards: int = 1) -> None:
         """`shards` is the number of shards in the settings. No topic is created before these shards exist, because
-        its queues would not be spread over all of them."""
+        its queues would not be spread over all shards."""
         self._replicas = replicas
         self._opening = opening
         self._deletion = deletion
