@@ -1,6 +1,6 @@
 """The replicated state of a shard, and the leader's projected state.
 
-In reading order:
+This list has the modules in reading order.
 
 machine.py               State: the result of all committed entries
 commands.py              the entries that change the state and are not batches

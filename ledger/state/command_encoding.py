@@ -1,4 +1,4 @@
-"""Commands as the bodies of entries: protobuf, `ledger.v1.Command`."""
+"""Encodes commands as the bodies of log entries, in protobuf (`ledger.v1.Command`)."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ from ledger.v1 import command_pb2
 
 
 def encode_command(command: Command) -> bytes:
-    """Return the body of an entry. Equal commands have equal bytes."""
+    """Return the body of the log entry for a command. Equal commands have equal bytes."""
     kind = _BY_TYPE[type(command)]
     field: dict[str, Any] = {kind.field: kind.to_wire(command)}
     return command_pb2.Command(**field).SerializeToString(deterministic=True)
 
 
 def decode_command(body: bytes | memoryview) -> Command:
-    """Return the command of an entry. Raises InternalError if this program cannot read it."""
+    """Return the command that the body of a log entry contains. Raises InternalError if this program cannot read
+    the command."""
     try:
         wire = command_pb2.Command.FromString(bytes(body))
     except DecodeError as error:

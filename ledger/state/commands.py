@@ -1,7 +1,7 @@
-"""The commands: entries of the log that change the state and are not batches.
+"""A command is a log entry that changes the state and is not a batch.
 
 The leader proposes a command, and every replica applies it (`State.apply_command`). command_encoding.py writes a
-command as the body of an entry. Some commands may be committed more than once; a repeated command then changes
+command as the body of an entry. Some commands can be committed more than once; the repeated command then changes
 nothing.
 """
 
@@ -61,8 +61,8 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True)
 class AddShard:
-    """Add a shard that begins on these nodes (only in shard 0). `incarnations[i]` is the incarnation of `nodes[i]`
-    in shard 0."""
+    """Add a shard whose first members are these nodes (only in shard 0). `incarnations[i]` is the incarnation of
+    `nodes[i]` in shard 0."""
 
     shard: int
     nodes: tuple[int, ...]
@@ -74,7 +74,8 @@ class AddShard:
 
 @dataclass(frozen=True, slots=True)
 class HoldLog:
-    """Take a hold, or change the expiry of an existing hold to `ttl_ms` after the append time of this entry."""
+    """Take a hold that expires `ttl_ms` after the append time of this entry. If a hold of this name exists, change
+    its expiry to this time."""
 
     name: str
     ttl_ms: int
@@ -89,7 +90,8 @@ class ReleaseLog:
 
 @dataclass(frozen=True, slots=True)
 class ForgetHolds:
-    """Expire holds by the append time of this entry. The command is needed only while no other entry is appended."""
+    """Remove the holds that have expired at the append time of this entry. Batches and all other commands remove
+    expired holds too, so this command is needed only while no other entry is appended."""
 
 
 # -- consumer groups, in the shard of the coordinator
@@ -97,8 +99,8 @@ class ForgetHolds:
 
 @dataclass(frozen=True, slots=True)
 class JoinConsumerGroup:
-    """A member joins, or changes its details. `rooms` has (shard, machine room of the node that leads the shard),
-    as the member knows them."""
+    """Add a member to a consumer group, or change the details of a member. `rooms` has pairs of a shard and the
+    machine room of the shard's leader, as the member knows them."""
 
     consumer_group: str
     strategy: str
@@ -108,14 +110,15 @@ class JoinConsumerGroup:
 
 @dataclass(frozen=True, slots=True)
 class LeaveConsumerGroup:
-    """Members leave, or the coordinator removes silent members."""
+    """Remove members that leave a consumer group, or that were silent for longer than their session timeout."""
 
     consumer_group: str
     members: tuple[str, ...]
 
 
 class QueueTarget(NamedTuple):
-    """The next owner of a queue. The name is empty if the consumer group no longer reads the queue."""
+    """The target of a queue, which is the member that becomes its next owner. `member` is empty if the consumer
+    group no longer reads the queue."""
 
     queue: TopicQueueId
     member: str
@@ -123,8 +126,8 @@ class QueueTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AssignQueues:
-    """Set the targets of queues. The command is void if the consumer group has a later generation. `goes_on` means
-    that another command with more targets of the same assignment follows."""
+    """Set the targets of queues, which are their next owners. The command changes nothing if the consumer group has
+    a later generation. `goes_on` means that another command with more targets of the same assignment follows."""
 
     consumer_group: str
     generation: int
@@ -133,7 +136,7 @@ class AssignQueues:
 
 
 class QueueEpoch(NamedTuple):
-    """A queue and the epoch by which a member owns it."""
+    """A queue, and the consumer epoch by which a member owns the queue."""
 
     queue: TopicQueueId
     epoch: int
@@ -141,7 +144,7 @@ class QueueEpoch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReleaseQueues:
-    """A member releases queues. Each queue has the epoch by which the member owned it."""
+    """Release queues that a member owns. Each queue has the consumer epoch by which the member owns the queue."""
 
     consumer_group: str
     member: str
@@ -160,8 +163,8 @@ class RenewQueues:
 
 
 class ClaimedQueue(NamedTuple):
-    """A claim of one queue. The epoch is 0 for a broadcast. `start_offset` is used if the consumer group has no
-    progress in the queue yet."""
+    """The claim of one queue by a consumer. The epoch is 0 for a broadcast. `start_offset` is used if the consumer
+    group has no progress in the queue yet."""
 
     topic_id: int
     queue: int
@@ -171,7 +174,7 @@ class ClaimedQueue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClaimQueues:
-    """A consumer claims queues and fences their earlier owners."""
+    """Claim queues for a consumer, and fence their earlier owners."""
 
     consumer_group: str
     queues: tuple[ClaimedQueue, ...]

@@ -5,10 +5,10 @@
     epoch    7 7 7 9 9 12       index of the entry by which the owner received the queue
 
 If the target of a queue is not its owner, the owner keeps the queue until it releases the queue, leaves, or is
-removed for silence. After that the target becomes the owner, with a new epoch. So a queue never has two owners at a
-time. The shard of the queue fences late requests of an earlier owner (`progress_table`). Generations, epochs and
-versions are indexes of entries. So these numbers always rise, and the table need not store consumer groups without
-members."""
+removed for silence. Then the target becomes the owner of the queue, with a new epoch. So a queue never has two
+owners at a time. The shard of the queue fences late requests of an earlier owner (`progress_table`). Generations,
+epochs and versions are indexes of log entries, so they always rise. Therefore the table does not have to store
+consumer groups without members."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_ROOMS: Mapping[int, str] = MappingProxyType({})
 
 
 class TopicQueueId(NamedTuple):
-    """A queue of a topic."""
+    """Identifies a queue by its topic id and its number in the topic."""
 
     topic_id: int
     queue: int
@@ -44,7 +44,7 @@ class MemberDetails:
     configured: tuple[TopicQueueId, ...] = ()
 
     def without(self, topic_id: int) -> MemberDetails:
-        """Return the details without this topic."""
+        """Return a copy of the details without the subscription to this topic and without its configured queues."""
         return replace(
             self,
             subscriptions=tuple(each for each in self.subscriptions if each[0] != topic_id),
@@ -65,8 +65,8 @@ class MemberRecord:
 
 @dataclass(slots=True)
 class QueueShare:
-    """One queue of a consumer group: its owner and its target. An empty name means that the queue has no owner or
-    no target."""
+    """The owner and the target of one queue of a consumer group. The target is the member that the last assignment
+    chose. An empty name means that the queue has no owner or no target."""
 
     owner: str
     epoch: int
@@ -125,8 +125,9 @@ class ConsumerGroup:
         return True
 
     def leave(self, members: Iterable[str], index: int) -> bool:
-        """Remove members. Remove members. Each queue of a removed member goes to its target, or waits for the next
-        assignment. Return whether any of these members existed."""
+        """Remove members. If the target of a removed member's queue is still a member, the target becomes the owner
+        of the queue. Otherwise the queue waits for the next assignment. Return True if any of these members
+        existed."""
         gone = [self.members.pop(member) for member in members if member in self.members]
         for queue in [queue for member in gone for queue in member.owned]:
             self.shares[queue].owner = ""
@@ -143,7 +144,7 @@ class ConsumerGroup:
             _count(self.queues, subscriptions)
 
     def queues_but_of(self, member: str) -> dict[int, int]:
-        """Return the number of queues of each topic to which members other than this member subscribe."""
+        """Return the number of queues of each topic to which at least one member except `member` subscribes."""
         if member not in self.members:
             return dict(self.queues)
         others = (each.details.subscriptions for name, each in self.members.items() if name != member)
@@ -153,7 +154,7 @@ class ConsumerGroup:
         return queues
 
     def assign(self, targets: Mapping[TopicQueueId, str], index: int, *, goes_on: bool = False) -> None:
-        """Set the targets of these queues. The empty name means that the consumer group no longer reads the queue.
+        """Set the targets of these queues. An empty target means that the consumer group no longer reads the queue.
         Other queues keep their targets. `goes_on` means that another part of the same assignment follows."""
         for queue, target in targets.items():
             share = self.shares.get(queue)
@@ -164,9 +165,9 @@ class ConsumerGroup:
             self.assigned = self.generation
 
     def release(self, member: str, queues: Iterable[tuple[TopicQueueId, int]], index: int) -> bool:
-        """Take queues from a member that releases them. `queues` has each queue and the epoch by which the member
-        owns the queue. A queue whose target is the member stays with the member. Return whether the consumer group
-        changed."""
+        """Remove queues from a member that releases them. `queues` has each queue and the epoch by which the member
+        owns the queue. If the target of a queue is this member, the member keeps the queue. Return True if the
+        consumer group changed."""
         released = False
         for queue, epoch in queues:
             share = self.shares.get(queue)
@@ -193,7 +194,7 @@ class ConsumerGroup:
         self.generation = index
 
     def renew(self, queues: Iterable[TopicQueueId], index: int) -> bool:
-        """Give the owners of these queues a new epoch. Returns whether any of the queues has an owner."""
+        """Give the owners of these queues a new epoch. Returns True if any of the queues has an owner."""
         owned = [share for queue in queues if (share := self.shares.get(queue)) is not None and share.owner]
         for share in owned:
             share.epoch = self.members[share.owner].version = index
@@ -207,7 +208,8 @@ class ConsumerGroup:
             self.members[share.owner].version = index
 
     def _give(self, queue: TopicQueueId, share: QueueShare, index: int) -> None:
-        """Give a queue without owner to its target, if it has a target."""
+        """Make the target of a queue without owner its owner, if the target is a member. If the queue has no
+        target, remove the queue from the consumer group."""
         if not share.target:
             del self.shares[queue]
         elif (target := self.members.get(share.target)) is not None:
@@ -217,8 +219,8 @@ class ConsumerGroup:
 
 
 def _count(queues: dict[int, int], subscriptions: Iterable[tuple[int, int]]) -> None:
-    """Raise the numbers in `queues` to the numbers of these subscriptions. If a topic has two numbers, the larger
-    counts."""
+    """Add the queue counts of these subscriptions to `queues`, which maps topic ids to numbers of queues. If a
+    topic has two different numbers, keep the larger number."""
     for topic_id, count in subscriptions:
         queues[topic_id] = max(queues.get(topic_id, 0), count)
 

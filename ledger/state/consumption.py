@@ -1,6 +1,8 @@
-"""The part of the state about consumption: consumer groups that this shard coordinates, and progress in its queues.
+"""The consumption state of a shard: the consumer groups that the shard coordinates, and the progress of consumer
+groups in the shard's queues.
 
-The methods apply commands and return results. A refusal is a result too, and is equal on every replica.
+The methods apply commands and return their results. If a command is refused, the result is an error, which is equal on
+every replica.
 """
 
 from __future__ import annotations
@@ -67,9 +69,10 @@ class Consumption:
     # -- in the shard of the coordinator
 
     def join(self, wanted: JoinConsumerGroup, index: int, was_deleted: Callable[[int], bool] = lambda _: False) -> bool:
-        """Apply a join. Return whether the join changed the consumer group. A member may subscribe to a deleted topic,
-        before it learns of the deletion. Such a subscription is ignored; `was_deleted(topic id)` says which topics
-        were deleted. Raises InvalidGroupNameError, InvalidArgumentError, GroupConflictError, GroupFullError.
+        """Apply the command `JoinConsumerGroup`. Return True if it changed the consumer group. A member that does not
+        know of a deletion can subscribe to a deleted topic. The join ignores subscriptions to topics for which
+        `was_deleted(topic id)` is True. Raises InvalidGroupNameError, InvalidArgumentError, GroupConflictError,
+        GroupFullError.
         """
         member = wanted.member
         validate_group_name(wanted.consumer_group)
@@ -89,12 +92,12 @@ class Consumption:
         return self.groups.join(wanted.consumer_group, wanted.strategy, existing, index, rooms)
 
     def leave(self, wanted: LeaveConsumerGroup, index: int) -> bool:
-        """Apply a leave. Returns whether any of these members existed."""
+        """Apply the command `LeaveConsumerGroup`. Returns True if any of its members existed."""
         return self.groups.leave(wanted.consumer_group, wanted.members, index)
 
     def assign(self, wanted: AssignQueues, index: int) -> bool:
-        """Apply an assignment. If members have changed since the assignment was computed, change nothing and return
-        False."""
+        """Apply the command `AssignQueues`. If members have changed since the assignment was computed, change
+        nothing and return False."""
         group = self.groups.get(wanted.consumer_group)
         if group is None or group.generation != wanted.generation:
             return False
@@ -102,22 +105,25 @@ class Consumption:
         return True
 
     def release(self, wanted: ReleaseQueues, index: int) -> bool:
-        """Apply a release. Return whether the release changed the consumer group. Raises UnknownMemberError."""
+        """Apply the command `ReleaseQueues`. Return True if it changed the consumer group. Raises
+        UnknownMemberError."""
         group = self.groups.get(wanted.consumer_group)
         if group is None or wanted.member not in group.members:
             raise unknown_member(wanted.consumer_group, wanted.member)
         return group.release(wanted.member, wanted.queues, index)
 
     def renew(self, wanted: RenewQueues, index: int) -> bool:
-        """Give the owners of these queues new epochs. Returns whether any of the queues has an owner."""
+        """Apply the command `RenewQueues`, which gives the owners of queues new epochs. Returns True if any of the
+        queues has an owner."""
         group = self.groups.get(wanted.consumer_group)
         return group is not None and group.renew(wanted.queues, index)
 
     # -- in the shard of the queues
 
     def claim(self, wanted: ClaimQueues, end_of: QueueEnd, index: int) -> QueueResults:
-        """Apply claims. Returns one result for each queue, in order. No coordinator gives epochs for a broadcast,
-        so the first claim of a broadcast uses the index of its entry as epoch. Raises InvalidGroupNameError."""
+        """Apply the command `ClaimQueues`. Returns one result for each queue, in the order of the command. No
+        coordinator gives epochs for a broadcast, so a broadcast's claim without an epoch uses the index of its
+        entry as epoch. Raises InvalidGroupNameError."""
         validate_consumed_name(wanted.consumer_group)
         own_epoch = index if is_broadcast(wanted.consumer_group) else 0
 
@@ -131,7 +137,7 @@ class Consumption:
         return _results(one, wanted.queues)
 
     def acknowledge(self, wanted: AcknowledgeOffsets, end_of: QueueEnd) -> QueueResults:
-        """Apply acknowledgements. Returns one result for each queue, in order."""
+        """Apply the command `AcknowledgeOffsets`. Returns one result for each offset, in the order of the command."""
 
         def one(each: AcknowledgedOffset) -> ProgressResult:
             end = end_of(each.topic_id, each.queue)
@@ -142,7 +148,8 @@ class Consumption:
         return _results(one, wanted.offsets)
 
     def reset(self, wanted: ResetOffsets, end_of: QueueEnd) -> QueueResults:
-        """Apply resets. Returns one result for each queue, in order. Raises InvalidGroupNameError."""
+        """Apply the command `ResetOffsets`. Returns one result for each queue, in the order of the command. Raises
+        InvalidGroupNameError."""
         validate_consumed_name(wanted.consumer_group)
 
         def one(each: ResetOffset) -> ProgressResult:

@@ -1,5 +1,5 @@
-"""The consumption state as bytes for a snapshot: protobuf (`ledger.v1.ConsumptionState`), sorted by names and
-numbers."""
+"""Encodes the consumption state for a snapshot, in protobuf (`ledger.v1.ConsumptionState`). Consumer groups,
+members and queues are sorted by names and numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ledger.v1 import state_pb2
 
 
 def encode_consumption(consumption: Consumption) -> bytes:
-    """Return the bytes of a consumption state. Equal states have equal bytes."""
+    """Encode a consumption state. Equal states have equal bytes."""
     state = state_pb2.ConsumptionState(
         groups=map(_group_state, consumption.groups),
         progress=(_progress_state(key, progress) for key, progress in consumption.progress),
@@ -29,7 +29,7 @@ def encode_consumption(consumption: Consumption) -> bytes:
 
 
 def decode_consumption(data: bytes) -> Consumption:
-    """Return the consumption state of these bytes. Raises InternalError if the bytes are damaged."""
+    """Return the consumption state that these bytes encode. Raises InternalError if the bytes are damaged."""
     try:
         state = state_pb2.ConsumptionState.FromString(data)
     except DecodeError as error:

@@ -1,6 +1,7 @@
-"""The replicated state as bytes. A snapshot carries these bytes, and the digest is a hash of them.
+"""Encodes the replicated state as bytes. A snapshot contains these bytes, and the digest of a state is a hash of these
+bytes.
 
-    little-endian, without gaps
+All numbers are little-endian, and there are no gaps between the fields.
 
     +-------+---------+---------+------------+--------+---------+-----------+-------+--------+-------------+
     | magic | version | next id | changed at | topics | offsets | producers | holds | shards | consumption |
@@ -56,7 +57,8 @@ NextOffsets = dict[tuple[int, int], int]
 
 
 class StateParts(NamedTuple):
-    """The parts of a state. `next_offsets` maps (topic id, queue) to the offset of the queue's next message."""
+    """The tables that make up a state. `next_offsets` maps (topic id, queue) to the offset of the queue's next
+    message."""
 
     topics: TopicTable
     next_offsets: NextOffsets
@@ -67,7 +69,7 @@ class StateParts(NamedTuple):
 
 
 def encode_state(state: StateParts) -> bytes:
-    """Return the bytes of a state."""
+    """Encode a state in the format of this module."""
     topics, next_offsets, producers, holds, shards, consumption = state
     consumed = encode_consumption(consumption)
     counts = (len(topics), len(next_offsets), len(producers), len(holds), len(shards), len(consumed))
@@ -85,8 +87,8 @@ def encode_state(state: StateParts) -> bytes:
 
 
 def decode_state(data: bytes, limits: ProducerLimits) -> StateParts:
-    """Return the parts of the state that these bytes encode. Raises InternalError if the bytes are damaged, or of an
-    unknown format."""
+    """Return the tables of the state that these bytes encode. Raises InternalError if the bytes are damaged, or of
+    an unknown format."""
     try:
         return _Reader(data, limits).state(*_checked_counts(data))
     except (struct.error, StopIteration, UnicodeDecodeError) as error:
@@ -123,7 +125,8 @@ def _shard(shard: int, founders: Mapping[int, bytes]) -> bytes:
 
 
 def _checked_counts(data: bytes) -> list[int]:
-    """Check magic number, version and CRC, and return the counts that follow the version in the header."""
+    """Check the magic number, the version and the CRC of an encoded state. Return the numbers that follow the
+    version in the header."""
     if len(data) < _HEADER.size + _CRC.size:
         raise InternalError(f"A snapshot of the state has only {len(data)} bytes: fetch it again.")
     magic, version, *counts = _HEADER.unpack_from(data)

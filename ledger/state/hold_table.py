@@ -1,7 +1,7 @@
 """The holds of the log. While the log has a hold, the log start does not move.
 
-A hold begins with an entry, and all entries before that entry stay in the log. A hold expires by the append times of
-entries and not by a local clock, so every replica drops the same holds at the same index.
+A hold expires by the append times of entries and not by a local clock, so every replica drops the same holds at the
+same index.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class HoldTable:
         return iter(sorted(self._by_name.values(), key=lambda hold: hold.name))
 
     def take(self, name: str, *, index: int, now_ms: int, ttl_ms: int) -> Hold:
-        """Take a hold, or change the expiry of the hold of this name. Return the hold. Raises InvalidArgumentError."""
+        """Take a hold that expires at `now_ms` + `ttl_ms`. If a hold of this name exists, change its expiry. Return
+        the hold. Raises InvalidArgumentError."""
         self.check_room(name)
         hold = Hold(name, index, now_ms, now_ms + ttl_ms)
         if (known := self._by_name.get(name)) is not None:
@@ -58,13 +59,13 @@ class HoldTable:
             )
 
     def release(self, name: str) -> bool:
-        """Release a hold. Return whether a hold of this name existed."""
+        """Release a hold. Return True if a hold of this name existed."""
         known = self._by_name.pop(name, None)
         self._look_ahead()
         return known is not None
 
     def expire(self, now_ms: int) -> None:
-        """Remove expired holds. The call costs almost nothing while no hold expires."""
+        """Remove expired holds. If no hold has expired, the call returns at once."""
         if self._next_expiry is None or now_ms < self._next_expiry:
             return
         self._by_name = {name: hold for name, hold in self._by_name.items() if hold.expires_ms > now_ms}

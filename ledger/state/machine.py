@@ -1,4 +1,5 @@
-"""The replicated state: topics, next offsets, producers, consumer groups, progress, holds, and in shard 0 the shards.
+"""The replicated state of a shard: topics, next offsets, producers, consumer groups, progress and holds. The state of
+shard 0 also contains the list of shards.
 
 The state is a pure function of the committed entries in their order. Replicas that have applied the same entries have
 equal states and equal digests. This module uses no clock, no randomness and no I/O; append times are in the entries.
@@ -52,7 +53,7 @@ from ledger.topics import validate_queue_count, validate_stored_name
 
 @dataclass(frozen=True, slots=True)
 class DeletedTopic:
-    """A topic as it was before it was deleted."""
+    """The result of a deletion, which has the topic as it was before the deletion."""
 
     topic: Topic
 
@@ -102,11 +103,12 @@ class State:
     def check(
         self, *, topic_id: int, queue: int, producer_id: int, epoch: int, first_sequence: int, count: int
     ) -> Decision:
-        """Decide about a batch by committed entries only. Changes nothing."""
+        """Decide whether a batch is acceptable, from the committed entries only. Changes nothing."""
         return self.producers.check(ProducerQueue(producer_id, topic_id, queue), epoch, first_sequence, count)
 
     def apply_batch(self, batch: CommittedBatch) -> None:
-        """Apply a committed batch. The leader decided before the append that the batch is acceptable."""
+        """Apply a committed batch. The batch is not refused, because the leader checked the batch before the
+        append."""
         topic_id, queue, index, base_offset = batch.topic_id, batch.queue, batch.index, batch.base_offset
         self.holds.expire(batch.append_time_ms)
         topic = self.topics.get(topic_id)
@@ -123,16 +125,17 @@ class State:
         self._next_offsets[topic_id, queue] = offset
 
     def apply_move(self, consumer_group: str, topic_id: int, queue: int, offset: int) -> None:
-        """Settle a message whose copy in a retry topic or dead-letter topic was committed with a batch."""
+        """Settle the original of a moved message. A committed batch contains the copy of the message in a retry
+        topic or dead-letter topic."""
         self.consumption.progress.settle(ConsumedQueue(consumer_group, topic_id, queue), offset)
 
     def apply_command(self, body: bytes | memoryview, append_time_ms: int, *, index: int) -> CommandResult:
         """Apply the committed command of entry `index`.
 
-        Return the result of the command: a Topic, a DeletedTopic, a Hold, one result for each queue, whether the state
-        changed, a count, or None. A command that is refused returns the LedgerError, which is equal on every replica.
-        Raises InternalError if this program does not know the command; applying later entries would then make this
-        replica differ from the others.
+        Return the result of the command: a Topic, a DeletedTopic, a Hold, one result for each queue, a bool, a count,
+        or None. If the command is refused, return the LedgerError, which is equal on every replica. Raises
+        InternalError if this program does not know the command. The replica must then apply no later entries, because
+        its state would differ from the state of the other replicas.
         """
         command = decode_command(body)
         self.producers.expire(append_time_ms)
@@ -155,8 +158,8 @@ class State:
 
     @staticmethod
     def decode(data: bytes, limits: ProducerLimits | None = None) -> State:
-        """Return the state that `encode` has turned into these bytes. The limits are not in the bytes. Raises
-        InternalError if the bytes are not a state."""
+        """Return the state that these bytes of `encode` contain. The bytes do not contain the producer limits.
+        Raises InternalError if the bytes are not a state."""
         state = State(limits)
         parts = decode_state(data, limits or ProducerLimits())
         state.topics, state._next_offsets, state.producers, state.holds, state.shards, state.consumption = parts
@@ -250,7 +253,7 @@ class State:
         return self.topics.create(wanted.name, shards, now_ms)
 
     def _end_of(self, topic_id: int, queue: int) -> int:
-        """Return the end of a queue. Raises UnknownTopicError, UnknownQueueError."""
+        """Return the offset that the queue's next message gets. Raises UnknownTopicError, UnknownQueueError."""
         self.topics.require(topic_id, queue)
         return self.next_offset(topic_id, queue)
 

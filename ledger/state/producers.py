@@ -1,4 +1,4 @@
-"""The known producers, with their sequences and their expiry.
+"""Stores the sequences of the known producers, and forgets producers that have expired.
 
 A producer expires by the append times of entries and not by a local clock, so every replica forgets the same producers
 at the same index. The table is sorted by last use, so the producer that expires next is at its front.
@@ -15,7 +15,7 @@ from ledger.state.sequence import BatchRecord, Decision, Sequence, check_first
 
 
 class ProducerQueue(NamedTuple):
-    """A producer and one queue that it writes to. A producer has one sequence for each queue."""
+    """A producer, and one queue to which the producer writes. A producer has one sequence for each queue."""
 
     producer_id: int
     topic_id: int
@@ -51,8 +51,8 @@ class Producers:
         return self._sequences.get(key)
 
     def check(self, key: ProducerQueue, epoch: int, first_sequence: int, count: int) -> Decision:
-        """Decide whether a batch continues its producer's sequence, repeats a part of it, or leaves a gap. Changes
-        nothing."""
+        """Decide whether a batch continues its producer's sequence, repeats earlier numbers of it, or leaves a gap.
+        Changes nothing."""
         sequence = self._sequences.get(key)
         return check_first(first_sequence) if sequence is None else sequence.check(epoch, first_sequence, count)
 
@@ -75,8 +75,8 @@ class Producers:
             del self._sequences[key]
 
     def expire(self, now_ms: int) -> None:
-        """Forget producers that have written nothing for `expiry_ms`. If more producers than the limit remain,
-        forget the least recently used."""
+        """Forget producers that have written nothing for `expiry_ms`. If more sequences than the limit remain,
+        forget the least recently used sequences."""
         while self._sequences:
             oldest = next(iter(self._sequences.values()))
             unused_ms = now_ms - oldest.last_append_time_ms

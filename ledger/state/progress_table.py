@@ -7,9 +7,9 @@ One member of a consumer group consumes a queue at a time, and each new owner ha
 fences all earlier epochs. Fencing happens in the same table in which offsets change, so it needs no clock and no
 lease.
 
-An offset never decreases, except by `reset`. A reset also ends the claim of the present owner, and that owner may claim
-the queue again by the same epoch. Therefore resets are counted: a request that an owner sent before a reset is refused
-after the reset.
+An offset never decreases, except by `reset`. A reset also ends the claim of the present owner, and that owner may
+claim the queue again by the same epoch. Therefore the table counts the resets, so that a request that an owner sent
+before a reset is refused after the reset.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_SETTLED = 10_000
 
 
 class ConsumedQueue(NamedTuple):
-    """A consumer group and one queue that it consumes."""
+    """A consumer group, and one queue that the group consumes."""
 
     consumer_group: str
     topic_id: int
@@ -49,7 +49,7 @@ class QueueProgress:
     settled: list[int] = field(default_factory=list)
 
     def has_settled(self, offset: int) -> bool:
-        """Whether the message at this offset is consumed or settled."""
+        """Return True if the message at this offset is consumed or settled."""
         at = bisect_left(self.settled, offset)
         return offset < self.offset or (at < len(self.settled) and self.settled[at] == offset)
 
@@ -82,7 +82,8 @@ class ProgressTable:
 
     def claim(self, key: ConsumedQueue, epoch: int, start_offset: int) -> QueueProgress:
         """Claim a queue by an epoch, and fence all earlier epochs. A consumer group without progress in this queue
-        begins at `start_offset`. Raises ConsumerFencedError if a later epoch has claimed the queue, GroupFullError."""
+        begins at `start_offset`. Raises ConsumerFencedError if a later epoch has claimed the queue, and
+        GroupFullError if the table is full."""
         progress = self._progress.get(key) or self._begin(key, epoch, start_offset)
         if epoch < progress.epoch:
             raise _fenced(key, epoch)
@@ -90,15 +91,16 @@ class ProgressTable:
         return progress
 
     def acknowledge(self, key: ConsumedQueue, epoch: int, resets: int, offset: int, *, end: int) -> QueueProgress:
-        """Mark all messages before `offset` as consumed. `end` is the end of the queue. Raises
-        OffsetBeyondEndError, or ConsumerFencedError if epoch and resets differ from the last claim."""
+        """Mark all messages before `offset` as consumed. `end` is the offset that the queue's next message gets.
+        Raises OffsetBeyondEndError, or ConsumerFencedError if epoch and resets differ from the last claim."""
         progress = self._owned(key, epoch, resets)
         _check_end(key, offset, end)
         self._advance(progress, offset)
         return progress
 
     def may_settle(self, key: ConsumedQueue, epoch: int, resets: int, offset: int, *, moving: int = 0) -> bool:
-        """Whether the owner may move this message. Returns False if the message is consumed or settled already.
+        """Return True if the owner is allowed to move this message. Returns False if the message is consumed or
+        settled already.
 
         `moving` is the number of other moves from this queue that are not committed yet. Raises BusyError if too
         many messages are settled or moving, and ConsumerFencedError if epoch and resets differ from the last claim."""
@@ -114,15 +116,16 @@ class ProgressTable:
         return True
 
     def settle(self, key: ConsumedQueue, offset: int) -> None:
-        """Mark a message as settled. The leader has checked before the append that the message may be moved."""
+        """Mark a message as settled. The leader has checked before the append that the owner is allowed to move the
+        message."""
         progress = self._progress.get(key)
         if progress is not None and not progress.has_settled(offset):
             insort(progress.settled, offset)
             self._advance(progress, progress.offset)
 
     def reset(self, key: ConsumedQueue, offset: int, *, end: int) -> QueueProgress:
-        """Set the offset of the consumer group, forward or back. `end` is the end of the queue. Raises
-        OffsetBeyondEndError, GroupFullError."""
+        """Set the offset of the consumer group, forward or back. `end` is the offset that the queue's next message
+        gets. Raises OffsetBeyondEndError, GroupFullError."""
         _check_end(key, offset, end)
         progress = self._progress.get(key) or self._begin(key, 0, offset)
         progress.offset, progress.settled = offset, []
@@ -152,8 +155,8 @@ class ProgressTable:
         return progress
 
     def _owned(self, key: ConsumedQueue, epoch: int, resets: int) -> QueueProgress:
-        """Return the progress in a queue. Raises ConsumerFencedError unless the last claim had this epoch and no
-        reset followed it."""
+        """Return the progress in a queue, for a request of the queue's owner. Raises ConsumerFencedError if the
+        last claim had another epoch, or if a reset followed the last claim."""
         progress = self._progress.get(key)
         if progress is None or not epoch or (epoch, resets) != (progress.epoch, progress.resets):
             raise _fenced(key, epoch)

@@ -2,10 +2,13 @@
 
 The projected state is an overlay. The overlay stores only the queues, producers and topics that uncommitted entries
 change. All other values come from the applied state. When an entry is applied, its changes are dropped from the
-overlay. A new leader starts with an empty overlay after it has applied its no-op. When its leadership ends, it drops
-the overlay. So nothing is ever rolled back.
+overlay. A new leader starts with an empty overlay after it has applied its no-op. A leader that stops leading drops
+its overlay. So the applied state is never rolled back.
 
-    check  ->  admit_batch  ->  (the entry is appended)  ->  appended  ->  (committed, applied)  ->  settle
+    check          decides whether a batch is accepted
+    admit_batch    gives the batch its offsets, before its entry is appended
+    appended       completes the record of the batch, when the entry is appended
+    settle         drops the changes of the entry from the overlay, when the entry is applied
 
 This module never changes the applied state.
 """
@@ -52,9 +55,10 @@ class Projected:
     def check(
         self, *, topic_id: int, queue: int, producer_id: int, epoch: int, first_sequence: int, count: int
     ) -> Decision:
-        """Decide about a batch. Changes nothing. Raises UnknownTopicError, UnknownQueueError.
+        """Return the decision about a batch. Changes nothing. Raises UnknownTopicError, UnknownQueueError.
 
-        The record of a Duplicate has the index of the first batch. The result is valid when that entry is committed.
+        If the decision is a Duplicate, its record has the index of the first batch's entry. The first batch has a
+        result only after this entry is committed.
         """
         self.require(topic_id, queue)
         key = ProducerQueue(producer_id, topic_id, queue)
@@ -66,8 +70,8 @@ class Projected:
     def admit_batch(
         self, *, topic_id: int, queue: int, producer_id: int, epoch: int, first_sequence: int, count: int
     ) -> BatchRecord:
-        """Give an accepted batch its base offset, and return its record, which `appended` completes. Raises the
-        errors of `require`."""
+        """Assign the base offset to an accepted batch, and return the batch's record. `appended` completes the
+        record later. Raises the errors of `require`."""
         self.require(topic_id, queue)
         key = ProducerQueue(producer_id, topic_id, queue)
         record = BatchRecord(first_sequence, count, base_offset=self.next_offset(topic_id, queue))
@@ -89,7 +93,8 @@ class Projected:
             yield from shards
 
     def admit_topic(self, name: str, queues: int, shards: tuple[int, ...] = ()) -> None:
-        """Add a topic whose creation is appended next. Raises LedgerError if the topic cannot be created."""
+        """Add a topic to the projected state, just before the command that creates the topic is appended. Raises
+        LedgerError if the topic cannot be created."""
         validate_stored_name(name)
         validate_queue_count(queues)
         self._state.topics.check_free(name)
@@ -98,12 +103,13 @@ class Projected:
         self._new_topics[name] = shards
 
     def admit_deletion(self, topic_id: int) -> None:
-        """Mark a topic as deleted, because its deletion is appended next. No batch of this topic may be appended
-        after the deletion."""
+        """Mark a topic as deleted, just before the command that deletes the topic is appended. After this call, the
+        leader refuses batches of the topic."""
         self._going[topic_id] = None
 
     def settle(self, applied: int) -> None:
-        """Drop all changes that the applied state contains by now. `applied` is the index of the applied state."""
+        """Drop from the overlay all changes that the applied state contains. `applied` is the index of the last
+        applied entry."""
         while self._pending and 0 < self._pending[0][1].index <= applied:
             self._drop(*self._pending.popleft())
         if self._new_topics:

@@ -1,8 +1,9 @@
 """The sequence of one producer in one queue, by which the leader recognises repeated and missing batches.
 
-A producer numbers the messages that it sends to a queue from 0. So a batch continues the sequence, repeats a part of
-it, or leaves a gap. The sequence remembers the results of the last few batches, and a repeat of one of them receives
-the same result. A new epoch of the producer starts again at 0 and fences the earlier epochs.
+A producer numbers the messages that it sends to a queue from 0. So a batch continues the sequence, repeats earlier
+numbers of the sequence, or leaves a gap. The sequence remembers the results of the last few batches. If the producer
+sends one of these batches again, the batch receives the remembered result. A new epoch of the producer starts again at
+0 and fences the earlier epochs.
 
     epoch of the batch               first sequence of the batch         decision
     older than the known epoch       any                                 Fenced
@@ -26,10 +27,10 @@ REMEMBERED_BATCHES = 8
 
 @dataclass(slots=True)
 class BatchRecord:
-    """A batch that has its offsets in a queue.
+    """The record of a batch whose offsets in the queue are decided.
 
-    On the leader the last three fields are 0 until the entry is appended (`Projected.appended` sets them). The record
-    of an applied batch never changes."""
+    On the leader, `append_time_ms`, `index` and `term` are 0 until the entry is appended and `Projected.appended`
+    sets them. The record of an applied batch never changes."""
 
     first_sequence: int
     count: int
@@ -46,8 +47,8 @@ class Accept:
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """The decision that the batch repeats the batch of `record`. The batch gets the same result when the entry at
-    `record.index` is committed."""
+    """The decision that the batch repeats an earlier batch, which `record` describes. The producer receives the
+    earlier batch's result when the entry at `record.index` is committed."""
 
     record: BatchRecord
 
@@ -61,7 +62,7 @@ class SequenceGap:
     first_sequence: int
 
     def error(self) -> SequenceGapError:
-        """Return the error for the producer."""
+        """Return the error that the broker sends to the producer."""
         return SequenceGapError(
             f"A batch has sequence {self.first_sequence}, but the next sequence of its producer is {self.expected}: "
             "send the batches between first, in order."
@@ -76,7 +77,7 @@ class Fenced:
     current_epoch: int
 
     def error(self) -> ProducerFencedError:
-        """Return the error for the producer."""
+        """Return the error that the broker sends to the producer."""
         return ProducerFencedError(
             f"A batch has epoch {self.epoch}, but its producer has begun epoch {self.current_epoch}: "
             f"another producer uses the "
@@ -92,7 +93,7 @@ class Forgotten:
     next_sequence: int
 
     def error(self) -> DuplicateForgottenError:
-        """Return the error for the producer."""
+        """Return the error that the broker sends to the producer."""
         return DuplicateForgottenError(
             f"A batch with sequence {self.first_sequence} repeats a batch that was committed long "
             f"ago (the next sequence is "
@@ -119,7 +120,8 @@ class Sequence:
     records: list[BatchRecord] = field(default_factory=list)
 
     def check(self, epoch: int, first_sequence: int, count: int) -> Decision:
-        """Decide whether a batch continues this sequence, repeats a part of it, or leaves a gap. Changes nothing."""
+        """Decide whether a batch continues this sequence, repeats earlier numbers of it, or leaves a gap. Changes
+        nothing."""
         if epoch < self.epoch:
             return Fenced(epoch, self.epoch)
         if epoch > self.epoch:
@@ -145,10 +147,11 @@ class Sequence:
             del self.records[0]
 
     def copy(self) -> Sequence:
-        """Return a copy that can advance independently. Both copies share the records."""
+        """Return a copy of this sequence. If a batch is added to the copy, this sequence does not change. The copy
+        and this sequence share their `BatchRecord` objects."""
         return Sequence(self.epoch, self.next_sequence, self.last_append_time_ms, self.records.copy())
 
 
 def check_first(first_sequence: int) -> Decision:
-    """Decide about the first batch of a producer or epoch."""
+    """Decide about a batch of an unknown producer, or about the first batch of a new epoch."""
     return ACCEPT if first_sequence == 0 else SequenceGap(0, first_sequence)

@@ -1,9 +1,9 @@
-"""The shards of the cluster, and the nodes on which each shard begins. Shard 0 stores this table.
+"""The shards of the cluster, and the first nodes of each shard. Shard 0 stores this table.
 
 Shard 0 exists from the start, on all nodes. An entry of shard 0 creates each other shard, so every node learns of new
-shards from shard 0. Shards are never removed. The present members of a shard are in the shard's own configuration. The
-table stores the incarnation of each first node. A first node that was wiped and added again has another incarnation.
-It cannot know whether the shard has started, so it must not start the shard.
+shards from shard 0. Shards are never removed. The present members of a shard are in the shard's own configuration. For
+each first node of a shard, the table stores the node's incarnation. A first node that was wiped and added again has
+another incarnation. A wiped node cannot know whether the shard has started, so it must not start the shard.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ MAX_SHARDS = 64
 
 
 class ShardTable:
-    """Every shard except shard 0, by number, with the nodes on which it begins. The first node is the preferred
-    leader."""
+    """The shards except shard 0, by number, with the first nodes of each shard. The node that comes first in a
+    shard's list is its preferred leader."""
 
     def __init__(self, shards: Iterable[tuple[int, Mapping[int, bytes]]] = ()) -> None:
         self._founders = {shard: dict(founders) for shard, founders in sorted(shards, key=itemgetter(0))}
@@ -40,12 +40,12 @@ class ShardTable:
         return [0, *self._founders]
 
     def nodes(self, shard: int) -> tuple[int, ...]:
-        """Return the nodes on which the shard begins. For shard 0 and for an unknown shard the result is empty."""
+        """Return the first nodes of a shard, the preferred leader first. For shard 0 and for an unknown shard the
+        result is empty."""
         return tuple(self.founders(shard))
 
     def founders(self, shard: int) -> Mapping[int, bytes]:
-        """Return the nodes on which the shard begins, each with the incarnation that it had when the shard was
-        added."""
+        """Return the first nodes of a shard, each with the incarnation that the node had when the shard was added."""
         return self._founders.get(shard, {})
 
     def add(self, shard: int, nodes: Sequence[int], incarnations: Sequence[bytes]) -> None:

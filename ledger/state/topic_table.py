@@ -30,7 +30,7 @@ class Topic:
 
     @property
     def is_open(self) -> bool:
-        """Whether all queues of the topic are open."""
+        """True if all queues of the topic are open."""
         return self.opened == len(self.shards)
 
 
@@ -93,8 +93,8 @@ class TopicTable:
     # -- shard 0
 
     def was_deleted(self, topic_id: int) -> bool:
-        """Whether this topic existed and was deleted. Only shard 0 can tell, because other shards do not store all
-        topics."""
+        """Return True if this topic existed and was deleted. Only the table of shard 0 can answer, because other
+        shards do not store all topics."""
         return 0 < topic_id < self._next_id and topic_id not in self._by_id
 
     def create(self, name: str, shards: Sequence[int], created_ms: int) -> Topic:
@@ -104,8 +104,8 @@ class TopicTable:
         return self._put(Topic(self._next_id, name, tuple(shards), created_ms, opened))
 
     def extend(self, topic_id: int, shards: Sequence[int]) -> Topic:
-        """Add queues to a topic, and return it. `shards` must begin with the shards of the existing queues; otherwise
-        the topic stays unchanged. Raises UnknownTopicError."""
+        """Add queues to a topic, and return the changed topic. `shards` must begin with the shards of the existing
+        queues; otherwise the topic stays unchanged. Raises UnknownTopicError."""
         topic = self.require(topic_id, 0)
         has_more = len(shards) > topic.queues and tuple(shards[: topic.queues]) == topic.shards
         return self._put(replace(topic, shards=tuple(shards))) if has_more else topic
@@ -124,8 +124,8 @@ class TopicTable:
     # -- any other shard
 
     def open(self, topic_id: int, name: str, shards: Sequence[int], created_ms: int) -> Topic:
-        """Store a topic of shard 0 in this shard, unless this shard already stores the topic with as many queues.
-        Returns the stored topic."""
+        """Store a topic that shard 0 has created in this shard. If this shard already stores the topic with at
+        least as many queues, change nothing. Returns the stored topic."""
         known = self._by_id.get(topic_id)
         if known is not None and known.queues >= len(shards):
             return known
