@@ -204,8 +204,8 @@ class GroupFullError(LedgerError):
 
 
 class NotLeaderError(LedgerError):
-    """The node is not the shard's leader. `leader` and `leader_address` name the leader if the node knows it. Clients
-    repeat the request at the leader.
+    """The node is not the shard's leader. `leader` and `leader_address` name the leader if the node knows the leader.
+    Clients repeat the request at the leader.
     """
 
     code = "NOT_LEADER"
@@ -220,7 +220,8 @@ class NoLeaderError(LedgerError):
 
 
 class BusyError(LedgerError):
-    """The node has reached its limit of unfinished requests and has refused this request. Try again later."""
+    """The node cannot accept this request now, for example because it has reached its limit of unfinished requests.
+    Try again later."""
 
     code = "BUSY"
     retriable = True

@@ -207,7 +207,7 @@ def to_line(operation: Operation) -> str:
 
 
 def read_history(path: Path, begin: int = 0, end: int | None = None) -> Iterator[Operation]:
-    """Yield the operations of a file whose lines begin in bytes [begin, end), in the order of the file.
+    """Yield the operations of those lines of a file that begin in the bytes [begin, end), in the order of the file.
 
     A last line without a newline is left out, because its process was killed while it wrote the line. Raises
     HistoryError for any other fault; the message names the file and the line, counted from `begin`.

@@ -13,7 +13,8 @@ MAX_HEADERS_BYTES = 16 * 1024
 
 
 def validate_headers(count: int, size: int) -> None:
-    """Raise TooManyHeadersError or HeadersTooLargeError if `count` headers of `size` bytes in total are too many."""
+    """Raise TooManyHeadersError if a message has too many headers (`count`), and HeadersTooLargeError if their
+    total size (`size`, in bytes) is too large."""
     if count > MAX_HEADERS:
         raise TooManyHeadersError(
             f"A message has {count} headers; the limit is {MAX_HEADERS}. Combine several values in one header, or put "

@@ -45,7 +45,7 @@ def dead_letter_topic(consumer_group: str) -> str:
 def resending_group(consumer_group: str) -> str:
     """Return the name of the consumer group that resends dead letters of `consumer_group`.
 
-    The progress of that group is the offset before which all dead letters have been sent again.
+    The offset of the returned consumer group is the offset before which all dead letters have been sent again.
     """
     name = f"dlq.{consumer_group}"
     return name if len(name) <= _MAX_NAME_LENGTH else f"dlq.{xxhash.xxh3_128_hexdigest(consumer_group.encode())}"

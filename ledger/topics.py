@@ -1,7 +1,7 @@
 """The rules for names of topics and for their numbers of queues.
 
 Clients check these rules before they send a request. Leaders check the rules again before they propose an entry, and
-the state machine when it applies an entry.
+replicas when they apply the entry.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,127}", re.ASCII)
 
 
 def validate_topic_name(name: str) -> None:
-    """Raise InvalidTopicNameError if users may not create a topic with this name."""
+    """Raise InvalidTopicNameError if users are not allowed to create a topic with this name."""
     if is_system_topic(name):
         raise InvalidTopicNameError(
             f"The topic name {_shown(name)} is reserved: names that begin with '%' belong to the broker. Choose a name "
@@ -54,7 +54,7 @@ def validate_stored_name(name: str) -> None:
 
 
 def validate_queue_count(queues: int) -> None:
-    """Raise InvalidArgumentError if a topic may not have `queues` queues."""
+    """Raise InvalidArgumentError if a topic cannot have `queues` queues."""
     if not 1 <= queues <= MAX_QUEUES:
         raise InvalidArgumentError(f"A topic cannot have {queues} queues: choose 1 to {MAX_QUEUES}.")
 

@@ -1,9 +1,9 @@
 """A broker checks a batch with this module before it appends the batch.
 
 A broker does not decompress a payload, so this module checks only the parts that are not compressed. After the
-decompression, decode.py checks the payload with the same functions. The batch header states the size of the largest
-body, but not the sizes of the message headers. So the producer, and not the broker, enforces the limits on the message
-headers of a compressed batch.
+decompression, decode.py checks the payload with functions of this module. The batch header states the size of the
+largest body, but not the sizes of the message headers. So the producer, and not the broker, enforces the limits on the
+message headers of a compressed batch.
 """
 
 from __future__ import annotations

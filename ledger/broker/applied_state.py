@@ -21,7 +21,7 @@ class AppliedState:
         self, commit_log: CommitLog, queues: ConsumeQueues, keys: KeyIndex, fetch_waiters: FetchWaiters | None = None
     ) -> None:
         """When a batch is applied, the fetches in `fetch_waiters` that wait for its queue are woken. All shards of
-        a node may share one FetchWaiters object, because topic ids are equal in all shards."""
+        a node can share one FetchWaiters object, because topic ids are equal in all shards."""
         self.log = commit_log
         self.queues = queues
         self.keys = keys
@@ -96,7 +96,8 @@ class AppliedState:
 
     def _drop_before(self, position: int, state: State) -> None:
         """Remove the records of entries before `position` from the key index and the ConsumeQueues. `state` is the
-        replicated state after the last of these entries. Topics that were deleted after `position` are skipped."""
+        replicated state after the last entry before `position`. Topics that were deleted after `position` are
+        skipped."""
         self.keys.drop_before(position)
         for topic_id, queue, offset in state.ends():
             if self.state.topics.get(topic_id) is not None:

@@ -19,7 +19,7 @@ from ledger.broker.topics.topics import Topics
 
 
 class ServedShard(LocalShard, ConsumedShard, Protocol):
-    """A shard of this node, with the properties that the status of the node and consumer groups need."""
+    """A shard of this node, as `NodeView` and `ShardConsumptions` use it."""
 
 
 class ServedShards(Protocol):

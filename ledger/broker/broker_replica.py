@@ -1,10 +1,10 @@
 """`BrokerReplica` is a shard's replica as the broker uses it. The object has the applied state and, while the node
 leads, the proposals that wait for their results.
 
-State and indexes change only when committed entries are applied, in order. A leader checks proposals against the
-*projected* state, which also contains entries that are not committed yet. The projected state exists only while this
-node leads and has applied its own no-op entry. The projected state is dropped when leadership ends, so nothing has to
-be rolled back.
+The state and the indexes change only when committed entries are applied, in the order of the log. A leader checks
+proposals against the *projected* state, which also contains entries that are not committed yet. The projected state
+exists only while this node leads and has applied its own no-op entry. The projected state is dropped when leadership
+ends, so nothing has to be rolled back.
 
 `BrokerReplica` implements `raft.driver.Machine`. The streams of clients are handled by the gRPC services and not by
 `BrokerReplica`.
@@ -197,9 +197,9 @@ class BrokerReplica:
 
     def produce(self, batch: bytes) -> asyncio.Future[Committed]:
         """Append a producer's batch. If the batch repeats an earlier batch, append nothing and return the result of
-        the earlier batch. The returned future ends in LedgerError if this node stops leading before the commit.
-        After this error the batch can still be committed; the producer learns the result when it sends the batch
-        again. Raises LedgerError if the batch is refused."""
+        the earlier batch. The returned future ends in LedgerError if this node stops leading before the commit. If
+        this node stops leading, the batch can still be committed later; the producer learns the result when it
+        sends the batch again. Raises LedgerError if the batch is refused."""
         header = ProduceDecisions.read(batch, self.max_message_bytes)
         if isinstance(header, Refuse):
             raise self._refused(header.error())
@@ -224,7 +224,7 @@ class BrokerReplica:
 
     def append(self, batch: bytes) -> asyncio.Future[Committed]:
         """Append a batch that the broker itself has made, such as the copy of a moved message. The broker never
-        repeats these batches. Raises LedgerError if the batch was not appended."""
+        sends such a batch a second time. Raises LedgerError if the batch was not appended."""
         return self._append_batch(self.leading_state(len(batch)), BatchHeader.parse(batch), batch)
 
     def next_offset(self, topic_id: int, queue: int) -> int:
@@ -334,8 +334,8 @@ class BrokerReplica:
 
     @property
     def knows_the_end(self) -> bool:
-        """True if this node leads and has applied its own no-op. The node has then applied every entry that earlier
-        leaders acknowledged."""
+        """True if this node leads and has applied its own no-op. In this case, the node has applied every entry
+        that earlier leaders acknowledged."""
         return self._projected is not None
 
     @property
@@ -382,7 +382,7 @@ class BrokerReplica:
     # -- refusals
 
     def refusal(self, trouble: Refusal | StoreError) -> LedgerError:
-        """Return the error for a client whose request the driver refused."""
+        """Return the error that a client receives after the Raft driver has refused its request."""
         match trouble:
             case Busy():
                 return BusyError(

@@ -61,7 +61,7 @@ class NodeRoute:
 
 @dataclass(frozen=True, slots=True)
 class NodeRoutes:
-    """The nodes of the cluster, and its limits. `configuration_index` is the index of shard 0's configuration."""
+    """The nodes and the limits of the cluster. `configuration_index` is the index of shard 0's configuration."""
 
     cluster: str
     max_message_bytes: int
@@ -82,8 +82,8 @@ class ShardLeader:
 
 @dataclass(frozen=True, slots=True)
 class TopicRoutes:
-    """The leader of each shard, and topics with at least one open queue. `topics_index` is the index of the last change
-    of topics."""
+    """The leader of each shard, and topics with at least one open queue. `topics_index` is the index of the last
+    entry that changed topics."""
 
     shards: tuple[ShardLeader, ...] = ()
     topics_index: int = 0

@@ -27,8 +27,8 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True)
 class AlterTopic:
-    """Add queues to a topic (only in shard 0). `shards` lists the shards of the existing queues and then of the new
-    queues."""
+    """Add queues to a topic (only in shard 0). `shards` lists the shards of the existing queues, followed by the
+    shards of the new queues."""
 
     topic_id: int
     shards: tuple[int, ...]
@@ -61,7 +61,7 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True)
 class AddShard:
-    """Add a shard whose first members are these nodes (only in shard 0). `incarnations[i]` is the incarnation of
+    """Add a shard whose initial members are these nodes (only in shard 0). `incarnations[i]` is the incarnation of
     `nodes[i]` in shard 0."""
 
     shard: int

@@ -5,10 +5,10 @@
     epoch    7 7 7 9 9 12       index of the entry by which the owner received the queue
 
 If the target of a queue is not its owner, the owner keeps the queue until it releases the queue, leaves, or is
-removed for silence. Then the target becomes the owner of the queue, with a new epoch. So a queue never has two
-owners at a time. The shard of the queue fences late requests of an earlier owner (`progress_table`). Generations,
-epochs and versions are indexes of log entries, so they always rise. Therefore the table does not have to store
-consumer groups without members."""
+removed because it was silent. Then the target becomes the owner of the queue, with a new epoch. So a queue never
+has two owners at a time. The shard of the queue fences late requests of an earlier owner (`progress_table`).
+Generations, epochs and versions are indexes of log entries, so they always rise. Therefore the table does not have
+to store consumer groups without members."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class ConsumerGroup:
     # -- changes; `index` is the index of the entry that makes the change
 
     def join(self, strategy: str, details: MemberDetails, index: int, rooms: Mapping[int, str] = NO_ROOMS) -> bool:
-        """Add a member, or change its details. Returns whether anything changed."""
+        """Add a member, or change its details. Returns True if the consumer group changed."""
         knew_rooms = rooms.items() <= self.rooms.items()
         self.rooms.update(rooms)
         known = self.members.get(details.member)
@@ -155,7 +155,8 @@ class ConsumerGroup:
 
     def assign(self, targets: Mapping[TopicQueueId, str], index: int, *, goes_on: bool = False) -> None:
         """Set the targets of these queues. An empty target means that the consumer group no longer reads the queue.
-        Other queues keep their targets. `goes_on` means that another part of the same assignment follows."""
+        Other queues keep their targets. `goes_on` means that another command with more targets of the same
+        assignment follows."""
         for queue, target in targets.items():
             share = self.shares.get(queue)
             if share is None:
@@ -180,7 +181,7 @@ class ConsumerGroup:
         return released
 
     def forget_topic(self, topic_id: int, index: int) -> None:
-        """Remove all subscriptions to a deleted topic, and the owners of its queues."""
+        """Remove all subscriptions to a deleted topic, and all owners of the topic's queues."""
         if topic_id not in self.queues:
             return
         for member in self.members.values():
@@ -219,8 +220,8 @@ class ConsumerGroup:
 
 
 def _count(queues: dict[int, int], subscriptions: Iterable[tuple[int, int]]) -> None:
-    """Add the queue counts of these subscriptions to `queues`, which maps topic ids to numbers of queues. If a
-    topic has two different numbers, keep the larger number."""
+    """Merge the queue counts of these subscriptions into `queues`, which maps topic ids to numbers of queues. If
+    two different numbers are known for a topic, keep the larger number."""
     for topic_id, count in subscriptions:
         queues[topic_id] = max(queues.get(topic_id, 0), count)
 
@@ -244,15 +245,15 @@ class ConsumerGroupTable:
     def join(
         self, name: str, strategy: str, details: MemberDetails, index: int, rooms: Mapping[int, str] = NO_ROOMS
     ) -> bool:
-        """Add a member, or change its details. Returns whether anything changed. Raises GroupConflictError,
-        GroupFullError."""
+        """Add a member, or change its details. Returns True if the consumer group changed. Raises
+        GroupConflictError, GroupFullError."""
         group = self._groups.get(name) or ConsumerGroup(name, strategy)
         self._check(group, strategy, details)
         self._groups[name] = group
         return group.join(strategy, details, index, rooms)
 
     def leave(self, name: str, members: Iterable[str], index: int) -> bool:
-        """Remove members. Returns whether any of these members existed."""
+        """Remove members. Returns True if any of these members existed."""
         group = self._groups.get(name)
         left = group is not None and group.leave(members, index)
         if group is not None and not group.members:

@@ -189,7 +189,8 @@ def unknown_member(consumer_group: str, member: str) -> UnknownMemberError:
 
 
 def _of_existing_topics(member: MemberDetails, was_deleted: Callable[[int], bool]) -> MemberDetails:
-    """Return the details of a member without deleted topics; subscriptions are sorted and unique."""
+    """Return a copy of a member's details without deleted topics. The subscriptions in the copy are sorted and
+    unique."""
     subscriptions = {topic_id: queues for topic_id, queues in member.subscriptions if not was_deleted(topic_id)}
     configured = {queue for queue in member.configured if not was_deleted(queue.topic_id)}
     return replace(member, subscriptions=tuple(sorted(subscriptions.items())), configured=tuple(sorted(configured)))

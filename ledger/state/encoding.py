@@ -19,8 +19,8 @@ All numbers are little-endian, and there are no gaps between the fields.
     consumption      encoded by consumption_encoding.py
     crc              CRC32C of all before it
 
-Equal states have equal bytes: the order of all parts is fixed, and the bytes contain only data that is equal on all
-replicas.
+Equal states have equal bytes, because the order of all fields is fixed and the bytes contain only data that is equal
+on all replicas.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _checked_counts(data: bytes) -> list[int]:
 
 
 class _Reader:
-    """Reads the parts of a state from its bytes, in the order of the format."""
+    """Reads the tables of a state from its bytes, in the order of the format."""
 
     def __init__(self, data: bytes, limits: ProducerLimits) -> None:
         self._data = data

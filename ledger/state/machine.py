@@ -107,8 +107,8 @@ class State:
         return self.producers.check(ProducerQueue(producer_id, topic_id, queue), epoch, first_sequence, count)
 
     def apply_batch(self, batch: CommittedBatch) -> None:
-        """Apply a committed batch. The batch is not refused, because the leader checked the batch before the
-        append."""
+        """Apply a committed batch. The method never refuses a batch, because the leader checked the batch before
+        the append."""
         topic_id, queue, index, base_offset = batch.topic_id, batch.queue, batch.index, batch.base_offset
         self.holds.expire(batch.append_time_ms)
         topic = self.topics.get(topic_id)
@@ -121,7 +121,7 @@ class State:
         self.producers.add(ProducerQueue(batch.producer_id, topic_id, queue), batch.epoch, record)
 
     def put_end(self, topic_id: int, queue: int, offset: int) -> None:
-        """Set the end of a queue, for a replay that does not apply all batches."""
+        """Set the next offset of a queue, for a replay that does not apply all batches."""
         self._next_offsets[topic_id, queue] = offset
 
     def apply_move(self, consumer_group: str, topic_id: int, queue: int, offset: int) -> None:
@@ -134,8 +134,8 @@ class State:
 
         Return the result of the command: a Topic, a DeletedTopic, a Hold, one result for each queue, a bool, a count,
         or None. If the command is refused, return the LedgerError, which is equal on every replica. Raises
-        InternalError if this program does not know the command. The replica must then apply no later entries, because
-        its state would differ from the state of the other replicas.
+        InternalError if this program does not know the command. After this error the replica must not apply later
+        entries, because its state would differ from the state of the other replicas.
         """
         command = decode_command(body)
         self.producers.expire(append_time_ms)

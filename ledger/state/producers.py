@@ -66,7 +66,7 @@ class Producers:
         self.expire(record.append_time_ms)
 
     def forget(self, key: ProducerQueue) -> None:
-        """Forget a producer in a queue as if it had expired."""
+        """Remove the sequence of a producer in a queue, as if the producer had expired."""
         self._sequences.pop(key, None)
 
     def forget_topic(self, topic_id: int) -> None:

@@ -7,9 +7,9 @@ One member of a consumer group consumes a queue at a time, and each new owner ha
 fences all earlier epochs. Fencing happens in the same table in which offsets change, so it needs no clock and no
 lease.
 
-An offset never decreases, except by `reset`. A reset also ends the claim of the present owner, and that owner may
-claim the queue again by the same epoch. Therefore the table counts the resets, so that a request that an owner sent
-before a reset is refused after the reset.
+An offset never decreases, except by `reset`. A reset also ends the claim of the present owner, and the present owner
+can claim the queue again with the same epoch. Therefore the table counts the resets, so that a request that an owner
+sent before a reset is refused after the reset.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ class ProgressTable:
         )
 
     def claim(self, key: ConsumedQueue, epoch: int, start_offset: int) -> QueueProgress:
-        """Claim a queue by an epoch, and fence all earlier epochs. A consumer group without progress in this queue
-        begins at `start_offset`. Raises ConsumerFencedError if a later epoch has claimed the queue, and
-        GroupFullError if the table is full."""
+        """Record a claim of a queue with this epoch, and fence all earlier epochs. A consumer group without
+        progress in this queue begins at `start_offset`. Raises ConsumerFencedError if a later epoch has claimed the
+        queue, and GroupFullError if the table is full."""
         progress = self._progress.get(key) or self._begin(key, epoch, start_offset)
         if epoch < progress.epoch:
             raise _fenced(key, epoch)

@@ -126,8 +126,8 @@ class Projected:
         return sequence
 
     def _drop(self, key: ProducerQueue, record: BatchRecord) -> None:
-        """Drop the queue and the sequence of this record from the overlay, unless a later pending batch changes
-        them too."""
+        """Drop the next offset and the sequence that this batch has set from the overlay. If a later pending batch
+        has changed one of these values, keep the value."""
         queue = (key.topic_id, key.queue)
         if self._next_offsets.get(queue) == record.base_offset + record.count:
             del self._next_offsets[queue]

@@ -1,9 +1,9 @@
-"""The shards of the cluster, and the first nodes of each shard. Shard 0 stores this table.
+"""The shards of the cluster, and the initial nodes of each shard. Shard 0 stores this table.
 
 Shard 0 exists from the start, on all nodes. An entry of shard 0 creates each other shard, so every node learns of new
 shards from shard 0. Shards are never removed. The present members of a shard are in the shard's own configuration. For
-each first node of a shard, the table stores the node's incarnation. A first node that was wiped and added again has
-another incarnation. A wiped node cannot know whether the shard has started, so it must not start the shard.
+each initial node of a shard, the table stores the node's incarnation. An initial node that was wiped and added again
+has another incarnation. A wiped node cannot know whether the shard has started, so it must not start the shard.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ MAX_SHARDS = 64
 
 
 class ShardTable:
-    """The shards except shard 0, by number, with the first nodes of each shard. The node that comes first in a
-    shard's list is its preferred leader."""
+    """The shards except shard 0, by number, with the initial nodes of each shard. The first of the initial nodes is
+    the shard's preferred leader."""
 
     def __init__(self, shards: Iterable[tuple[int, Mapping[int, bytes]]] = ()) -> None:
         self._founders = {shard: dict(founders) for shard, founders in sorted(shards, key=itemgetter(0))}
@@ -28,7 +28,7 @@ class ShardTable:
         return len(self._founders)
 
     def __iter__(self) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Yield (number, nodes) of each shard, sorted by number."""
+        """Yield (number, initial nodes) of each shard, sorted by number."""
         return ((shard, tuple(founders)) for shard, founders in self._founders.items())
 
     def __contains__(self, shard: int) -> bool:
@@ -40,12 +40,13 @@ class ShardTable:
         return [0, *self._founders]
 
     def nodes(self, shard: int) -> tuple[int, ...]:
-        """Return the first nodes of a shard, the preferred leader first. For shard 0 and for an unknown shard the
-        result is empty."""
+        """Return the initial nodes of a shard, beginning with the preferred leader. For shard 0 and for an unknown
+        shard the result is empty."""
         return tuple(self.founders(shard))
 
     def founders(self, shard: int) -> Mapping[int, bytes]:
-        """Return the first nodes of a shard, each with the incarnation that the node had when the shard was added."""
+        """Return the initial nodes of a shard, each with the incarnation that the node had when the shard was
+        added."""
         return self._founders.get(shard, {})
 
     def add(self, shard: int, nodes: Sequence[int], incarnations: Sequence[bytes]) -> None:

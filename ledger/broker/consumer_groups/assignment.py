@@ -106,7 +106,7 @@ def _by_room(
 ) -> Generator[None, None, list[Pool]]:
     """Divide each pool by machine room, so that only the members in a room consume the queues of that room. With
     `else_all`, all members of the pool share the queues of a room without members. Without `else_all`, no member
-    receives these queues."""
+    receives the queues of a room without members."""
     parts: defaultdict[tuple[str, ...], list[TopicQueueId]] = defaultdict(list)
     for pool in pools:
         members: defaultdict[str, list[str]] = defaultdict(list)
@@ -163,8 +163,8 @@ def _not_of(topics: Collection[int], queues: Iterable[TopicQueueId]) -> tuple[To
 
 def _as_configured(pools: Iterable[Pool], group: ConsumerGroup) -> Steps:
     """Assign each queue to the member that is configured with it. If several members are configured with a queue,
-    its present owner keeps the queue. If none of these members owns the queue, the first of them by name gets the
-    queue."""
+    its present owner keeps the queue. If no configured member owns the queue, the first configured member by name
+    gets the queue."""
     assignment: Assignment = {}
     for pool in pools:
         existing = frozenset(pool.queues)

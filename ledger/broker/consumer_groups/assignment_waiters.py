@@ -1,4 +1,4 @@
-"""Requests of members that wait for a new assignment."""
+"""Stores the requests of members that wait for a new assignment."""
 
 from __future__ import annotations
 

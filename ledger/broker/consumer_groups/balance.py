@@ -1,4 +1,4 @@
-"""Balances queues among members: each topic evenly, all topics together evenly, and with as few moves as possible.
+"""Balances queues among members: evenly within each topic, evenly over all topics, and with as few moves as possible.
 
     held        a a a a a . . c       member b has joined, and two queues are free
     filled      a a a a a b b c       free queues go to the members with the fewest queues, in runs of neighbours
@@ -93,8 +93,8 @@ class _Deal:
         self._hand_out(gains)
 
     def level(self) -> None:
-        """Move queues of this topic until no two members differ by more than one queue. Because of this limit, no
-        member both gives away and receives a queue."""
+        """Move queues of this topic until no two members differ by more than one queue. The moves stop at a
+        difference of one queue, so no member both gives away and receives a queue."""
         fewest, largest = self._range()
         if largest - fewest < 2:
             return

@@ -4,10 +4,10 @@ letters.
     queue  o o X o          retry queue, or dead letters
                └── one entry appends the message there and settles it here ──> X
 
-A move is one entry of the log. So even if nodes fail, the message is unfinished in exactly one of the two queues.
-Replicas apply the entry of a move without a further check. So the leader checks a move against the applied progress
-before it appends the entry. The leader refuses moves from a queue while a claim, reset or deletion of the group's
-progress in this queue is not applied yet."""
+A move is one entry of the log. So even if nodes fail, a message is unfinished in exactly one queue: in its own
+queue or in the target queue. Replicas apply the entry of a move without a further check. So the leader checks a
+move against the applied progress before it appends the entry. The leader refuses moves from a queue while a claim,
+reset or deletion of the group's progress in this queue is not applied yet."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class QueueClaims:
     def _propose(
         self, command: ClaimQueues | ResetOffsets | ForgetConsumerGroup, keys: list[ConsumedQueue]
     ) -> asyncio.Future[Any]:
-        """Propose a command. Moves from these queues are refused until the command is applied."""
+        """Propose a command. Until the command is applied, moves from the queues in `keys` are refused."""
         future = self._replica.command(command)
         self._under_way.update(keys)
         future.add_done_callback(lambda _: self._applied(keys))
@@ -171,8 +171,8 @@ class QueueClaims:
 
     def _target(self, wanted: MessageMove) -> tuple[Topic, int]:
         """Return the topic and the queue that receive the moved message. The queue is in this shard. Attempt 1 uses
-        the first retry queue of this shard, attempt 2 uses the second retry queue, and so on. If there are more
-        attempts than queues, the further attempts use the last queue."""
+        the first retry queue of this shard, attempt 2 uses the second retry queue, and so on. If the attempt number
+        is larger than the number of retry queues in this shard, use the last queue."""
         of = dead_letter_topic if wanted.give_up else retry_topic
         name = of(wanted.consumer_group)
         topic = self._replica.state.topics.named(name)

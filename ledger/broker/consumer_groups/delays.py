@@ -3,9 +3,8 @@
     retry queue 3      o o o o | o o o         append times never decrease, and all messages wait equally long,
                                ^ due up to here        so the due messages are the first ones of the queue
 
-When the delay of a message has passed, the message stays where it is in its queue. A fetch reads the queue only up
-to the first message that is not due yet, by the clock of this node. `Due` tells the fetch how long it must wait
-until the next message is due."""
+A message stays in its queue when its delay has passed. A fetch reads the queue only up to the first message that is
+not due yet, by the clock of this node. `Due` tells the fetch how long it must wait until the next message is due."""
 
 from __future__ import annotations
 

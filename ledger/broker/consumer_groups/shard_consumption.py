@@ -48,7 +48,7 @@ class ShardConsumptions:
         self._coordinators = coordinators
 
     def started(self) -> dict[int, ShardConsumption]:
-        """Return the shards that have started on this node, by number."""
+        """Return the shards that have started on this node, by shard number."""
         return {
             number: shard.shard_consumption
             for number, shard in sorted(self._shards.items())
@@ -72,8 +72,8 @@ class ShardConsumptions:
         return shard_consumption
 
     def coordinator(self, shard: int, consumer_group: str) -> Coordinator:
-        """Return the coordinator of a consumer group, which is in `shard`. Raises InvalidArgumentError if another
-        shard coordinates the consumer group, or another LedgerError if the shard has not started on this node."""
+        """Return the coordinator of a consumer group. Raises InvalidArgumentError if the consumer group is not
+        coordinated in `shard`. Raises another LedgerError if `shard` has not started on this node."""
         validate_group_name(consumer_group)
         right = coordinator_shard(consumer_group, self._coordinators)
         if shard != right:

@@ -1,4 +1,5 @@
-"""Summaries of the consumer groups of one shard, for operators. A client adds up the summaries of all shards."""
+"""Computes summaries of the consumer groups of one shard, for operators. A client adds up the summaries of all
+shards."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ class ShardGroupSummary:
 
 
 async def summaries(replica: BrokerReplica) -> dict[str, ShardGroupSummary]:
-    """Return the summary of every consumer group that has members, progress or dead letters in this shard, by name."""
+    """Return a dictionary from group names to summaries. It has every consumer group with members, progress or dead
+    letters in this shard."""
     found: defaultdict[str, ShardGroupSummary] = defaultdict(ShardGroupSummary)
     for group in replica.state.consumption.groups:
         found[group.name].members, found[group.name].strategy = len(group.members), group.strategy

@@ -2,8 +2,8 @@
 fetch has new messages, the fetch waits.
 
 The ConsumeQueue says which entry contains an offset, and the body of that entry is sent unchanged. The broker
-decodes no message. To find messages with a tag, the broker reads only units of the ConsumeQueue. A fetch never
-returns an entry that this node has not applied."""
+decodes no message. To find messages with a tag, the broker reads the units of the ConsumeQueue and not the
+messages. A fetch never returns an entry that this node has not applied."""
 
 from __future__ import annotations
 
@@ -198,7 +198,8 @@ def read_all(queue: ReadableQueue, places: EntryPlaces, given: FetchedQueue, bud
 def read_tagged(
     queue: ReadableQueue, places: EntryPlaces, tags: npt.NDArray[np.int64], given: FetchedQueue, budget: FetchBudget
 ) -> None:
-    """Add only batches that have a message with one of these tags. The ConsumeQueue is read window by window."""
+    """Add only batches that have a message with one of these tags. The function reads the ConsumeQueue window by
+    window."""
     while (offset := given.next_offset) < queue.end_offset and budget.units_left > 0:
         window = places.read(offset, min(WINDOW_UNITS, queue.end_offset - offset))
         for at in tagged_entries(window, tags):
@@ -220,8 +221,8 @@ def tagged_entries(window: Units, tags: npt.NDArray[np.int64]) -> list[int]:
 
 def add_batch(log: CommitLog, places: EntryPlaces, offset: int, given: FetchedQueue, budget: FetchBudget) -> bool:
     """Add the batch that contains this offset to the result. Returns False if the budget does not allow the batch.
-    If the batch cannot be read, returns False if the result has earlier batches, and raises StorageFailedError
-    otherwise."""
+    If the batch cannot be read and the result has earlier batches, returns False. If the first batch of the result
+    cannot be read, raises StorageFailedError."""
     try:
         position, size = places.of(offset)
         if not budget.allows(size):
@@ -247,8 +248,8 @@ def check_offset(queue: ReadableQueue, asked: QueueFetch) -> None:
     the first and the end offset of the queue.
 
     Raise ReplicaBehindError if the offset is after the queue's end on this node but can exist on another node. In a
-    retry queue, an offset after the due messages is valid, because another node's clock can be ahead. For such an
-    offset the fetch returns no messages."""
+    retry queue, an offset after the due messages is valid, because another node's clock can be ahead. For an offset
+    after the due messages, the fetch returns no messages."""
     first, end = queue.units.first_offset, queue.end_offset
     if asked.offset < first:
         sentence = f"offset {asked.offset} of queue {asked.queue} is no longer available"

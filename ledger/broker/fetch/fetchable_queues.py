@@ -40,9 +40,9 @@ class FetchableQueues:
         self._delays = delays
 
     def readable(self, topic_id: int, queue: int) -> QueueReader:
-        """Return a reader of the queue, which ends after the last message that is due. Raises UnknownTopicError or
-        UnknownQueueError. If the topic or queue can exist although this replica does not know it yet, raises
-        ReplicaBehindError. If too many bytes of responses are not sent yet, raises BusyError."""
+        """Return a reader of the queue. The reader returns no message whose delay has not passed. Raises
+        UnknownTopicError or UnknownQueueError. If the topic or queue can exist although this replica does not know
+        it yet, raises ReplicaBehindError. If too many bytes of responses are not sent yet, raises BusyError."""
         self.response_budget.check_room()
         replica = self._replicas.of_queue(topic_id, queue)
         try:

@@ -26,8 +26,8 @@ def transfer_leadership(replica: BrokerReplica, *, from_node: int = 0, to: int =
     """Begin a handover for an operator, and return the number of the node that is the next leader.
 
     `from_node` is the leader that the operator knows, and `to` is the wanted leader; 0 means any node. If this node
-    leads, and `from_node` is another node or `to` is this node, then the handover has already happened. In this
-    case return this node. Raises LedgerError."""
+    leads, and `from_node` is another node or `to` is this node, then the handover has already happened. If the
+    handover has already happened, return this node. Raises LedgerError."""
     node = replica.driver.raft.node
     other_leads = from_node not in (0, node)
     if replica.driver.leads and (other_leads or to == node):

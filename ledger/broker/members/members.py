@@ -39,9 +39,8 @@ CAUGHT_UP_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Introduction:
-    """The answer of a node to the leader of a shard, which asks the node before it adds or promotes the node.
-    `refusal` says why the node cannot be added, and is "" if the node can be added. `empty` means that the node has
-    no data of the shard."""
+    """The answer of a node when a shard's leader asks it before adding or promoting it. `refusal` says why the node
+    cannot be added, and is "" if the node can be added. `empty` means that the node has no data of the shard."""
 
     node: int
     incarnation: bytes
@@ -55,7 +54,7 @@ AskJoiningNode = Callable[[int, str, ShardConfiguration], Awaitable[Introduction
 
 
 class SuspectShard(Protocol):
-    """A shard of this node, in which this node may be a suspect."""
+    """A shard of this node. It is possible that this node is a suspect in the shard."""
 
     async def ask_introduction(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
         """Ask the node at this address for its introduction. Return None if the node does not answer."""
@@ -91,7 +90,7 @@ class MemberChanges:
         self._ask = ask
 
     def states(self, configuration: ShardConfiguration) -> list[MemberState]:
-        """Return the state of each member of a configuration, by node. Call `states` only on the leader."""
+        """Return the state of each member of a configuration. Call `states` only on the leader."""
         return [
             self._state(node, member, node in configuration.voters) for node, member in configuration.members.items()
         ]

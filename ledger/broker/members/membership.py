@@ -1,11 +1,12 @@
-"""The members in the configuration that this node has applied, and the node's own standing.
+"""`Membership` has the members of a shard in the newest configuration that this node has applied, and this node's own
+standing.
 
     JOINING ──> LEARNER ──> VOTER ──> REMOVED        one life of a data directory; a voter may become a learner again
 
-Only committed configurations count, so clients and operators never see a change that is undone later. A node is
-removed if its data directory was a member and is not a member of the newest configuration. It is possible that a
-removed node never receives the newest configuration, because no leader sends entries to the node any more. So another
-node tells the removed node about its removal (`removed_by`).
+Only committed configurations count, so clients and operators never see a change that is undone later. A node counts as
+removed if the incarnation of its data directory was in a configuration and is not in the newest configuration. It is
+possible that a removed node never receives the newest configuration, because no leader sends entries to the node any
+more. So another node tells the removed node about its removal (`removed_by`).
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ class Membership:
             self.standing = Standing.REMOVED
 
     def removed_by(self, incarnations: Mapping[int, bytes]) -> bool:
-        """Check whether this node was removed, and return the result. `incarnations` has the incarnation of each
-        member; a node with a newer configuration sent it."""
+        """Return True if this node was removed, according to `incarnations`. `incarnations` has the incarnation of
+        each member; a node with a newer configuration sent it."""
         if self.standing is not Standing.JOINING and incarnations.get(self.node) != self.incarnation:
             self.standing = Standing.REMOVED
         return self.is_removed

@@ -58,7 +58,7 @@ class AwaitFirst:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The decision to refuse the batch with an error. The object has the fields of the error, and not the error
+    """The decision to refuse the batch with an error. `Refuse` stores the fields of the error and not the error
     object. A stack frame that refers to the error it raises forms a reference cycle. The cycle would keep the bytes of
     the batch in memory until the next garbage collection.
     """

@@ -125,7 +125,7 @@ def new_future() -> asyncio.Future[Any]:
 
 
 def end(future: asyncio.Future[Any], outcome: object) -> None:
-    """End a future with a result, or with an exception. A cancelled future stays as it is."""
+    """End a future with a result, or with an exception. A cancelled future is not changed."""
     if future.cancelled():
         return
     if isinstance(outcome, Exception):

@@ -1,8 +1,8 @@
 """Quotas: how many messages and bytes one client may send or fetch in a second on this node.
 
 A client that has exceeded its quota is refused before its request has any effect, and is told how long to wait. The
-number of clients in the table is limited. A client whose account is full can be forgotten, because a new account is
-full too. If no account can be forgotten, new clients share one account."""
+number of clients in the table is limited. If a client's account is full, the table can forget the client, because a
+new account is full too. If no account can be forgotten, new clients share one account."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Quota:
             )
 
     def charge(self, client: str, messages: int, size: int, now: float) -> None:
-        """Charge the client for messages and bytes. `now` is in seconds."""
+        """Subtract the messages and the bytes of a request from the client's account. `now` is in seconds."""
         if self.is_set:
             self._account(client, now).take(messages, size, now)
 

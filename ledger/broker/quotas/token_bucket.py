@@ -25,7 +25,7 @@ class TokenBucket:
         self._at = now
 
     def wait_s(self, now: float) -> float:
-        """Return the seconds until a request may take tokens; 0 means now."""
+        """Return the seconds until the next request can be admitted; 0 means now."""
         self._fill(now)
         return 0.0 if self._level > 0 else -self._level / self._rate + 1 / self._rate
 

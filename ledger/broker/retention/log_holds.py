@@ -37,7 +37,7 @@ class LogHolds:
 
     @property
     def is_held(self) -> bool:
-        """True if a hold forbids to move the log start. The leader counts a hold from its proposal on, so the log
+        """True if a hold forbids moves of the log start. The leader counts a hold from its proposal on, so the log
         start cannot move before the hold is committed."""
         return len(self._replica.state.holds) > 0 or self._proposed > 0
 
@@ -53,12 +53,13 @@ class LogHolds:
         return future
 
     def release(self, name: str) -> asyncio.Future[bool]:
-        """Propose to release a hold. The future's result says whether a hold of this name existed."""
+        """Propose to release a hold. The result of the returned future says whether a hold of this name existed."""
         return self._replica.propose_checked(ReleaseLog(name))
 
     def expire(self) -> asyncio.Future[None]:
-        """Propose an entry, so that holds expire by its append time. Every batch and every other command expires
-        holds too, so this entry is needed only while no other entry is appended."""
+        """Propose an entry that removes the holds that have expired at the entry's append time. Every batch and
+        every other command removes expired holds too, so this entry is needed only while no other entry is
+        appended."""
         return self._replica.propose_checked(ForgetHolds())
 
     def _settled(self, _: asyncio.Future[Hold]) -> None:

@@ -1,8 +1,8 @@
 """Moves the log start, on the leader. `LogTrim` finds the possible log starts, computes what a move would remove, and
 proposes the entry that moves the log start.
 
-`LogTrim` moves the log start for operators and for retention. The leader knows every hold, because the leader has
-applied or proposed it. Each replica moves its log start when it applies the entry."""
+`LogTrim` moves the log start for operators and for retention. The leader knows every hold, because it has applied
+or proposed the entry of each hold. Each replica moves its log start when it applies the entry."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class LogTrim:
         self._replica = replica
 
     def candidates(self) -> list[TrimPoint]:
-        """Return the possible log starts, ascending. A possible log start has a stored snapshot and lies before the
-        last applied entry."""
+        """Return the possible log starts in ascending order. A possible log start has a stored snapshot and lies
+        before the last applied entry."""
         replica, log = self._replica, self._replica.log
         log_start = replica.driver.log_start
         kept = log_start.candidates() if log_start is not None else []
@@ -81,8 +81,8 @@ class LogTrim:
     # -- the move
 
     def effect(self, to: TrimPoint | None) -> TrimEffect:
-        """Compute what a move of the log start to `to` would remove. If `to` is None, return a TrimEffect without
-        losses."""
+        """Compute what a move of the log start to `to` would remove. If `to` is None, the log start stays and the
+        result has no removed entries."""
         log = self._replica.log
         if to is None:
             return TrimEffect(0, 0, 0, 0, 0, log.end - log.start)

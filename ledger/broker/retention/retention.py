@@ -1,4 +1,4 @@
-"""Retention: chooses where the log begins, from its age, its size and the use of the disk.
+"""Retention chooses the log start from the age of the entries, the size of the log and the use of the disk.
 
     |  segment  |  segment  |  segment  |  in use
     start       candidate   candidate   candidate            end
@@ -92,7 +92,7 @@ class TrimDecision:
 
 
 def choose(limits: RetentionLimits, seen: Situation) -> TrimDecision | None:
-    """Return the latest log start that a limit demands, or None if the log start stays."""
+    """Return the latest log start that one of the limits requires, or None if the log start stays."""
     if seen.held:
         return None
     spared = [each for each in seen.candidates if seen.needed is None or each.index <= seen.needed]
@@ -144,8 +144,8 @@ def _too_much(limits: RetentionLimits, seen: Situation, candidates: Sequence[Tri
 
 
 def _in_the_way(limits: RetentionLimits, seen: Situation) -> TrimPoint | None:
-    """Return the first candidate that frees enough of the disk, or the last candidate if none does. Entries that a
-    learner needs may be removed too, because the learner then receives a snapshot."""
+    """Return the first candidate that frees enough of the disk, or the last candidate if no candidate frees enough.
+    Entries that a learner needs can be removed too, because the learner then receives a snapshot."""
     if not _exceeds(seen.disk.ratio, limits.force_ratio) or not seen.candidates:
         return None
     excess = (seen.disk.ratio - limits.force_ratio) * seen.disk.total

@@ -163,8 +163,7 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
 
 
 def claimed(replica: BrokerReplica, wanted: consumer_group_pb2.QueueClaim) -> ClaimedQueue:
-    """Return the claim that a request asks for. If the request asks for the first or the last offset as start,
-    replace it by the offset that this replica knows. Raises UnknownTopicError, UnknownQueueError,
-    InvalidArgumentError."""
+    """Convert the claim of one queue from protobuf. If the claim starts at the first or the last offset, the result
+    has the offset that this replica knows. Raises UnknownTopicError, UnknownQueueError, InvalidArgumentError."""
     start = start_offset(replica, wanted.topic_id, wanted.queue, wanted.start_offset)
     return ClaimedQueue(wanted.topic_id, wanted.queue, wanted.epoch, start)

@@ -34,8 +34,8 @@ class Batches(Protocol):
 
     @property
     def configuration_index(self) -> int:
-        """The index of the applied configuration of shard 0, or 0 before there is one. Clients use this index to
-        notice a newer configuration."""
+        """The index of the applied configuration of shard 0, or 0 before a configuration is applied. Clients use
+        this index to notice a newer configuration."""
 
     def produce(self, batch: bytes) -> asyncio.Future[Committed]:
         """Append a batch. Raises LedgerError if the batch is refused at once. The returned future can also end in

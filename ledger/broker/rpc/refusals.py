@@ -43,8 +43,8 @@ def answers(
 ]:
     """Make a gRPC method from a method that fills in a response.
 
-    A LedgerError is put into the error field of the response; fields that the method has filled in stay. Exceptions
-    other than LedgerError are raised to gRPC.
+    A LedgerError is put into the error field of the response; the fields that the method has already filled in keep
+    their values. Exceptions other than LedgerError are raised to gRPC.
     """
 
     def decorate(

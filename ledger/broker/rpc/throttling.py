@@ -4,7 +4,7 @@
     user agent "grpc-python-asyncio/1.x ..."          ──> the clients without a name at that host, as one client
 
 A client states its name itself (`client_id`), and the broker does not verify it. So a quota protects against careless
-clients and not against malicious ones.
+clients and not against malicious clients.
 """
 
 from __future__ import annotations
