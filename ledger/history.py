@@ -60,10 +60,10 @@ class Open:
 class Send:
     """Messages that the program gave to the producer in one call, for one queue.
 
-    offset              the offset of the first message; None unless the outcome is ok
-    producer, sequence  the producer's id and the sequence of the first message; empty and -1 if the messages got
-                        no sequence numbers, so that they never left the process
-    bound               True: the key or the program chose the queue, so the order within the queue is guaranteed
+    `offset` is the offset of the first message; it is None if the outcome is not ok. `producer` is the producer's id,
+    and `sequence` is the sequence of the first message. If the messages got no sequence numbers, `producer` is empty
+    and `sequence` is -1. Messages without sequence numbers never left the process. `bound` is True if the key or the
+    program chose the queue, so that the order within the queue is guaranteed.
     """
 
     op: ClassVar[str] = "send"
@@ -87,8 +87,8 @@ class Send:
 class Poll:
     """Messages of one queue that a consumer received in one call, in the order of the queue.
 
-    node    the node that the consumer is pinned to; 0: the consumer reads from leaders
-    final   True: the read belongs to the last phase, in which every queue is read from every node to its end
+    `node` is the node from which the consumer reads; 0 means that the consumer reads from leaders. `final` is True if
+    the read belongs to the last phase of the run, in which every queue is read from every node to its end.
     """
 
     op: ClassVar[str] = "poll"
