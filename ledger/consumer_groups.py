@@ -40,8 +40,8 @@ _FREE_TEXT = 127
 
 
 def coordinator_shard(name: str, shards: int) -> int:
-    """Return the shard whose leader is the consumer group's coordinator. `shards` is the number of shards that
-    coordinate consumer groups: shard 0 to shard `shards` - 1.
+    """Return the shard that coordinates the consumer group. `shards` is the number of shards that coordinate consumer
+    groups: shard 0 to shard `shards` - 1.
     """
     return xxhash.xxh3_64_intdigest(name.encode()) % shards
 

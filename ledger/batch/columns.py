@@ -39,7 +39,8 @@ _FEW = 32
 
 @dataclass(frozen=True, slots=True)
 class BinaryColumn:
-    """The byte strings of one column. The numpy arrays are views of the bytes in `source`, not copies."""
+    """Gives access to the byte strings of one column. The numpy arrays are views of the bytes in `source`, not
+    copies."""
 
     source: bytes
     # Position in `source` of the first byte of the first string.
@@ -95,7 +96,7 @@ class HeaderColumn:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """All columns of one payload."""
+    """The parsed columns of one payload."""
 
     bodies: BinaryColumn
     keys: BinaryColumn | None

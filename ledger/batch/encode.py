@@ -47,7 +47,7 @@ def encode(
 ) -> bytes:
     """Return the bytes of one batch of 1..65,535 messages.
 
-    `keys`, `tags`, `headers` and `timestamps_ms` have one item for each message if they are given. Without
+    Each of `keys`, `tags`, `headers` and `timestamps_ms` is None or has one item for each message. Without
     `timestamps_ms`, every message has the timestamp `base_timestamp_ms`. A payload that the codec does not make
     smaller is stored uncompressed. Raises InvalidArgumentError.
     """

@@ -32,7 +32,7 @@ Propose = Callable[[AcknowledgeOffsets], asyncio.Future[Any]]
 
 
 class Acknowledgements:
-    """The acknowledgements of one shard that are not proposed yet."""
+    """Stores the acknowledgements of one shard that are not proposed yet."""
 
     def __init__(self, propose: Propose) -> None:
         self._propose = propose
@@ -52,8 +52,8 @@ class Acknowledgements:
 
 
 class _Gathering:
-    """The acknowledgements of one consumer group that wait for the next entry. The object is removed after 0.1 s
-    without an acknowledgement."""
+    """Stores the acknowledgements of one consumer group that wait for the group's next entry. The object is removed
+    after 0.1 s without an acknowledgement."""
 
     def __init__(self, consumer_group: str, propose: Propose, on_idle: Callable[[], object]) -> None:
         self._consumer_group = consumer_group

@@ -45,8 +45,8 @@ class ShardGroupSummary:
 
 
 async def summaries(replica: BrokerReplica) -> dict[str, ShardGroupSummary]:
-    """Return a dictionary from group names to summaries. It has every consumer group with members, progress or dead
-    letters in this shard."""
+    """Return a dictionary from group names to summaries. The dictionary contains every consumer group that has
+    members, progress or dead letters in this shard."""
     found: defaultdict[str, ShardGroupSummary] = defaultdict(ShardGroupSummary)
     for group in replica.state.consumption.groups:
         found[group.name].members, found[group.name].strategy = len(group.members), group.strategy

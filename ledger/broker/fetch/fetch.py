@@ -62,7 +62,7 @@ class ReadableQueues(Protocol):
     """The queues that a fetch can read on this node."""
 
     def readable(self, topic_id: int, queue: int) -> ReadableQueue:
-        """Return the queue. Raises UnknownTopicError or UnknownQueueError. If the queue may exist although this
+        """Return the queue. Raises UnknownTopicError or UnknownQueueError. If the queue can exist although this
         node does not know it yet, raises ReplicaBehindError."""
 
     def waiter(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:

@@ -1,4 +1,4 @@
-"""The queues of this node, as a fetch reads them."""
+"""Gives fetches access to the queues of this node."""
 
 from __future__ import annotations
 

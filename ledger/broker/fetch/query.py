@@ -44,7 +44,7 @@ class KeyQuery:
 
 
 class FoundBatch(NamedTuple):
-    """A batch that may have messages with the key."""
+    """A batch that can contain messages with the key."""
 
     queue: int
     base_offset: int

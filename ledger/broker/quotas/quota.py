@@ -1,4 +1,4 @@
-"""Quotas: how many messages and bytes one client may send or fetch in a second on this node.
+"""Quotas limit how many messages and bytes one client can send or fetch in a second on this node.
 
 A client that has exceeded its quota is refused before its request has any effect, and is told how long to wait. The
 number of clients in the table is limited. If a client's account is full, the table can forget the client, because a
