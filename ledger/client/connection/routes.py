@@ -28,6 +28,8 @@ from ledger.v1 import broker_pb2
 
 _REFRESH_SECONDS = 30.0
 _ANSWER_SECONDS = 2.0
+# How long a new client waits for the other nodes after the first answers.
+_OTHERS_SECONDS = 0.1
 
 
 class Routes:
@@ -48,8 +50,14 @@ class Routes:
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
     async def start(self) -> None:
-        """Ask all nodes once, then regularly. Raises UnavailableError if no node answers."""
+        """Ask all nodes once, then regularly. Raises UnavailableError if no node answers.
+
+        A node that has just started may answer first, and report a topic that was deleted meanwhile. Therefore a new
+        client waits a little for the answers of the other nodes: the newest answer about a topic is valid.
+        """
         await self.refresh()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=_OTHERS_SECONDS)
         self._spawn(self._keep())
 
     async def close(self) -> None:

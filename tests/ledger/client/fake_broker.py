@@ -91,7 +91,7 @@ class FakeBroker(BrokerServicer):
 
     While `silent` is True, produce streams get no response. Each produce response is delayed by `late_s` seconds. If
     `refusal` is set, this node refuses every batch with this error. `applied` has the topics that the node returns to
-    requests that are not linearizable.
+    requests that are not linearizable. The responses to these requests are delayed by `route_late_s` seconds.
     """
 
     def __init__(self, node: int, cluster: FakeCluster) -> None:
@@ -99,6 +99,7 @@ class FakeBroker(BrokerServicer):
         self.cluster = cluster
         self.silent = False
         self.late_s = 0.0
+        self.route_late_s = 0.0
         self.refusal: LedgerError | None = None
         self.applied: list[broker_pb2.TopicRoute] = []
         self._server = grpc.aio.server()
@@ -177,6 +178,7 @@ class FakeBroker(BrokerServicer):
         if request.linearizable and error is not None:
             response.error.CopyFrom(to_wire(error))
         elif not request.linearizable:
+            await asyncio.sleep(self.route_late_s)
             response.topics_index = len(self.applied)
             response.topics.extend(self.applied)
         else:

@@ -95,6 +95,19 @@ async def test_a_queue_that_no_node_told_of_so_far_is_asked_for(
             await one.send("wide", b"a", queue=3)
 
 
+async def test_a_new_client_uses_the_newest_answer_about_a_topic(
+    brokers: list[FakeBroker], cluster: FakeCluster
+) -> None:
+    """The node that answers first is behind: the topic that it reports was deleted, and created again."""
+    behind, leader = brokers
+    behind.applied = [broker_pb2.TopicRoute(name="wide", topic_id=99, shards=[0])]
+    leader.applied = list(cluster.topics.values())
+    leader.route_late_s = 0.02
+    async with producer(cluster) as one:
+        await one.send("wide", b"a")
+    assert total(cluster, "wide", 0, 1, 2) == 1
+
+
 async def test_a_selector_without_a_wish_leaves_the_usual_choice(cluster: FakeCluster) -> None:
     async with producer(cluster) as plain, producer(cluster, queue_selector=lambda message, queues: None) as one:
         usual = (await plain.send("wide", b"a", key="customer")).queue
