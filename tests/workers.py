@@ -66,6 +66,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items.sort(key=lambda item: start_order(item.nodeid))
 
 
+def pytest_collection() -> None:
+    """Collect the tests without garbage collection, because nearly all objects that this makes live to the end."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Keep the collected tests and imported modules out of garbage collection.
 
@@ -74,6 +79,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -11,7 +11,9 @@ from types import SimpleNamespace
 import pytest
 import pytest_asyncio
 
+from cluster.local.node_process import DevNode
 from tests.cluster.fleet import Fleet, MakeFleet
+from tests.cluster.prepared import spawn
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -23,6 +25,15 @@ def nodes_come_and_go_quickly() -> Iterator[None]:
         patch.setattr("cluster.node.node.STOP_GRACE_S", 0.05)
         # An error must not end the process of the tests; `nothing_unheard` hears of it.
         patch.setattr("cluster.node.process.vital.end_now", lambda _: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def node_processes_start_quickly() -> Iterator[None]:
+    """Fork the nodes of a DevCluster from a process that has imported their modules (prepared.py). The clusters that
+    commands start are not changed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DevNode, "spawn", spawn)
         yield
 
 

@@ -7,13 +7,12 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Thread
 from typing import Any
 
-from tests.cluster.cli.prepared import PreparedProcess
+from tests.cluster.prepared import prepared
 
 TIMEOUT_S = 60
 
@@ -45,18 +44,13 @@ def run(
     """
     with _stdin(input) as stdin, TemporaryFile() as out, TemporaryFile() as err:
         streams = [stdin, out.fileno(), err.fileno()]
-        ended = _prepared().run(arguments, cwd or Path.cwd(), {**os.environ, **(environment or {})}, streams, TIMEOUT_S)
+        ended = prepared().run(arguments, cwd or Path.cwd(), {**os.environ, **(environment or {})}, streams, TIMEOUT_S)
         out.seek(0)
         err.seek(0)
         done = subprocess.CompletedProcess(["ledgermq", *arguments], ended, out.read(), err.read())
     assert done.returncode == status, done.stderr.decode()
     assert b"Traceback" not in done.stderr
     return done
-
-
-@cache
-def _prepared() -> PreparedProcess:
-    return PreparedProcess()
 
 
 @contextmanager

@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(300))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     conf = {
         "spark.sql.shuffle.partitions": "2",
@@ -46,7 +46,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
     """A local cluster of three nodes with two shards."""
     cluster = DevCluster(tmp_path_factory.mktemp("cluster"))
@@ -55,18 +55,18 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
     cluster.purge()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def bootstrap(nodes: DevCluster) -> str:
     return nodes.bootstrap
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def admin(bootstrap: str) -> Iterator[Admin]:
     with Admin(bootstrap) as admin:
         yield admin
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def producer(bootstrap: str) -> Iterator[Producer]:
     with Producer(bootstrap) as producer:
         yield producer

@@ -1,0 +1,202 @@
+"""Runs `ledgermq` commands and nodes quickly: one process imports all of their modules once, and forks for each.
+
+Each command and each node has its own process, arguments, directory, environment, standard streams and exit status.
+The imports take half a second for a command and a second for a node. All tests of a worker pay for them once.
+
+    run()    --request, three descriptors-->  serve()  --fork-->  ledgermq.__main__.main()
+             <-------- exit status ---------           <--wait--
+    start()  --request, three descriptors-->  serve()  --fork-->  ledgermq.__main__.main(), in a new session
+             <------------- pid ------------
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import gc
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from cluster.allocator import keep_large_buffers
+from cluster.cli import ledgermq
+from cluster.grpc_engine import prefer_older_engine
+from cluster.local.node_process import DevNode
+from ledgermq.__main__ import main
+
+_ROOT = Path(__file__).resolve().parents[2]
+_ANSWER_BYTES = 4
+_REQUEST_BYTES = 1 << 20
+_START_TIMEOUT_S = 30
+_MODULES = ("ledger.client.sync.clients", "ledger.client.sync.group_clients", "cluster.node.node")
+_COMMANDS = ("cluster", "consume", "dev", "dlq", "group", "message", "produce", "server", "topic")
+# The forking process has this argument, so that a forked process has room for its own command line.
+_ROOM = "-" * 1024
+
+
+class PreparedProcess:
+    """The process that imports the command line and forks. It ends when the process that started it ends."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", __name__, str(theirs.fileno()), _ROOM],
+                cwd=_ROOT,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+        atexit.register(self.close)
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        directory: Path,
+        environment: Mapping[str, str],
+        streams: Sequence[int],
+        timeout_s: float,
+    ) -> int:
+        """Run a command to its end, and return its exit status. Raises TimeoutError, and ConnectionError if the
+        forking process has ended."""
+        return self._ask(True, arguments, directory, environment, streams, timeout_s)
+
+    def start(
+        self, arguments: Sequence[str], directory: Path, environment: Mapping[str, str], streams: Sequence[int]
+    ) -> ForkedProcess:
+        """Start a command in a new session, and return its process. Raises ConnectionError if the forking process
+        has ended."""
+        return ForkedProcess(self._ask(False, arguments, directory, environment, streams, _START_TIMEOUT_S))
+
+    def _ask(
+        self,
+        wait: bool,
+        arguments: Sequence[str],
+        directory: Path,
+        environment: Mapping[str, str],
+        streams: Sequence[int],
+        timeout_s: float,
+    ) -> int:
+        request = json.dumps([wait, list(arguments), str(directory), dict(environment)]).encode()
+        with self._turn:
+            self._control.settimeout(timeout_s)
+            socket.send_fds(self._control, [len(request).to_bytes(4, "big") + request], list(streams))
+            answer = self._control.recv(_ANSWER_BYTES, socket.MSG_WAITALL)
+        if len(answer) < _ANSWER_BYTES:
+            raise ConnectionError("the process that forks has ended: its standard error says why")
+        return int.from_bytes(answer, "big", signed=True)
+
+    def close(self) -> None:
+        self._control.close()
+        self._process.wait()
+
+
+class ForkedProcess:
+    """A running process that the forking process started. It has what DevNode uses of `subprocess.Popen`."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._descriptor = os.pidfd_open(pid)
+        self._ended = False
+
+    def poll(self) -> int | None:
+        """Return None while the process runs, and 0 after its end. Only its parent can know its exit status."""
+        if not self._ended and select.select([self._descriptor], [], [], 0)[0]:
+            self._ended = True
+            os.close(self._descriptor)
+        return 0 if self._ended else None
+
+
+@cache
+def prepared() -> PreparedProcess:
+    """Return the forking process of these tests. The first call starts it."""
+    return PreparedProcess()
+
+
+def spawn(node: DevNode) -> None:
+    """Start the node's process as `DevNode.spawn` does, but fork it from a process that has imported its modules."""
+    arguments = ["server", "run", "--config", str(node.config)]
+    with open(node.log, "ab") as log, open(os.devnull, "rb") as nothing:
+        streams = [nothing.fileno(), log.fileno(), log.fileno()]
+        child = prepared().start(arguments, node.directory, os.environ, streams)
+    node._child = child  # type: ignore[assignment]
+    (node.directory / "pid").write_text(f"{child.pid}\n")
+
+
+def serve(control: socket.socket) -> None:
+    """Fork for each request. In a forked process this function returns, and the process runs the command. Exit when
+    no more requests come."""
+    gc.collect()
+    gc.freeze()  # a garbage collection in the forked process would copy the memory of all imported modules
+    while True:
+        data, streams, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 3)
+        if not data:
+            sys.exit()
+        while len(data) < 4 + int.from_bytes(data[:4], "big"):
+            data += control.recv(_REQUEST_BYTES)
+        wait, *request = json.loads(data[4:])
+        child = os.fork()
+        if not child:
+            control.close()
+            if not wait:
+                os.setsid()
+            _become(streams, *request)
+            return
+        for stream in streams:
+            os.close(stream)
+        answer = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if wait else child
+        control.sendall(answer.to_bytes(_ANSWER_BYTES, "big", signed=True))
+        _reap()
+
+
+def _reap() -> None:
+    """Reap the processes of `start` that have ended."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _become(streams: Sequence[int], arguments: list[str], directory: str, environment: dict[str, str]) -> None:
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(directory)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv[1:] = arguments
+    _show_command_line([sys.executable, "-m", "ledgermq", *arguments])
+
+
+def _show_command_line(arguments: Sequence[str]) -> None:
+    """Write the command line over the one that this process has from its parent, so that /proc and `ps` show it."""
+    start, end = map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:47])
+    shown = b"".join(os.fsencode(each) + b"\0" for each in arguments)
+    ctypes.memmove(start, shown[: end - start - 1].ljust(end - start, b"\0"), end - start)
+
+
+def _import_all() -> None:
+    """Import all modules that commands import, most of them only when a command runs."""
+    for name in _COMMANDS:
+        ledgermq.get_command(click.Context(ledgermq), name)
+    for module in _MODULES:
+        import_module(module)
+
+
+if __name__ == "__main__":
+    prefer_older_engine()
+    keep_large_buffers()
+    _import_all()
+    serve(socket.socket(fileno=int(sys.argv[1])))
+    main()
