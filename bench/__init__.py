@@ -1,12 +1,12 @@
 """This package contains the programs that measure ledgermq and compare it, for example with a bare disk or with other
 message systems. To measure a single running cluster, use the command `ledgermq bench` (cluster/bench).
 
-run.py            the suite: every target of docs/PERFORMANCE.md, as one page (suite/)
-run_peers.py      ledgermq and other message brokers on the same machine (peers/)
-store/            the store alone
-node/             single nodes
-clients/          consumer groups, rebalances, Spark
-judging/          validation and the checker of chaos runs
-local_cluster.py  a fresh local cluster, a filled topic and a cold page cache, for all of them
-tables.py         the printed tables
+    run.py            the suite: every target of docs/PERFORMANCE.md, as one page (suite/)
+    run_peers.py      ledgermq and other message brokers on the same machine (peers/)
+    store/            the store alone
+    node/             single nodes
+    clients/          consumer groups, rebalances, Spark
+    judging/          validation and the checker of chaos runs
+    local_cluster.py  a fresh local cluster, a filled topic and a cold page cache, for all of them
+    tables.py         the printed tables
 """

@@ -3,13 +3,13 @@
 The store knows entries and positions. It does not know elections, topics or the network. Its packages in reading
 order:
 
-log/         entries, segments, the CommitLog, and its recovery at a start; begin with entry.py and commit_log.py
-index/       ConsumeQueues, the key index and the time index, all built from the log
-snapshot/    the snapshot that replaces the entries before the log start, and the checkpoint of a restart
-directory/   the data directory of a node, its vote file and its marks
-repair/      replacing damaged bytes with those of other replicas
-disk/        the interface to the disk, and its in-memory implementation
-errors.py    the errors of the store, one type for each action that a caller can take
+    log/         entries, segments, the CommitLog, and its recovery at a start; begin with entry.py and commit_log.py
+    index/       ConsumeQueues, the key index and the time index, all built from the log
+    snapshot/    the snapshot that replaces the entries before the log start, and the checkpoint of a restart
+    directory/   the data directory of a node, its vote file and its marks
+    repair/      replacing damaged bytes with those of other replicas
+    disk/        the interface to the disk, and its in-memory implementation
+    errors.py    the errors of the store, one type for each action that a caller can take
 """
 
 from store.directory.boot import KERNEL_BOOT_ID, read_boot_id

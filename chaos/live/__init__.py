@@ -1,15 +1,17 @@
 """Chaos runs: a cluster of real nodes under load, faults that disturb it, and a verdict about what its clients saw.
 
-run.py         one run, from an empty directory to a verdict
-nemesis.py     carries out the plan of faults
-hosts/         the places where nodes run: processes in network namespaces, or containers
-faults/        the kinds of faults, and the plan that a seed gives
-load/          client processes, which write histories
-checker/       judges the histories
-report/        the HTML page of a run
-operator.py    the requests that an operator makes to the cluster
-leaders.py     records which node leads
-campaign.py    many runs with one summary
-command.py     `ledgermq chaos`
-progress.py    shows how a run proceeds
+In reading order:
+
+    run.py         one run, from an empty directory to a verdict
+    nemesis.py     carries out the plan of faults
+    hosts/         the places where nodes run: processes in network namespaces, or containers
+    faults/        the kinds of faults, and the plan that a seed gives
+    load/          client processes, which write histories
+    checker/       judges the histories
+    report/        the HTML page of a run
+    operator.py    the requests that an operator makes to the cluster
+    leaders.py     records which node leads
+    campaign.py    many runs with one summary
+    command.py     `ledgermq chaos`
+    progress.py    shows how a run proceeds
 """

@@ -1,7 +1,8 @@
-"""Records the leaders of all shards over time, as the nodes report them. A thread asks all nodes every 0.1 s.
+"""Records the leaders of all shards over time, as the nodes report them. Every 0.1 s, a thread
+asks all nodes which shards they lead. After each change the thread writes a line to `leaders.jsonl`:
 
-leaders.jsonl   {"at":NS,"leaders":{"0":[[3,7]]}}     a line at each change: shard -> [node, term] of every node that
-                                                      says that it leads, the newest term last
+    {"at":NS,"leaders":{"0":[[3,7]]}}     shard -> [node, term] of every node that says that it leads, the newest
+                                          term last
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 """The simulator runs a whole cluster in one process. Time, network, disks and randomness come from one seed.
 
-engine/          virtual time, the simulated network, disks, processes and RPCs
-                 engine/faults.py defines every fault kind: its name, duration, frequency and target.
-                 engine/network_faults.py, protocol/node_faults.py and stack/faults.py carry faults out.
-world.py         the interface of a world: its nodes, faults, workload and end
-invariants.py    Raft's invariants, checked after every event
-protocol/        the protocol world: Raft core, driver and replicated state over a simulated log. It is fast.
-stack/           the stack world: production nodes and clients, with several shards
-consumers/       consumer groups in the stack world
-campaign/        what a seed draws, runs of one seed, campaigns of many seeds, and `ledgermq sim`
+In reading order:
+
+    engine/          virtual time, the simulated network, disks, processes and RPCs engine/faults.py defines every
+                     fault kind: its name, duration, frequency and target. engine/network_faults.py,
+                     protocol/node_faults.py and stack/faults.py carry faults out.
+    world.py         the interface of a world: its nodes, faults, workload and end
+    invariants.py    Raft's invariants, checked after every event
+    protocol/        the protocol world: Raft core, driver and replicated state over a simulated log. It is fast.
+    stack/           the stack world: production nodes and clients, with several shards
+    consumers/       consumer groups in the stack world
+    campaign/        what a seed draws, runs of one seed, campaigns of many seeds, and `ledgermq sim`
 """

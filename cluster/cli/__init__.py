@@ -1,11 +1,13 @@
 """The command line `ledgermq`: the list of its commands, and the handling of failures.
 
-__init__.py   `_COMMANDS`, the list of commands; `main`, which runs one command and sets the exit status
-options.py    options that several commands share: --bootstrap, --format, --shard, --data
-output.py     tables, JSON and sentences for the terminal
-failure.py    which errors are printed as one sentence
-question.py   asks the user before data is deleted
-cluster/, topics/, groups/, messages/, log/, validation/, servers/, local/, bench/: one folder for each noun
+    __init__.py   `_COMMANDS`, the list of commands; `main`, which runs one command and sets the exit status
+    options.py    options that several commands share: --bootstrap, --format, --shard, --data
+    output.py     tables, JSON and sentences for the terminal
+    failure.py    which errors are printed as one sentence
+    question.py   asks the user before data is deleted
+
+Each of the folders cluster/, topics/, groups/, messages/, log/, validation/, servers/, local/ and bench/ has the
+commands of one noun.
 
 To add a command to an existing click group such as `ledgermq topic`, write a function with `@topic.command()` in the
 module of that click group. To add a command directly to `ledgermq`, write a click command in a module of one of these

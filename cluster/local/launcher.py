@@ -1,9 +1,11 @@
 """The interface of a local cluster, and the steps that the implementations for processes and for containers share.
 
-Launcher       the interface that commands, the demo and the benchmarks use
-leader_of      waits until a node leads
-wait_ready     waits until all nodes follow one leader in each shard
-refuse_change  refuses settings that differ from those of an existing cluster
+This module has:
+
+    Launcher       the interface that commands, the demo and the benchmarks use
+    leader_of      waits until a node leads
+    wait_ready     waits until all nodes follow one leader in each shard
+    refuse_change  refuses settings that differ from those of an existing cluster
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """A batch contains 1 to 65,535 messages of one queue. The producer encodes the batch once, and the log stores it
 unchanged.
 
-header.py   the fixed header and the hash columns, from which a broker stores and finds messages
-columns.py  the payload, in Arrow's layout
-encode.py   the producer encodes messages as bytes
-check.py    the broker checks a batch before it appends it
-decode.py   the consumer decodes bytes to messages
+    header.py   the fixed header and the hash columns, from which a broker stores and finds messages
+    columns.py  the payload, in Arrow's layout
+    encode.py   the producer encodes messages as bytes
+    check.py    the broker checks a batch before it appends it
+    decode.py   the consumer decodes bytes to messages
 """
 
 from __future__ import annotations

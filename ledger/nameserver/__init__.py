@@ -1,5 +1,7 @@
 """The name server: it tells clients where the nodes, leaders and topics are.
 
-registrations.py  collects the reports of nodes and computes routes from them
-service.py        the gRPC services for nodes and for clients
+In reading order:
+
+    registrations.py  collects the reports of nodes and computes routes from them
+    service.py        the gRPC services for nodes and for clients
 """

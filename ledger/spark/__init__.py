@@ -1,8 +1,10 @@
 """Spark: the only part of ledgermq that needs pyspark, pyarrow or Java.
 
-source/            topics and logs as tables and streams
-sink/              rows as messages
-validation/        the validation of replicas on Spark
-session.py         makes or finds a Spark session
-worker_daemon.py   Spark's daemon for the Python workers of a local session
+In reading order:
+
+    source/            topics and logs as tables and streams
+    sink/              rows as messages
+    validation/        the validation of replicas on Spark
+    session.py         makes or finds a Spark session
+    worker_daemon.py   Spark's daemon for the Python workers of a local session
 """

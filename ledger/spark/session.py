@@ -59,9 +59,9 @@ class SparkFailedError(LedgerError):
 def start_session(name: str, *, master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Start a session called `name` and return it. If the process has a session already, return that one.
 
-    name    the name of the Spark application
-    master  `local[2]`, `spark://host:7077`, `yarn`, `k8s://...`; default: as spark-submit or the environment says
-    conf    Spark settings, which have precedence over the settings of this module
+        name    the name of the Spark application
+        master  `local[2]`, `spark://host:7077`, `yarn`, `k8s://...`; default: as spark-submit or the environment says
+        conf    Spark settings, which have precedence over the settings of this module
 
     The caller calls `stop()` on the session. Raises SparkMissingError.
     """

@@ -2,20 +2,20 @@
 
 This list has the modules in reading order.
 
-machine.py               State: the result of all committed entries
-commands.py              the entries that change the state and are not batches
-command_encoding.py      commands as the bodies of entries
-topic_table.py           the topics
-shard_table.py           the shards of the cluster
-sequence.py              one producer's batches in one queue, and the decision about the next batch
-producers.py             all producers, and when they expire
-hold_table.py            the holds of this shard's log
-progress_table.py        the progress of consumer groups in queues
-consumer_group_table.py  the members and assignments of consumer groups
-consumption.py           applies the commands of consumer groups to both tables
-encoding.py              the state as bytes
-consumption_encoding.py  the state of consumer groups as bytes
-projected.py             Projected: the state with the leader's uncommitted entries
+    machine.py               State: the result of all committed entries
+    commands.py              the entries that change the state and are not batches
+    command_encoding.py      commands as the bodies of entries
+    topic_table.py           the topics
+    shard_table.py           the shards of the cluster
+    sequence.py              one producer's batches in one queue, and the decision about the next batch
+    producers.py             all producers, and when they expire
+    hold_table.py            the holds of this shard's log
+    progress_table.py        the progress of consumer groups in queues
+    consumer_group_table.py  the members and assignments of consumer groups
+    consumption.py           applies the commands of consumer groups to both tables
+    encoding.py              the state as bytes
+    consumption_encoding.py  the state of consumer groups as bytes
+    projected.py             Projected: the state with the leader's uncommitted entries
 """
 
 from __future__ import annotations

@@ -59,10 +59,10 @@ def validate(
 ) -> ValidationReport:
     """Read all sources, judge them, and return the report. All faults of sources are in the report.
 
-    sources      paths or URLs, as the user gave them
-    histories    files of acknowledgements of clients
-    out          directory for all violations as Parquet; None: no such file
-    span_bytes   size of the spans that are read
+        sources      paths or URLs, as the user gave them
+        histories    files of acknowledgements of clients
+        out          directory for all violations as Parquet; None: no such file
+        span_bytes   size of the spans that are read
 
     Raises LedgerError if a history cannot be read, or if `out` cannot be written.
     """

@@ -3,24 +3,24 @@ log.
 
 Modules in reading order:
 
-raft.py             one server as a state machine: messages and ticks in, `Ready` out; begin here
-ready.py            what the core asks its driver to do
-messages.py         the messages between the servers of a shard
-settings.py         what a server is built from: its settings, and what recovery found on the disk
-server.py           the state of a server in every role: term, vote, log, commit index
-follower.py         the follower: checks and acknowledges entries
-candidate.py        the candidate: pre-vote and vote
-leader.py           the leader: replicates entries and counts commits
-progress.py         what a leader knows of one follower, and what it may send to that follower
-log_terms.py        the terms of all entries, in runs
-configuration.py    voters and learners, as entries of the log
-quorum.py           majorities
-voting.py           when a server grants its vote
-election_timer.py   how long a server waits before it starts an election
-reads.py            linearizable reads (read index)
-transfer.py         handover of leadership to another voter
-suspicion.py        the rule for a node that may have lost entries it acknowledged
-errors.py           why the core refuses a request
+    raft.py             one server as a state machine: messages and ticks in, `Ready` out; begin here
+    ready.py            what the core asks its driver to do
+    messages.py         the messages between the servers of a shard
+    settings.py         what a server is built from: its settings, and what recovery found on the disk
+    server.py           the state of a server in every role: term, vote, log, commit index
+    follower.py         the follower: checks and acknowledges entries
+    candidate.py        the candidate: pre-vote and vote
+    leader.py           the leader: replicates entries and counts commits
+    progress.py         what a leader knows of one follower, and what it may send to that follower
+    log_terms.py        the terms of all entries, in runs
+    configuration.py    voters and learners, as entries of the log
+    quorum.py           majorities
+    voting.py           when a server grants its vote
+    election_timer.py   how long a server waits before it starts an election
+    reads.py            linearizable reads (read index)
+    transfer.py         handover of leadership to another voter
+    suspicion.py        the rule for a node that may have lost entries it acknowledged
+    errors.py           why the core refuses a request
 """
 
 from raft.core.configuration import Configuration

@@ -1,8 +1,10 @@
 """Carries Raft's messages over gRPC.
 
-streams.py           a stream to one peer that is opened again whenever it breaks
-wire.py              the core's messages as protobuf, and back
-bulk.py              byte ranges of the log inside a message, without an extra copy
-control_streams.py   votes and heartbeats of all shards between two nodes, on one stream
-grpc_transport.py    the transport of one shard, and the gRPC service of one node
+In reading order:
+
+    streams.py           a stream to one peer that is opened again whenever it breaks
+    wire.py              the core's messages as protobuf, and back
+    bulk.py              byte ranges of the log inside a message, without an extra copy
+    control_streams.py   votes and heartbeats of all shards between two nodes, on one stream
+    grpc_transport.py    the transport of one shard, and the gRPC service of one node
 """

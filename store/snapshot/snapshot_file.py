@@ -3,8 +3,8 @@
     <shard>/snapshot           the snapshot at the log start; missing while the log begins at entry 1
     <shard>/snapshot.next      exists only during a reset: the snapshot at the start of the new log
 
-The log start moves on:      replace(snapshot)      ->  log.drop_before(snapshot)
-The log is replaced:         begin_reset(snapshot)  ->  log.reset(snapshot)        ->  finish_reset()
+    The log start moves on:      replace(snapshot)      ->  log.drop_before(snapshot)
+    The log is replaced:         begin_reset(snapshot)  ->  log.reset(snapshot)        ->  finish_reset()
 
 The file name `snapshot.next` decides which log is valid. While `snapshot.next` does not exist, the old log is valid
 with the old snapshot. As soon as `snapshot.next` exists (it is renamed and synced), the old log is void. Every start

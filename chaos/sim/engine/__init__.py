@@ -1,9 +1,12 @@
 """The simulated environment of clusters: time, network, disks, RPCs and faults.
 
-loop.py             an asyncio loop with virtual time; node_life.py is the loop of one simulated process
-network.py          datagrams and connections between endpoints; links.py is one direction between two endpoints
-rpc.py              RPCs of clients to simulated brokers; rpc_server.py is the server side
-disk.py             a simulated disk with page cache and platter; disk_content.py is its files and directories
-faults.py           defines all fault kinds; schedule.py draws when they occur, targets.py chooses the node they hit
-network_faults.py   carries out faults between nodes; ambush.py triggers faults at critical moments
+In reading order:
+
+    loop.py             an asyncio loop with virtual time; node_life.py is the loop of one simulated process
+    network.py          datagrams and connections between endpoints; links.py is one direction between two endpoints
+    rpc.py              RPCs of clients to simulated brokers; rpc_server.py is the server side
+    disk.py             a simulated disk with page cache and platter; disk_content.py is its files and directories
+    faults.py           defines all fault kinds; schedule.py draws when they occur, targets.py chooses the node they
+                        hit
+    network_faults.py   carries out faults between nodes; ambush.py triggers faults at critical moments
 """

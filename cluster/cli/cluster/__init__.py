@@ -1,6 +1,8 @@
 """The command `ledgermq cluster`: its subcommands show and change a running cluster.
 
-command.py     info, health, add-shard
-members.py     add-node, promote, remove-node, transfer-leader, recover
-log_start.py   trim, hold, release, holds: which messages are kept
+In reading order:
+
+    command.py     info, health, add-shard
+    members.py     add-node, promote, remove-node, transfer-leader, recover
+    log_start.py   trim, hold, release, holds: which messages are kept
 """

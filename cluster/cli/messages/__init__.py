@@ -1,8 +1,10 @@
 """This package has the commands that send and print messages.
 
-produce.py             `ledgermq produce`
-consume.py             `ledgermq consume`
-group_consumption.py   `ledgermq consume --group`
-message.py             `ledgermq message`: one message by its offset, or messages by key
-message_writer.py      how messages are printed
+In reading order:
+
+    produce.py             `ledgermq produce`
+    consume.py             `ledgermq consume`
+    group_consumption.py   `ledgermq consume --group`
+    message.py             `ledgermq message`: one message by its offset, or messages by key
+    message_writer.py      how messages are printed
 """

@@ -1,6 +1,8 @@
 """Formation: the first start of a cluster or of a shard.
 
-first_voters.py      the nodes that a shard begins on, and which of them leads it first
-first_start.py       one node writes entry 1, when all first voters are empty
-shard_formation.py   the part of this node in the formation of one shard
+In reading order:
+
+    first_voters.py      the nodes that a shard begins on, and which of them leads it first
+    first_start.py       one node writes entry 1, when all first voters are empty
+    shard_formation.py   the part of this node in the formation of one shard
 """

@@ -1,8 +1,10 @@
 """The formation of one shard on this node: this node's introduction, and the writing of entry 1.
 
-this node writes entry 1   `form`: asks the other first voters, then appends and flushes the entry
-another node writes it     `introduction`: this node's answer to the node that asks
-a leader adds a node       `ask_introduction`: the leader asks the node to be added
+This module has:
+
+    this node writes entry 1   `form`: asks the other first voters, then appends and flushes the entry
+    another node writes it     `introduction`: this node's answer to the node that asks
+    a leader adds a node       `ask_introduction`: the leader asks the node to be added
 """
 
 from __future__ import annotations

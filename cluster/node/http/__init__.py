@@ -1,6 +1,8 @@
 """The HTTP port of a node.
 
-http_port.py        /metrics, /healthz and /readyz
-segment_routes.py   the segments of the log, for validation, Spark and copies
-file_sender.py      sends a file from the page cache to the socket, without copying it through the process
+In reading order:
+
+    http_port.py        /metrics, /healthz and /readyz
+    segment_routes.py   the segments of the log, for validation, Spark and copies
+    file_sender.py      sends a file from the page cache to the socket, without copying it through the process
 """

@@ -1,5 +1,7 @@
 """The Prometheus metrics of a node.
 
-node_metrics.py          messages, bytes, disk, Raft
-consumption_metrics.py   consumer groups: lag, members, retries
+In reading order:
+
+    node_metrics.py          messages, bytes, disk, Raft
+    consumption_metrics.py   consumer groups: lag, members, retries
 """

@@ -1,9 +1,11 @@
 """Modules of a node that concern its process, and are the same for all its shards.
 
-ticker.py         the clock of all shards
-workers.py        runs blocking work beside the event loop
-vital.py          ends the process if an invariant is broken
-stop_signals.py   the signals that stop the process
-file_limit.py     the limit of open files
-logs.py           the output of log lines
+In reading order:
+
+    ticker.py         the clock of all shards
+    workers.py        runs blocking work beside the event loop
+    vital.py          ends the process if an invariant is broken
+    stop_signals.py   the signals that stop the process
+    file_limit.py     the limit of open files
+    logs.py           the output of log lines
 """

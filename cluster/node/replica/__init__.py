@@ -1,13 +1,16 @@
 """This node's replica of one shard: its files, its running objects and its regular work.
 
-local_replica.py   the replica, from the opening of its files to its stop: read this first
-opening.py         opens the files, after a startup repair if the log is damaged
-shard_files.py     log, indexes and checkpoints of the shard; shard_log.py: the log among them
-builder.py         creates the running parts: Raft core, driver, disk threads, transport, the broker's side
-disk_threads.py    the helper threads for votes, flushes and new segments; flush_schedule.py: when the log is flushed
-upkeep.py          the regular work: checkpoints, retention, scrub
-checkpoints.py     writes checkpoints, from which the next start continues
-retention.py       watches the disk and removes old segments
-health.py          whether clients should use the replica; stall.py: detects a slow disk
-removal.py         detects that this node was removed from the shard
+In reading order:
+
+    local_replica.py   the replica, from the opening of its files to its stop: read this first
+    opening.py         opens the files, after a startup repair if the log is damaged
+    shard_files.py     log, indexes and checkpoints of the shard; shard_log.py: the log among them
+    builder.py         creates the running parts: Raft core, driver, disk threads, transport, the broker's side
+    disk_threads.py    the helper threads for votes, flushes and new segments; flush_schedule.py: when the log is
+                       flushed
+    upkeep.py          the regular work: checkpoints, retention, scrub
+    checkpoints.py     writes checkpoints, from which the next start continues
+    retention.py       watches the disk and removes old segments
+    health.py          whether clients should use the replica; stall.py: detects a slow disk
+    removal.py         detects that this node was removed from the shard
 """

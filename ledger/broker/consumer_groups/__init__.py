@@ -1,13 +1,15 @@
 """The broker's side of consumer groups: members, assignments, claims, acknowledged offsets, delays and lag.
 
-shard_consumption.py    the parts of a shard that serve consumer groups; which shard coordinates a consumer group
-coordinator.py          members, heartbeats and assignments of the consumer groups of one shard
-assignment.py           the strategies; balance.py deals queues evenly with few moves
-assignment_waiters.py   members that wait for their next assignment
-claims.py               claims of queues, and moves of messages to retry topics and dead letters
-acknowledgements.py     acknowledged offsets, collected into few log entries
-consumed_offsets.py     checks where a consumer group may start
-delays.py               messages of retry topics that wait for their time
-lag.py                  how far a consumer group is behind in a queue
-summaries.py            the consumer groups of one shard, for operators
+In reading order:
+
+    shard_consumption.py    the parts of a shard that serve consumer groups; which shard coordinates a consumer group
+    coordinator.py          members, heartbeats and assignments of the consumer groups of one shard
+    assignment.py           the strategies; balance.py deals queues evenly with few moves
+    assignment_waiters.py   members that wait for their next assignment
+    claims.py               claims of queues, and moves of messages to retry topics and dead letters
+    acknowledgements.py     acknowledged offsets, collected into few log entries
+    consumed_offsets.py     checks where a consumer group may start
+    delays.py               messages of retry topics that wait for their time
+    lag.py                  how far a consumer group is behind in a queue
+    summaries.py            the consumer groups of one shard, for operators
 """

@@ -1,9 +1,11 @@
 """Serves clients that read committed messages by offset, by time or by key.
 
-fetch.py              messages by queue and offset; fetch_result.py has its types
-fetchable_queues.py   the queues of this node, as a fetch reads them
-fetch_waiters.py      wakes fetches that wait at the end of a queue
-offsets.py            the first and last offset of a queue, and the offset of a time
-query.py              messages by key
-response_budget.py    limits the bytes of responses that are not sent yet
+In reading order:
+
+    fetch.py              messages by queue and offset; fetch_result.py has its types
+    fetchable_queues.py   the queues of this node, as a fetch reads them
+    fetch_waiters.py      wakes fetches that wait at the end of a queue
+    offsets.py            the first and last offset of a queue, and the offset of a time
+    query.py              messages by key
+    response_budget.py    limits the bytes of responses that are not sent yet
 """

@@ -1,6 +1,8 @@
 """Changes the members of a shard, records this node's standing in the shard, and hands over leadership.
 
-membership.py   the members in the configuration that this node has applied, and the node's own standing
-members.py      adding, promoting, removing and recovering members
-handover.py     the leader hands leadership to another voter
+In reading order:
+
+    membership.py   the members in the configuration that this node has applied, and the node's own standing
+    members.py      adding, promoting, removing and recovering members
+    handover.py     the leader hands leadership to another voter
 """

@@ -1,10 +1,12 @@
 """Creates, changes and deletes topics.
 
-topics.py           what clients ask for: create, alter and delete a topic
-retry_topics.py     the retry and dead-letter topics of consumer groups
-topic_commands.py   proposes the commands that change topics and add shards
-placement.py        chooses the shard of a queue and the nodes of a shard
-topic_opening.py    opens a new topic's queues in their shards
-topic_deletion.py   removes a deleted topic from every shard
-other_leaders.py    the interface to the leaders on other nodes
+In reading order:
+
+    topics.py           what clients ask for: create, alter and delete a topic
+    retry_topics.py     the retry and dead-letter topics of consumer groups
+    topic_commands.py   proposes the commands that change topics and add shards
+    placement.py        chooses the shard of a queue and the nodes of a shard
+    topic_opening.py    opens a new topic's queues in their shards
+    topic_deletion.py   removes a deleted topic from every shard
+    other_leaders.py    the interface to the leaders on other nodes
 """

@@ -164,10 +164,12 @@ class AsyncAdmin(AsyncLifetime):
     ) -> list[Message]:
         """Return the newest messages with this key from all queues of the topic, newest first.
 
-        begin_ms, end_ms   only messages appended at begin_ms or later and before end_ms (ms since 1970); None: no limit
-        max_messages       how many messages are returned at most, 1 to 100,000 (default 64); all are held in memory
-        node               ask this node, which answers from the entries that it has applied; None (default): ask the
-                           shards' leaders, which find every message that was acknowledged before the query
+            begin_ms, end_ms   only messages appended at begin_ms or later and before end_ms (ms since 1970); None: no
+                               limit
+            max_messages       how many messages are returned at most, 1 to 100,000 (default 64); all are held in
+                               memory
+            node               ask this node, which answers from the entries that it has applied; None (default): ask
+                               the shards' leaders, which find every message that was acknowledged before the query
 
         Raises UnknownTopicError or InvalidArgumentError.
         """
@@ -389,10 +391,10 @@ class AsyncAdmin(AsyncLifetime):
 
         Messages in hand are handed out again if they lie after the new offset.
 
-        to              "earliest", "latest" (the present end), an offset, or a datetime with a time zone (the first
-                        message appended then or later)
-        topic, queues   reset only these; None (default): all queues that the group consumes
-        dry_run         return the new offsets without changing anything (default False)
+            to              "earliest", "latest" (the present end), an offset, or a datetime with a time zone (the
+                            first message appended then or later)
+            topic, queues   reset only these; None (default): all queues that the group consumes
+            dry_run         return the new offsets without changing anything (default False)
 
         Raises UnknownGroupError, UnknownTopicError, UnknownQueueError, OffsetTooLowError, OffsetBeyondEndError or
         InvalidArgumentError. After an error no offset has changed.
@@ -427,11 +429,12 @@ class AsyncAdmin(AsyncLifetime):
         Exactly one of the arguments `before_time_ms`, `keep_bytes` and `before` says which messages are kept. Only
         whole segments are removed, and never the open segment.
 
-        before_time_ms   keep messages appended at this time (ms since 1970) or later
-        keep_bytes       keep the last `keep_bytes` bytes of the log
-        before           keep the messages of (topic, queue, offset) from that offset on
-        shard            trim only this shard; None (default): all shards, or with `before` the shard of that queue
-        dry_run          return what would be removed if the log had no hold, and the names of the holds (default False)
+            before_time_ms   keep messages appended at this time (ms since 1970) or later
+            keep_bytes       keep the last `keep_bytes` bytes of the log
+            before           keep the messages of (topic, queue, offset) from that offset on
+            shard            trim only this shard; None (default): all shards, or with `before` the shard of that queue
+            dry_run          return what would be removed if the log had no hold, and the names of the holds (default
+                             False)
 
         Raises LogHeldError, UnknownTopicError, UnknownQueueError, OffsetBeyondEndError or InvalidArgumentError.
         """

@@ -46,15 +46,15 @@ class ConsumerGroupMember:
 class QueueConsumption:
     """The progress of a consumer group in one queue.
 
-    owner         the member that owns the queue; empty if no member does
-    epoch         the consumer epoch of the owner; 0 if the queue has no owner
-    next_owner    the member that is to own the queue; differs from `owner` while the queue moves to another member
-    offset        the offset of the first message that is not consumed
-    settled       the number of messages after `offset` that were moved to the retry topic or to the dead letters
-    first_offset  the queue's first kept offset
-    end_offset    the offset that the queue's next message gets
-    lag           the messages that the group has not consumed
-    lag_s         the age of the oldest of these messages in seconds
+        owner         the member that owns the queue; empty if no member does
+        epoch         the consumer epoch of the owner; 0 if the queue has no owner
+        next_owner    the member that is to own the queue; differs from `owner` while the queue moves to another member
+        offset        the offset of the first message that is not consumed
+        settled       the number of messages after `offset` that were moved to the retry topic or to the dead letters
+        first_offset  the queue's first kept offset
+        end_offset    the offset that the queue's next message gets
+        lag           the messages that the group has not consumed
+        lag_s         the age of the oldest of these messages in seconds
 
     If the group has not begun to consume the queue, the fields from `offset` on are None.
     """

@@ -41,22 +41,25 @@ class AsyncConsumer(AsyncLifetime):
     first message. Unread messages of a deleted topic are lost. If all topics are deleted, reading raises
     UnknownTopicError until one of the topics exists again.
 
-    bootstrap_servers   "host:port,host:port" or a list of addresses; one reachable address is enough
-    start               where each queue begins: "earliest" (default), "latest" (the committed end at start()), an
-                        offset, or a datetime with a time zone (the first message appended then or later)
-    queues              the numbers of the queues to read of each topic; None (default): all
-    tags                read only messages with one of these tags; None (default): all messages
-    max_bytes           the size of one fetch, 1 to 33,554,432 (default 1 MiB); a batch is always fetched whole. The
-                        consumer fetches a few times as much ahead
-    max_wait_ms         how long a fetch waits for new messages at the end, 0 to 60,000 (default 500)
-    node                read from this node, leader or not, as far as the node has applied; None (default): the leader
-    on_dropped          what to do if the next messages are no longer kept: "error" (default) raises OffsetTooLowError,
-                        which carries the first kept offset for seek(); "skip" continues there and counts in `skipped`
-    check_crcs          verify the CRC32C of each batch (default True)
-    client_id           the name that this client shows to nodes; None: chosen by the client
-    request_timeout_ms  how long fetches may fail before reading raises the reason (default 30,000); fetching continues
-    retry_backoff_ms    the wait after the first failure (default 20); it doubles with each failure
-    rng                 randomness for back-offs (default: a new random.Random())
+        bootstrap_servers   "host:port,host:port" or a list of addresses; one reachable address is enough
+        start               where each queue begins: "earliest" (default), "latest" (the committed end at start()), an
+                            offset, or a datetime with a time zone (the first message appended then or later)
+        queues              the numbers of the queues to read of each topic; None (default): all
+        tags                read only messages with one of these tags; None (default): all messages
+        max_bytes           the size of one fetch, 1 to 33,554,432 (default 1 MiB); a batch is always fetched whole.
+                            The consumer fetches a few times as much ahead
+        max_wait_ms         how long a fetch waits for new messages at the end, 0 to 60,000 (default 500)
+        node                read from this node, leader or not, as far as the node has applied; None (default): the
+                            leader
+        on_dropped          what to do if the next messages are no longer kept: "error" (default) raises
+                            OffsetTooLowError, which carries the first kept offset for seek(); "skip" continues there
+                            and counts in `skipped`
+        check_crcs          verify the CRC32C of each batch (default True)
+        client_id           the name that this client shows to nodes; None: chosen by the client
+        request_timeout_ms  how long fetches may fail before reading raises the reason (default 30,000); fetching
+                            continues
+        retry_backoff_ms    the wait after the first failure (default 20); it doubles with each failure
+        rng                 randomness for back-offs (default: a new random.Random())
     """
 
     def __init__(

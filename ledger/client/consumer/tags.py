@@ -1,6 +1,10 @@
-"""Parses the tag expression of a consumer. The form is RocketMQ's.
+"""Parses the tag expression of a consumer. Tag expressions have the same form as in RocketMQ:
 
-"*"   all messages        "paid"   messages with this tag        "paid || refunded"   messages with one of these tags
+    "*"                  all messages
+    "paid"               messages with the tag `paid`
+    "paid || refunded"   messages with one of these tags
+
+The function `wanted_tags` returns the tags.
 """
 
 from __future__ import annotations

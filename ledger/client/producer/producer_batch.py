@@ -89,11 +89,11 @@ class Receipt(Protocol):
 class BatchResult:
     """The result of a batch, to be delivered to its receipts.
 
-    queue     the queue of the batch
-    receipts  the receipts in order, each with its number of messages
-    outcome   the acknowledgement or the error
-    released  the bytes to release in the producer's buffer
-    batch     the batch
+        queue     the queue of the batch
+        receipts  the receipts in order, each with its number of messages
+        outcome   the acknowledgement or the error
+        released  the bytes to release in the producer's buffer
+        batch     the batch
 
     A batch that times out while its result is unknown has two results: first one with its receipts, later one with its
     bytes.

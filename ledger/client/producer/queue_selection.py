@@ -28,7 +28,8 @@ class QueueSelection:
     make_sequencer(topic_id, queue, shard)  makes the sequencer of a queue
     add(sequencer, piece, close)            adds a piece to a sequencer
     refund(bytes)                           releases the buffer space of a piece that could not be placed
-    is_available(sequencer)                 False: messages without a key or queue should avoid the sequencer's shard
+    is_available(sequencer)                 False: messages without a key or queue should avoid the sequencer's
+                                            shard
     selector                                the user's function that chooses a queue, or None
     first_queue                             the number of the queue with which messages without a key begin
     """

@@ -2,8 +2,8 @@
 
 In reading order:
 
-clients.py        Producer, Consumer and Admin
-group_clients.py  GroupConsumer and PushConsumer
-loop_thread.py    the event loop in its thread
-read_ahead.py     takes messages that were read ahead for iteration
+    clients.py        Producer, Consumer and Admin
+    group_clients.py  GroupConsumer and PushConsumer
+    loop_thread.py    the event loop in its thread
+    read_ahead.py     takes messages that were read ahead for iteration
 """

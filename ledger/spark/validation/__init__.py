@@ -1,6 +1,8 @@
 """The validation of replicas on Spark.
 
-application.py   the PySpark program
-spark_engine.py  reads spans of logs in tasks and combines the results
-parquet.py       writes a Parquet file without Spark
+In reading order:
+
+    application.py   the PySpark program
+    spark_engine.py  reads spans of logs in tasks and combines the results
+    parquet.py       writes a Parquet file without Spark
 """

@@ -1,10 +1,12 @@
 """Judges a shard by the facts that were read from its replicas.
 
-engine.py         the interface of an engine, and the functions that engines run
-plain_engine.py   the engine of one process
-judging.py        compares the replicas of a shard, and finds what is committed
-windows.py        finds where replicas diverge
-acknowledged.py   compares the histories of clients with the log
-violation.py      a violation and its place
-bound.py          limits how many violations of a kind are kept
+In reading order:
+
+    engine.py         the interface of an engine, and the functions that engines run
+    plain_engine.py   the engine of one process
+    judging.py        compares the replicas of a shard, and finds what is committed
+    windows.py        finds where replicas diverge
+    acknowledged.py   compares the histories of clients with the log
+    violation.py      a violation and its place
+    bound.py          limits how many violations of a kind are kept
 """

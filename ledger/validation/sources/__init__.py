@@ -1,7 +1,9 @@
 """Sources of a validation.
 
-sources.py   the replicas in the directories and URLs that a user names
-place.py     what a directory is, and where a shard's parts lie in it
-access.py    how bytes are read: from files, or over HTTP from a running node
-replica.py   replicas, segments and spans as values
+In reading order:
+
+    sources.py   the replicas in the directories and URLs that a user names
+    place.py     what a directory is, and where a shard's parts lie in it
+    access.py    how bytes are read: from files, or over HTTP from a running node
+    replica.py   replicas, segments and spans as values
 """
