@@ -39,9 +39,11 @@ class ReplicaRow:
 class Health:
     """The result of `ledgermq cluster health`.
 
-    healthy       each shard has a leader, and all replicas take part
-    degraded      each shard has a leader, but a replica is unreachable, suspect or does not take part
-    unavailable   a shard has no leader
+    Values:
+
+        healthy       each shard has a leader, and all replicas take part
+        degraded      each shard has a leader, but a replica is unreachable, suspect or does not take part
+        unavailable   a shard has no leader
     """
 
     status: str

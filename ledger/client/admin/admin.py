@@ -49,10 +49,12 @@ _STATUS_SECONDS = 2.0
 class AsyncAdmin(AsyncLifetime):
     """Administers a cluster.
 
-    bootstrap_servers   "host:port,host:port" or a list of addresses; one reachable address is enough
-    client_id           the name that this client shows to nodes; None: chosen by the client
-    request_timeout_ms  how long a request is repeated while a shard has no leader that answers (default 30,000)
-    rng                 randomness for back-offs (default: a new random.Random())
+    Arguments:
+
+        bootstrap_servers   "host:port,host:port" or a list of addresses; one reachable address is enough
+        client_id           the name that this client shows to nodes; None: chosen by the client
+        request_timeout_ms  how long a request is repeated while a shard has no leader that answers (default 30,000)
+        rng                 randomness for back-offs (default: a new random.Random())
     """
 
     def __init__(

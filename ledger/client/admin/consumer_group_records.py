@@ -11,14 +11,16 @@ from ledger.client.records import TopicQueue
 class ConsumerGroupSummary:
     """The main figures of one consumer group, or of one consumer of a broadcast.
 
-    name          the consumer group's name; for a consumer of a broadcast, the group's name, "@" and the instance
-    members       the number of members; always 0 for a broadcast, because its consumers do not join
-    strategy      the assignment strategy; empty if the group has no members, "broadcast" for a broadcast
-    queues        the number of queues that the group has consumed
-    lag           the messages in its topics that the group has not consumed
-    lag_s         the age of the oldest of these messages in seconds
-    retries       the messages in the retry topic that the group has not consumed
-    dead_letters  the messages in the group's dead-letter topic
+    Fields:
+
+        name          the consumer group's name; for a consumer of a broadcast, the group's name, "@" and the instance
+        members       the number of members; always 0 for a broadcast, because its consumers do not join
+        strategy      the assignment strategy; empty if the group has no members, "broadcast" for a broadcast
+        queues        the number of queues that the group has consumed
+        lag           the messages in its topics that the group has not consumed
+        lag_s         the age of the oldest of these messages in seconds
+        retries       the messages in the retry topic that the group has not consumed
+        dead_letters  the messages in the group's dead-letter topic
     """
 
     name: str

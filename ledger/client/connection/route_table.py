@@ -69,8 +69,10 @@ class Said:
 class News:
     """The changes that a report brought.
 
-    led     the shards whose leader has changed
-    topics  the names of topics that were created, got more queues, were deleted, or were deleted and created again
+    Fields:
+
+        led     the shards whose leader has changed
+        topics  the names of topics that were created, got more queues, were deleted, or were deleted and created again
     """
 
     led: set[int]

@@ -38,12 +38,14 @@ _GRACE_SECONDS = 5.0
 class FetchSettings:
     """The settings of all fetches of one consumer.
 
-    node            the node to fetch from; None: the shard's leader
-    max_bytes       the size of one fetch
-    max_wait_ms     how long a fetch waits for new messages
-    prefetch_bytes  the fetcher pauses while its cursors have this many bytes that were not handed out
-    tag_hashes      fetch only messages whose tags have these hashes; empty: all messages
-    skips_dropped   if the next messages are no longer kept, continue with the first message that is
+    Fields:
+
+        node            the node to fetch from; None: the shard's leader
+        max_bytes       the size of one fetch
+        max_wait_ms     how long a fetch waits for new messages
+        prefetch_bytes  the fetcher pauses while its cursors have this many bytes that were not handed out
+        tag_hashes      fetch only messages whose tags have these hashes; empty: all messages
+        skips_dropped   if the next messages are no longer kept, continue with the first message that is
     """
 
     node: int | None

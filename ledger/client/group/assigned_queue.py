@@ -23,9 +23,11 @@ _OFFSET = attrgetter("offset")
 class AssignedQueue:
     """One assigned queue, from its claim on.
 
-    settled  offsets of messages that were moved to a retry topic or to the dead letters; they are not handed out
-    most     how many messages may be in hand
-    span     how many offsets may lie between the first message in hand and the next message to hand out
+    Arguments:
+
+        settled  offsets of messages that were moved to a retry topic or to the dead letters; they are not handed out
+        most     how many messages may be in hand
+        span     how many offsets may lie between the first message in hand and the next message to hand out
     """
 
     def __init__(

@@ -133,9 +133,11 @@ class BatchResult:
 class Piece:
     """Messages that are sent together and share key, tag, headers and timestamp.
 
-    timestamp_ms  None: the messages get the time at which their batch was opened
-    bound         True: the key or the program chose the queue, so the order in that queue is guaranteed
-    size          the bytes that the piece takes in a batch and in the buffer, exact to a few bytes per message
+    Fields:
+
+        timestamp_ms  None: the messages get the time at which their batch was opened
+        bound         True: the key or the program chose the queue, so the order in that queue is guaranteed
+        size          the bytes that the piece takes in a batch and in the buffer, exact to a few bytes per message
     """
 
     __slots__ = ("bound", "headers", "key", "receipt", "size", "tag", "timestamp_ms", "values")

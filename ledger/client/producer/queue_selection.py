@@ -25,13 +25,15 @@ Parked = deque[tuple[Piece, int | None, bool]]
 class QueueSelection:
     """Chooses the sequencer of each piece.
 
-    make_sequencer(topic_id, queue, shard)  makes the sequencer of a queue
-    add(sequencer, piece, close)            adds a piece to a sequencer
-    refund(bytes)                           releases the buffer space of a piece that could not be placed
-    is_available(sequencer)                 False: messages without a key or queue should avoid the sequencer's
-                                            shard
-    selector                                the user's function that chooses a queue, or None
-    first_queue                             the number of the queue with which messages without a key begin
+    Arguments:
+
+        make_sequencer(topic_id, queue, shard)  makes the sequencer of a queue
+        add(sequencer, piece, close)            adds a piece to a sequencer
+        refund(bytes)                           releases the buffer space of a piece that could not be placed
+        is_available(sequencer)                 False: messages without a key or queue should avoid the sequencer's
+                                                shard
+        selector                                the user's function that chooses a queue, or None
+        first_queue                             the number of the queue with which messages without a key begin
     """
 
     def __init__(

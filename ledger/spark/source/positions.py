@@ -23,11 +23,13 @@ Offsets = Mapping[str, Mapping[str, int]]
 class Position:
     """The start or end of reading. Exactly one of the first four fields is set.
 
-    everywhere  LATEST_OFFSET or EARLIEST_OFFSET, for all queues
-    offsets     an offset for each queue
-    time_ms     a time for all queues, in ms since 1970
-    times       a time for each queue, in ms since 1970
-    strict      True: it is an error if a queue has no message from the given time on
+    Fields:
+
+        everywhere  LATEST_OFFSET or EARLIEST_OFFSET, for all queues
+        offsets     an offset for each queue
+        time_ms     a time for all queues, in ms since 1970
+        times       a time for each queue, in ms since 1970
+        strict      True: it is an error if a queue has no message from the given time on
     """
 
     everywhere: int | None = None

@@ -60,8 +60,10 @@ _FROM_BATCH: dict[str, tuple[Callable[[Batch], Array | None], pa.DataType]] = {
 class RowGatherer:
     """Gathers the rows of one queue into record batches.
 
-    schema  the columns to make, in this order
-    tags    only rows with one of these tags; None: all rows
+    Arguments:
+
+        schema  the columns to make, in this order
+        tags    only rows with one of these tags; None: all rows
     """
 
     schema: pa.Schema
