@@ -54,7 +54,7 @@ class LogStart:
         return self._snapshots.snapshot
 
     def candidates(self) -> list[int]:
-        """Return the indexes after which the log can begin now, in ascending order."""
+        """Return, in ascending order, each index up to which the entries can be removed from the log."""
         return self._snapshots.candidates()
 
     def candidate(self, index: int) -> Snapshot | None:

@@ -32,9 +32,10 @@ Calls:
                             these writes has index i and term t. One call may report several writes, by the newest
                             token that was written when the flush began.
 - write_failed(last)        says that the disk refused the entries after index `last`. The server cuts its log to `last`
-                            and stops leading. It does not stand or take entries until resume_writing().
-- appends()                 may return an empty Append (last_index == prev_index, no bytes). It asks the follower
-                            whether the logs agree at prev_index, and the follower answers it.
+                            and stops leading. The server does not stand for election or accept entries until
+                            resume_writing().
+- appends()                 may return an empty Append (last_index == prev_index, no bytes). An empty Append asks the
+                            follower whether the logs agree at prev_index, and the follower answers it.
 """
 
 from __future__ import annotations

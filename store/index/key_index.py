@@ -211,7 +211,7 @@ class KeySearch:
 
     def take(self, max_steps: int) -> list[KeyHit]:
         """Return the hits of the next `max_steps` steps. A step looks at one entry or one file. Raise
-        `IndexDamagedError` if a chain of entries does not lead to older entries."""
+        `IndexDamagedError` if an entry of a chain points to an entry that is not older."""
         hits: list[KeyHit] = []
         while max_steps > 0 and not self.done and not self.is_void:
             max_steps -= 1

@@ -1,7 +1,7 @@
 """Position files store the position of each entry beside the log, so that a start does not read the whole log to find
 its entries.
 
-    unit, 20 bytes, little-endian; entry N is unit N
+A position file is an array of units of 20 bytes, little-endian. Unit N belongs to entry N.
 
      0                8            12               20
     +----------------+------------+----------------+

@@ -1,8 +1,9 @@
 """Recovery: reads the CommitLog at a start, and distinguishes a torn end from damage.
 
-A write of a group of entries writes the first word of the group last. So after the kill of a process the log ends at a
-zero word, whatever bytes follow that word. A word that is not zero begins an entry that was written whole. So every
-flaw in an entry with a first word is damage, even in the last entry. Recovery reports damage and never cuts it.
+When the log writes a group of entries, it writes the first word of the group last. Therefore, after the kill of the
+process, the log ends at a zero word, whatever bytes follow that word. A word that is not zero begins an entry that was
+written whole. Therefore every flaw in an entry whose first word is not zero is damage, even in the last entry.
+Recovery reports damage and never cuts it.
 
     segment 0                               segment 1
     | entry | entry | entry | blank         | entry | 0 (torn write, or nothing) ...
@@ -14,12 +15,12 @@ that did not fit into the rest of this segment.
 After a power loss (`after_crash`), each sector that was not flushed may be missing, or may hold any state since the
 last flush. So after a power loss, the log ends before the first entry that is blank, torn, or does not follow the
 entry before it. The bytes after this end were not flushed, or cannot be distinguished from unflushed bytes, and
-recovery cuts them. A power loss cannot cause the following flaws, and recovery refuses them:
+recovery cuts them. A power loss cannot cause three kinds of flaws, so recovery stops with an error at each of them:
 
-- a flaw before `Segments.flushed_below`, where all bytes had been flushed;
-- an entry with an unknown version, kind or flags. Another version of this program may have written the entry. If the
-  CRC of the entry is right, another version has written it, and this program does not repair the log (`log_repair`);
-- a missing segment between two segments, or a wrong file length, except for a blank last segment.
+- A flaw is before the position `Segments.flushed_below`. All bytes before this position were flushed.
+- An entry has an unknown version, kind or flags. Another version of this program may have written the entry. If the
+  CRC of the entry is right, another version has written it, and this program does not repair the log (`log_repair`).
+- A segment between two segments is missing, or a segment file has a wrong length. A blank last segment is no flaw.
 
 A commit index does not prove that this node flushed the committed entries, because a majority without this node may
 have stored them. So the cut may remove entries that this node acknowledged in `async` mode. Recovery calls

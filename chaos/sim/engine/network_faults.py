@@ -1,7 +1,7 @@
 """Carries out the faults of the network between nodes, in every world.
 
-Each fault cuts or delays a set of directions for a while. Faults may overlap. At its end a fault undoes only its own
-cuts.
+Each fault cuts or delays some one-way links between nodes for a while. Several faults can be active at the same time.
+When a fault ends, it removes only its own cuts and delays.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ class StackNode:
         self.on_log_start: Callable[[BrokerReplica, Snapshot], None] = _ignore_log_start
         self.on_applied: Callable[[BrokerReplica, Header, memoryview], None] = _ignore_applied
         self.process: NodeProcess | None = None
-        # Whether the node was ever started and has not been put away since.
+        # Whether the node was ever started and has not been removed for good since.
         self.is_present = False
         # How often its computer was started.
         self.boots = 1
@@ -269,7 +269,7 @@ class StackNode:
         self._shared.network.up(self.node)
 
     def start_again(self) -> None:
-        """Start the node if it is down and was not put away."""
+        """Start the node if it is down and has not been removed for good (`put_away`)."""
         if not self.alive and self.is_present:
             self.start()
 

@@ -128,7 +128,7 @@ class Rosters:
 
     @property
     def present(self) -> list[StackNode]:
-        """The nodes that were ever started and are not put away."""
+        """Return the nodes that were ever started and have not been removed for good."""
         return [node for node in self._nodes if node.is_present]
 
     @property

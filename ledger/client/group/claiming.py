@@ -1,6 +1,8 @@
 """Claims queues at the leaders of their shards. A claim fences all earlier owners of the queue.
 
-    coordinator's epoch, or none (broadcast) ──> claim ──> offset, settled, resets ──> AssignedQueue
+    request     the epoch from the coordinator; no epoch in a broadcast
+    response    the committed offset, the settled offsets after it, and the number of resets of the queue
+    result      an AssignedQueue, which continues at the committed offset
 
 In a consumer group the coordinator chooses the epoch of a claim. In a broadcast the leader of the queue's shard
 chooses the epoch. The first claim of a consumer gets an epoch above all earlier epochs, and later claims of this

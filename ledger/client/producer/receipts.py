@@ -45,7 +45,7 @@ class ManyReceipt:
         self._done = asyncio.Event()
 
     def slice(self, count: int) -> SliceReceipt:
-        """Return the receipt of the next slice."""
+        """Return a receipt for the next `count` messages of the list."""
         self._ranges.append(None)
         self._messages += count
         self._unsettled += 1
