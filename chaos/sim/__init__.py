@@ -1,4 +1,5 @@
-"""The simulator runs a whole cluster in one process. Time, network, disks and randomness come from one seed.
+"""The simulator runs a whole cluster in one process. Time, network and disks are simulated. All random choices of a
+run follow from one seed.
 
 In reading order:
 

@@ -7,8 +7,9 @@
     State Machine Safety committed entries never change or vanish; replicas at the same applied index have equal states
     on each node         applied <= commit <= last_index; term, vote and commit never decrease
 
-After each event, the checker compares only the changes since it last looked at the node, so it is fast enough to run
-after every event. It identifies an entry by its chain value, which covers all entries before the entry.
+The checker looks only at the changes of a node since its last check of the node. Therefore the checker is fast enough
+to run after every event. The checker identifies an entry by its chain value, which covers all entries before the
+entry.
 
 stack/deliveries.py checks sent, committed and delivered messages. This module works with all nodes that implement
 `SimNode`. The simulator's worlds use it, and so do the tests in `tests/raft` for their network of Raft cores.
@@ -121,8 +122,8 @@ class Invariants:
             self.vote_saved(node, term, voted_for)
 
     def applied(self, node: int, index: int, commit: int, digest: Callable[[], int]) -> None:
-        """Check that a node may apply the entry at `index` while its commit index is `commit`. `digest` returns the
-        digest of the state after that entry."""
+        """Check that the node is right to apply the entry at `index`. The node's commit index is `commit`. `digest`
+        returns the digest of the state after that entry."""
         view = self._view(node)
         if index > commit:
             self.fail("applied <= commit", f"node {node} applies entry {index}, but its commit index is {commit}")
@@ -148,7 +149,7 @@ class Invariants:
         self._views.pop(node, None)
 
     def kept_by(self, log: SimNodeLog) -> int:
-        """Return the last index up to which this log contains the committed entries."""
+        """Return the largest index up to which this log agrees with the committed entries."""
         kept = min(len(self.committed), log.last_index)
         while kept and log.header(kept).chain != self.committed[kept - 1]:
             kept -= 1
@@ -181,7 +182,7 @@ class Invariants:
         view.raft, view.role, view.term, view.commit = raft, Role.FOLLOWER, raft.term, 0
 
     def _log_changed(self, node: int, view: _View, raft: Raft, log: SimNodeLog) -> None:
-        """Compare the log from the first entry that differs from what the checker last saw."""
+        """Check the log from the first entry that has changed since the checker last looked at the node."""
         chains, last = view.chains, log.last_index
         same = min(len(chains), last)
         while same and log.header(same).chain != chains[same - 1]:

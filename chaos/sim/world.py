@@ -1,7 +1,7 @@
 """The interface of a simulated world, as the runner of a seed uses it.
 
-The runner fires faults, reads the violations, and at the end stops the faults and waits until the cluster settles. A
-world may be made of any code that implements `World`.
+The runner starts the faults and reads the violations. At the end, the runner stops the faults and waits until the
+cluster has settled. Any class that implements `World` can be used as a world.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from raft.core import Raft
 
 @dataclass(frozen=True, slots=True)
 class InvariantViolation:
-    """A broken invariant: its name, the time, and a description of the observation."""
+    """Describes the violation of an invariant: the invariant's name, the time, and what the simulator observed."""
 
     at_ms: int
     invariant: str
@@ -93,7 +93,7 @@ class World(Protocol):
         """
 
     def figures(self) -> Mapping[str, int]:
-        """Totals of the run: acknowledged messages, leader changes, terms, reads, consumed messages."""
+        """The total numbers of the run: acknowledged messages, changes of leaders, terms, reads, consumed messages."""
 
     def history(self) -> int:
         """Return a hash of all events in order. The same seed always gives the same hash."""

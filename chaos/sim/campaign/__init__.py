@@ -1,4 +1,4 @@
-"""Runs of the simulator: one seed or many.
+"""Runs one seed or many seeds of the simulator.
 
 In reading order:
 

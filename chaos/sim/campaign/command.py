@@ -1,7 +1,8 @@
 """`ledgermq sim` runs seeds, shows progress, and prints the command that repeats a failure.
 
-The exit status is 0 only if every seed passed and every fault kind that had to happen did happen. The result goes to
-standard output, as a table or with --json as one object. Everything else goes to standard error.
+The exit status is 0 only if every seed passed and every fault kind that had to happen did happen. The command prints
+its result to standard output: a table, or with --json one JSON object. The command prints everything else to standard
+error.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class _SeedsType(click.ParamType[Seeds]):
 
 
 class _FaultsType(click.ParamType[tuple[str, ...] | None]):
-    """Parses --faults. The type of the option --faults. None means that each seed draws its own fault kinds."""
+    """Parses --faults. The type of the option --faults. The value None means that each seed draws its own fault
+    kinds."""
 
     name = "faults"
 

@@ -3,8 +3,8 @@
     {"campaign": {...wishes...}, "commit": "1f0c..."}       when the campaign starts, and each time it is resumed
     {"seed": 7, "passed": true, "reason": "", ...}          the report of one seed
 
-Lines are only appended, each with one write, so a campaign that was killed can be resumed. Reports of another commit
-do not count, so the seeds of these reports run again.
+Each line is appended with one write, and no line is ever changed. Therefore a campaign that was killed can be resumed.
+Reports of another git commit do not count, so a resumed campaign runs the seeds of these reports again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ledger.version import VERSION
 
 
 class OtherCampaignError(Exception):
-    """The ledger file belongs to a campaign with other settings."""
+    """Raised if the ledger file belongs to a campaign with other settings."""
 
 
 class LedgerFile:
@@ -33,7 +33,8 @@ class LedgerFile:
         self._head = {"campaign": json.loads(json.dumps(asdict(wishes))), "commit": commit}
 
     def begin(self) -> list[SeedReport]:
-        """Open the file for this campaign. Returns the reports that this commit has already recorded.
+        """Open the file for this campaign. Returns the reports in the file that were made by the running code's
+        commit.
 
         Raises OtherCampaignError if the file belongs to a campaign with other settings.
         """

@@ -4,7 +4,7 @@
     0                                 duration      at most SETTLE_MS more (stack world: ten times that while consumers
                                                     still make progress)
 
-The result depends only on the seed, the wishes and the schedule.
+The result of a run depends only on the seed, the options that the user fixed, and the schedule of faults.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _LOOK_EVERY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class SeedReport:
-    """The result of one seed. Every field depends only on the input of the run, never on the wall clock."""
+    """The result of one seed. Every field of a report depends only on the input of the run, never on the wall
+    clock."""
 
     seed: int
     passed: bool
@@ -67,7 +68,8 @@ MakeWorld = Callable[[Options], World]
 
 
 def run(seed: int, wishes: Wishes, schedule: Schedule | None = None, make_world: MakeWorld | None = None) -> SeedReport:
-    """Run a seed. `schedule` replaces the schedule that the seed would draw, for example by a shortened schedule."""
+    """Run a seed. If `schedule` is given, the run uses this schedule, for example a shortened one, and the seed
+    draws none."""
     options = draw(seed, wishes)
     events = schedules.make(options) if schedule is None else schedule
     with _garbage_stays():

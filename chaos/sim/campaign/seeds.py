@@ -25,7 +25,7 @@ class Seeds:
         return any(seed in each for each in self.ranges)
 
     def without(self, done: Sequence[int]) -> list[int]:
-        """The seeds in order, except those in `done`."""
+        """Return the seeds in order, without the seeds in `done`."""
         leave_out = frozenset(done)
         return [seed for seed in chain(*self.ranges) if seed not in leave_out]
 

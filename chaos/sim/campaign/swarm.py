@@ -1,8 +1,9 @@
 """Draws the options of a run from its seed: cluster, network quality, load, and the fault kinds of the run.
 
-The method is swarm testing. A run with every fault kind finds little, because some faults hide other faults. So each
-seed leaves out about half of the fault kinds, and draws how often the others occur. A run has no other randomness.
-Each concern, such as the network or one fault kind, has its own random stream, derived from the seed.
+The method is swarm testing. A run that uses every fault kind finds few bugs, because some faults hide the effects of
+other faults. Therefore each seed leaves out about half of the fault kinds, and draws how often each remaining kind
+occurs. All random choices of a run follow from its seed. Each concern, such as the network or one fault kind, has its
+own random stream, derived from the seed.
 """
 
 from __future__ import annotations
@@ -140,7 +141,8 @@ def draw(seed: int, wishes: Wishes) -> Options:
 
 
 def _consumer_groups(seed: int, wishes: Wishes) -> int:
-    """Draw the number of consumer groups. It is at least 1 if a fault of group members was requested by name."""
+    """Draw the number of consumer groups. The number is at least 1 if the user named a fault kind that concerns
+    members of consumer groups."""
     if wishes.world != STACK:
         return 0
     wanted = any(name in KINDS and KINDS[name].of_consumers for name in wishes.faults or ())
@@ -169,7 +171,7 @@ def _strengths(random: Random, wishes: Wishes, names: Sequence[str]) -> list[tup
 
 
 def _conditions(random: Random, names: Sequence[str]) -> Conditions:
-    """Draw the quality of the network: some error rates, each low or high."""
+    """Draw the quality of the network: which error rates are above zero, and whether each of them is low or high."""
     slow = random.choice((5.0, 20.0, 60.0))
     loss, duplicate, reorder, replay = (random.choice((0.002, 0.02, 0.1)) for _ in range(4))
     return Conditions(

@@ -2,8 +2,9 @@
 
     start ──> receives messages ──> finished | put off ──> ... ──> leaves in order | the process ends
 
-The user code follows the documentation. The user code reports each message to the history before it handles the
-message. It reports each finished message before it calls `finish` at the client.
+The user code of a member uses the client as the documentation describes. The user code reports each message to the
+history before it handles the message. The user code reports each finished message to the history before it calls the
+client's method `finish`.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class ConsumerMember:
 
     @property
     def name(self) -> str:
-        """The present member name of the process, or "" if it has not joined."""
+        """The present member name of the process, or "" if the process has not joined its consumer group."""
         return next(reversed(self.seen.ear.names), "")
 
     def start(self) -> None:
@@ -127,7 +128,7 @@ class ConsumerMember:
         )
 
     async def _leave(self) -> None:
-        """Leave the group. A member that pulls messages leaves between two reads."""
+        """Leave the consumer group. A member that pulls messages leaves between two reads."""
         if isinstance(self._consumer, AsyncPushConsumer):
             with contextlib.suppress(LedgerError):
                 await self._consumer.stop(STOP_S)
@@ -174,7 +175,8 @@ class ConsumerMember:
         self._on_left()
 
     async def _consume(self, consumer: AsyncGroupConsumer, message: Message) -> bool:
-        """Handle a message. Return False if the message failed and will be delivered again later."""
+        """Handle a message. Return False if the user code failed for the message, so that the message will be
+        delivered again later."""
         await asyncio.sleep(self._work_s)
         if self._fails(message, 1):
             await self._put_off(consumer, message)

@@ -1,9 +1,9 @@
-"""The consumer groups of a simulated cluster: members that join, leave, crash, pause and lose their network.
+"""Simulates the consumer groups of a cluster. Their members join, leave, crash, pause and lose their network.
 
     plan (consumption_plan.py) ──> ConsumerMember, one process each ──> ConsumptionHistory ┐
     entries as nodes apply them ─────────────────────────────────────> ConsumptionTruth   ┴─> invariants
 
-A member is a simulated process, as a node is. A member can end or pause at any moment.
+Each member is a simulated process, as each node is. A member can end or pause at any moment.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ MakeMemberProcess = Callable[[int, MemberEar], ClientProcess]
 
 class SimConsumption:
     """All consumer groups of a run. `process` makes a member's process, and `operator` makes the process of the
-    operator who resets offsets. `first_offset` returns the largest first offset of a queue on any node."""
+    operator who resets offsets. `first_offset` returns, for a queue, the largest of the first offsets that the
+    nodes have for the queue."""
 
     def __init__(
         self,
@@ -187,12 +188,13 @@ class SimConsumption:
 
     @property
     def come(self) -> int:
-        """The sum of the acknowledged offsets of all consumer groups, which shows progress."""
+        """The sum of the acknowledged offsets of all consumer groups. While this sum grows, the groups make
+        progress."""
         return sum(stand.offset for stand in self.truth.stands.values())
 
     def unsettled(self, leaders: Sequence[BrokerReplica], delays: Mapping[int, Delays]) -> Iterator[str]:
-        """Return the conditions that are not met yet, as phrases. `leaders` are the leading replicas, shard 0
-        first. `delays` are the retry delays of each shard, by its leader's clock."""
+        """Return a phrase for each condition that must still be met before the run can end. `leaders` are the
+        leading replicas, shard 0 first. `delays` are the retry delays of each shard, by its leader's clock."""
         for plan in self.plans:
             members = self._members[plan.name]
             if any(member.leaves for member in members):
@@ -201,8 +203,8 @@ class SimConsumption:
                 yield from unsettled(plan, [member.name for member in members], leaders[0], leaders, delays)
 
     def check_end(self, replicas: Sequence[BrokerReplica]) -> None:
-        """Check the invariants of the end, when nothing is unsettled. `replicas` has the replicas of all nodes and
-        shards."""
+        """Check the invariants that hold at the end of a run. The caller calls this method when `unsettled` returns
+        nothing. `replicas` has the replicas of all nodes and shards."""
         end = ConsumptionEnd(self.truth, self.history, self.history.counts)
         for plan in self.plans:
             for invariant, what in end.wrong(plan):
@@ -211,7 +213,7 @@ class SimConsumption:
             self.truth.compare(replica.state, replica.shard)
 
     def figures(self) -> Counter[str]:
-        """The totals of consumption in this run."""
+        """The total numbers of consumed messages and of related events in this run."""
         figures = Counter({f"consumers_{name}": count for name, count in self.history.counts.items()})
         figures.update({f"consumers_{name}": count for name, count in self.truth.counts.items()})
         figures["consumers_rebalances"] = sum(shares.rebalances for shares in self.truth.shares.values())

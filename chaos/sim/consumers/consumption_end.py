@@ -27,7 +27,7 @@ def unsettled(
     leaders: Collection[BrokerReplica],
     delays: Mapping[int, Delays],
 ) -> Iterator[str]:
-    """Return the conditions that a consumer group with these members does not meet yet, as phrases. `leaders` are
+    """Return a phrase for each condition that a consumer group with these members does not meet yet. `leaders` are
     the leading replicas of all shards. `delays` are the retry delays by shard."""
     group = coordinator.state.consumption.groups.get(plan.name)
     if group is None or set(group.members) != set(members):
@@ -60,7 +60,7 @@ def _unsettled_queue(
 
 
 class ConsumptionEnd:
-    """The checks for a run in which nothing is unsettled."""
+    """The checks at the end of a run, after `unsettled` has returned nothing for every consumer group."""
 
     def __init__(self, truth: ConsumptionTruth, history: ConsumptionHistory, counts: Counter[str]) -> None:
         self._truth = truth

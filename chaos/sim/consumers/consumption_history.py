@@ -1,12 +1,12 @@
-"""Records the messages that members of consumer groups received, and compares them at once with the log and with the
-responses that the members had received.
+"""Records each message that a member of a consumer group received. Each message is compared at once with the log, and
+with the responses that the member had received before.
 
     handed out ──> finished ──> acknowledged            (by the log: consumption_truth.py)
         └──> cannot be consumed ──> moved
 
-A hand-out belongs to the claim under which the member owns the queue. Within a claim, a member must receive messages
-in order, and each message once. After another claim of the queue, a message may be delivered a second time, but only
-for a reason that the simulator knows.
+Each delivery of a message to a member belongs to the claim by which the member owns the queue. Within a claim, a
+member must receive messages in order, and each message once. After another claim of the queue, a message may be
+delivered a second time, but only if the simulator knows a valid reason.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class MemberHistory:
 
 @dataclass(slots=True)
 class HandOut:
-    """The last hand-out of a message to a consumer group."""
+    """The last delivery of a message to a consumer group."""
 
     member: MemberHistory
     view: MemberQueue
@@ -97,7 +97,8 @@ class ConsumptionHistory:
     # -- events of members
 
     def handed(self, member: MemberHistory, message: Message) -> int:
-        """Record that a member received this message. Return the number of the delivery to this member: 1, 2, ..."""
+        """Record that a member received this message. Return how often this member has now received the message: 1,
+        2, ..."""
         place = MessagePlace(message.topic, message.queue, message.offset)
         self.counts["handed"] += 1
         self._check_record(member, place, message)
@@ -172,7 +173,8 @@ class ConsumptionHistory:
         self._hand_outs[key] = HandOut(member, view, era if view.claim.resets == stand.resets else era - 1)
 
     def _reason(self, before: HandOut, place: MessagePlace, era: int) -> str:
-        """Return the reason why a message may be handed out again after `before`, or "" if there is no reason."""
+        """Return the reason why a message may be delivered again after its delivery `before`, or "" if there is no
+        valid reason."""
         member, queue = before.member, (self._truth.topic_ids[place.topic], place.queue)
         if not before.finished:
             return "unfinished"

@@ -1,7 +1,8 @@
 """Draws the consumer groups of a seed: their topics, the style of their members, and the messages that fail.
 
-Whether a message fails depends only on its name, so it fails for every member and at every attempt alike. Some messages
-fail once or twice. A few fail forever and must end in the dead letters.
+Whether the consumption of a message fails depends only on the message's name and on the number of the attempt. The
+member makes no difference. The consumption of some messages fails once or twice. The consumption of a few messages
+always fails. These messages must end in the dead letters.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ NEVER = 1_000_000
 
 
 class Style(Enum):
-    """The client and the call by which a member receives messages."""
+    """Names the client, and the call of the client, by which a member receives messages."""
 
     # The user code finishes each message, or puts it off.
     PULL = "pull"
@@ -36,7 +37,7 @@ class Style(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """The plan of one consumer group. All its members behave alike."""
+    """The plan of one consumer group. All members of the group behave alike."""
 
     seed: int
     name: str

@@ -4,7 +4,7 @@ only after the old owner has released it.
     A ──(A releases, leaves, or is removed)──> B          under a new epoch, which is unique
 
 After each entry, this check compares the shares before the entry with the shares after it. The entry may change only
-what its command is about.
+the shares that its command concerns.
 """
 
 from __future__ import annotations

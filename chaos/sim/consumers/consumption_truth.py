@@ -7,8 +7,8 @@ order.
     the state of a node          must equal the twin: it never goes back, past the end, or to an older epoch
     the effect of an entry       must be right: only finished messages are acknowledged, and no message is in two places
 
-Each entry is checked with the state of the first node that applies it, so a mistake shows at the entry that caused it.
-Every few entries the states of the nodes are compared with each other.
+When a node is the first to apply an entry, the simulator checks the state of this node. Therefore a mistake is found
+at the entry that caused it. Every few entries the states of the nodes are compared with each other.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class Stand:
 
 
 class ConsumptionTruth:
-    """The truth of a whole cluster. `applied` must be called for each entry that any node applies."""
+    """The progress of all consumer groups in a whole cluster, as the entries of the log determine it. `applied`
+    must be called for each entry that any node applies."""
 
     def __init__(self, fail: Fail) -> None:
         self.topic_ids: dict[str, int] = {}
@@ -203,7 +204,8 @@ class ConsumptionTruth:
     def _moved(
         self, consumer_group: str, before: tuple[int, int, int], here: MessagePlace, record: StoredMessage, state: State
     ) -> None:
-        """Check a moved message: it must have been at its earlier place, and no member may have consumed it."""
+        """Check a moved message: the message must have been at the queue and offset from which it was moved, and no
+        member may have consumed it there."""
         topic_id, queue, offset = before
         key, there = ConsumedQueue(consumer_group, topic_id, queue), self._records.get((topic_id, queue), [])
         stand = self.stands.get(key)
@@ -256,13 +258,13 @@ class ConsumptionTruth:
 
 
 def _twin_of(progress: QueueProgress, stand: Stand) -> Stand:
-    """Return a `Stand` with the values of this progress."""
+    """Return a `Stand` that has the same values as this `QueueProgress`."""
     settled = set(progress.settled)
     return replace(stand, epoch=progress.epoch, offset=progress.offset, resets=progress.resets, settled=settled)
 
 
 def _place(text: str) -> MessagePlace:
-    """Return the place that the header of a moved message names."""
+    """Return the queue and offset from which a message was moved. A header of the moved message contains them."""
     topic, queue, offset = text.rsplit(":", 2)
     return MessagePlace(topic, int(queue), int(offset))
 

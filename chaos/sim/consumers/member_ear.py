@@ -2,8 +2,8 @@
 
     member ── SimChannel (requests and responses are recorded here) ── node
 
-A member may use a queue only from the response that assigns the queue until the response that ends the assignment. So
-the checks need to know which responses have reached the member, and when.
+A member may use a queue only after it has received the response that assigns the queue, and until it has received the
+response that ends the assignment. Therefore the checks must know which responses have reached the member, and when.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class MemberEar:
 
 
 class OverheardChannel(SimChannel):
-    """A member's channel, which records calls and responses."""
+    """The channel of a member. This channel records the member's calls and their responses."""
 
     def __init__(
         self, life: Life, network: Network, client: int, node: int, server: Callable[[], Any], ear: MemberEar

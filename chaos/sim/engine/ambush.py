@@ -1,8 +1,8 @@
 """An ambush is a fault that waits for a critical moment: a vote, an election or an acknowledgement.
 
-If a node acts before it has saved, the mistake shows only if a fault happens between the two steps. A fault at a
-random time rarely happens between the two steps. So the schedule lays an ambush, and the next critical moment of its
-kind triggers the ambush once.
+Suppose that a node wrongly acts before it has saved its state. The mistake has an effect only if a fault happens
+between the action and the save. A fault at a random time rarely happens between these two steps. Therefore the
+schedule sets an ambush for one kind of critical moment, and the next moment of this kind triggers the fault once.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class CriticalMoment(Enum):
 
 
 class Ambush:
-    """The ambushes that are laid and not yet triggered."""
+    """The ambushes that were set and have not been triggered yet."""
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
         self._traps: dict[CriticalMoment, list[tuple[float, Trap]]] = {moment: [] for moment in CriticalMoment}
 
     def lay(self, moment: CriticalMoment, delay_s: float, trap: Trap) -> None:
-        """Lay an ambush: `delay_s` seconds after the next moment of this kind, call `trap` with the node of the
-        moment."""
+        """Set an ambush: wait for the next moment of this kind, and `delay_s` seconds later call `trap` with the
+        node at which the moment happened."""
         self._traps[moment].append((delay_s, trap))
 
     def comes(self, moment: CriticalMoment, node: ProtocolNode) -> None:

@@ -1,8 +1,9 @@
-"""A simulated disk that implements `store.disk.disk.Disk`, with a page cache and a platter. A seed can inject faults.
+"""A simulated disk that implements `store.disk.disk.Disk`, with a page cache and a platter. The simulator can inject
+faults into the disk.
 
-A process reads its own writes at once. The data that the next process finds depends on the end of this process.
+A process can read its own writes at once. The data that the next process finds depends on the end of this process.
 `kill()` keeps everything that was written. `power_cut()` keeps all synced data, and a random part of the unsynced
-data. Both return a new disk for the next process. The old disk is dead: each operation on it raises `Killed`.
+data. Both methods return a new disk for the next process. After that, each operation on the old disk raises `Killed`.
 
     faults   fail(operation)     the next such operations end in EIO; a failed sync drops its data and marks it clean
              room                free bytes; writes beyond them end in ENOSPC
@@ -93,7 +94,7 @@ class SimFile:
 
 
 class SimLock:
-    """A held lock on a directory."""
+    """A lock that a process holds on a directory."""
 
     def __init__(self, held: set[Path], path: Path) -> None:
         self._held = held
@@ -107,7 +108,8 @@ class SimDisk:
     """One simulated disk, for one process.
 
     `on_death` is called once, when a write kills the process. `writes_back` is the probability that a write also puts
-    one of its sectors on the platter. `evicts` says whether the next process may miss pages that a failed sync dropped.
+    one of its sectors on the platter. `evicts` says whether pages that a failed sync dropped may be missing for the
+    next process.
     """
 
     def __init__(
@@ -155,11 +157,11 @@ class SimDisk:
         return SimDisk(self.random, writes_back=self.writes_back, evicts=self._evicts)
 
     def fail(self, operation: str, times: int = 1) -> None:
-        """Let the next `times` operations of this kind (read, write or sync) end in EIO."""
+        """Let the next `times` operations of this kind (read, write or sync) fail with EIO."""
         self._failing[operation] = times
 
     def heal(self) -> None:
-        """Cancel all planned faults and remove the limit on free bytes."""
+        """Cancel all planned faults of this disk, and remove the limit on its free bytes."""
         self._failing.clear()
         self.room, self._writes_left = None, 0
 
@@ -168,7 +170,7 @@ class SimDisk:
         self._writes_left, self._deadly = number, below
 
     def flip(self, path: Path, offset: int, bit: int = 0) -> None:
-        """Flip one bit of a file, also on the platter."""
+        """Flip one bit of a file, in the page cache and on the platter."""
         inode = self._file_at(path)
         inode.live[offset] ^= 1 << bit
         inode.dirty.add(offset // PAGE)
@@ -179,7 +181,7 @@ class SimDisk:
         return bytes(self._file_at(path).live)
 
     def put_back(self, path: Path, content: bytes) -> None:
-        """Replace a file by an old copy, also on the platter."""
+        """Replace a file by an old copy, in the page cache and on the platter."""
         parent = self._directory(path.parent)
         inode = Inode(0)
         inode.write(0, content)
@@ -192,12 +194,13 @@ class SimDisk:
         return _files(Path("/"), self._root)
 
     def can_tear(self, directory: Path, unit: int) -> bool:
-        """Return whether a power cut now could keep a part of an unsynced write to a file in this directory."""
+        """Return whether a power cut at this moment could keep only a part of an unsynced write to a file in this
+        directory."""
         nodes = self._directory(directory).names.values()
         return any(isinstance(node, Inode) and node.can_tear(unit) for node in nodes)
 
     def can_forget_names(self, directory: Path) -> bool:
-        """Return whether a power cut now could undo a change of names in this directory."""
+        """Return whether a power cut at this moment could undo an unsynced change of names in this directory."""
         return self._directory(directory).has_changes
 
     # -- called by SimFile
@@ -221,7 +224,7 @@ class SimDisk:
         self.room -= growth
 
     def survives(self, piece: bytes, offset: int, path: Path) -> bytes:
-        """Return the part of a write that reaches the page cache: the whole write, unless the process dies in this
+        """Return the bytes of a write that reach the page cache: all bytes, unless the process dies during this
         write."""
         if not self._writes_left or not path.is_relative_to(self._deadly):
             return piece

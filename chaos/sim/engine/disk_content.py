@@ -1,8 +1,10 @@
-"""Files and directories of a simulated disk, each as processes see it and as it is on the platter.
+"""The files and directories of a simulated disk. Each has two states: the state that processes see, and the state on
+the platter.
 
-A change takes effect in the page cache at once. A change reaches the platter by a sync or by chance. After a power cut
-the disk has the platter's content and a random part of the unsynced changes. Unsynced changes survive in units:
-sectors of 512 bytes or pages of 4 KiB, names, and file lengths.
+A change takes effect in the page cache at once. A change reaches the platter by a sync, or at a random time without a
+sync. After a power cut the disk has the platter's content and a random part of the unsynced changes. Each unit of an
+unsynced change survives whole or not at all. Units are sectors of 512 bytes or pages of 4 KiB, names, and file
+lengths.
 
     Inode       live bytes     | durable bytes, and the set of pages that differ
     Directory   names          | durable names, and the changes since the last sync in order
@@ -85,7 +87,7 @@ class Inode:
 
     def after_kill(self, random: Random, *, evicts: bool) -> Inode:
         """Return the file as the next process finds it after a kill. With `evicts`, pages that a failed sync
-        dropped may have left the cache."""
+        dropped may be missing in the page cache."""
         inode = Inode(0)
         inode.live, inode.durable, inode.durable_size = bytearray(self.live), self.durable, self.durable_size
         inode.dirty, inode._dropped = self.dirty, self._dropped
@@ -117,7 +119,8 @@ class Inode:
         return inode
 
     def can_tear(self, unit: int) -> bool:
-        """Return whether a power cut now could keep some unsynced units of this file and lose other units."""
+        """Return whether a power cut at this moment could keep some unsynced units of this file and lose other
+        units."""
         return bool(self.dirty) and len(self._unsynced(unit, self._on_platter(len(self.live)))) > 1
 
     def _unsynced(self, unit: int, platter: bytearray) -> list[int]:
@@ -151,7 +154,7 @@ class Directory:
     _changes: list[list[tuple[str, Node | None]]] = field(default_factory=list)
 
     def change(self, *changes: tuple[str, Node | None]) -> None:
-        """Apply these changes of names together. A power cut keeps all of the changes or none."""
+        """Apply these changes of names together. A power cut keeps either all of these changes or none of them."""
         _apply(self.names, changes)
         self._changes.append([*changes])
 
@@ -161,7 +164,7 @@ class Directory:
 
     @property
     def has_changes(self) -> bool:
-        """Return whether a power cut now could undo a change of names."""
+        """Return whether a power cut at this moment could undo an unsynced change of names."""
         return bool(self._changes)
 
     def after_kill(self, random: Random, *, evicts: bool) -> Directory:

@@ -1,11 +1,13 @@
 """Defines every fault kind of the simulator: its name, duration, frequency, and the nodes that it may hit.
 
-A fault event is a value: when, which kind, and which target in words ("leader", "follower", a number). The world looks
-up the target when the event happens. So a schedule of events can be drawn before a run, printed, shortened and
-replayed. The events are carried out by `network_faults.py` in this package, `chaos/sim/protocol/node_faults.py`,
-`chaos/sim/stack/faults.py` and, for faults of consumers, `chaos/sim/consumers/consumption.py`.
+A fault event is an immutable value. It has a time, a fault kind, and the target in words ("leader", "follower", or the
+number of a node). The world chooses the node that fits the target when the event happens. Therefore a schedule of
+events can be drawn before a run, printed, shortened and replayed. The events are carried out by `network_faults.py` in
+this package, `chaos/sim/protocol/node_faults.py`, `chaos/sim/stack/faults.py` and, for faults of consumers,
+`chaos/sim/consumers/consumption.py`.
 
-The kinds in `RATES` are not events. They are properties of the network for a whole run (`links.Conditions`).
+The fault kinds in `RATES` are not events. The fault kinds in `RATES` are error rates of the network for a whole run
+(`links.Conditions`).
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class FaultEvent:
 
     @property
     def for_ms(self) -> int:
-        """The duration of the fault in milliseconds, or 0 for a fault without duration."""
+        """The duration of the fault in milliseconds, or 0 if the fault has no duration."""
         return self.number("for_ms")
 
     def __str__(self) -> str:
@@ -56,10 +58,10 @@ class FaultEvent:
 class FaultKind:
     """One way in which something can fail.
 
-    `for_ms` has the shortest and the longest duration; None means a fault without duration. `target` says whether the
-    fault hits one node, which is drawn as "leader", "follower" or "any". `every_ms` is the mean time between two
-    faults of the kind at strength 1. Each event also has the argument `chance`, a number from which all other random
-    choices about the event follow.
+    `for_ms` has the shortest and the longest duration of a fault; None means that the fault has no duration. `target`
+    says whether the fault hits one node, which is drawn as "leader", "follower" or "any". `every_ms` is the mean time
+    between two faults of the kind at strength 1. Each event also has the argument `chance`, a number from which all
+    other random choices about the event follow.
     """
 
     name: str
@@ -87,7 +89,8 @@ class FaultKind:
 
 
 def _spread(random: Random, least: int, most: int) -> int:
-    """Draw a duration with a logarithmic distribution, so that short durations are as likely as long ones."""
+    """Draw a duration whose logarithm is evenly distributed, so that short durations are as likely as long
+    durations."""
     return round(least + math.expm1(random.random() * math.log1p(most - least)))
 
 

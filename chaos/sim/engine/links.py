@@ -1,4 +1,5 @@
-"""One direction of the network between two endpoints: whether it is open, and how long a message takes.
+"""A link carries messages in one direction between two endpoints. The link knows whether it is open, and how long a
+message takes.
 
 `Conditions` holds the error rates and delays of the whole network.
 """
@@ -34,7 +35,7 @@ class Conditions:
 
 
 class Link:
-    """The direction from one endpoint to another."""
+    """The one-way link from one endpoint to another."""
 
     __slots__ = ("clogged_until", "cuts", "last_arrival", "slow_s")
 

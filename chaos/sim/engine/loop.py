@@ -1,8 +1,8 @@
 """An asyncio event loop with virtual time. Time jumps to the next due event, so waiting costs nothing.
 
-Events are in one heap, ordered by (time, number). Events for the same time run in the order in which they were
-scheduled, so a run depends only on its input. The loop has no selector, no threads and no clock. If a coroutine waits
-and no event is left, the loop raises RanDryError.
+All events are in one heap, ordered by their time and, for equal times, by the order in which they were scheduled.
+Because of this order, a run depends only on its input. The loop has no selector, no threads and no clock. If a
+coroutine waits and no event is left, the loop raises RanDryError.
 
 An unhandled exception makes the run fail: the loop keeps it in `errors`, and the runner reads it there.
 """
@@ -27,7 +27,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class RanDryError(Exception):
-    """No event is left, and the awaited future is not done."""
+    """Raised when no event is left although the awaited future is not done."""
 
 
 def _nothing() -> None:
@@ -35,7 +35,7 @@ def _nothing() -> None:
 
 
 class SimHandle(asyncio.TimerHandle):
-    """A scheduled callback. The loop skips it if it was cancelled."""
+    """A scheduled callback. The loop skips a callback that was cancelled."""
 
     __slots__ = ()
 
@@ -57,7 +57,8 @@ class SimHandle(asyncio.TimerHandle):
 
 
 class SimLoop(_Base):  # type: ignore[misc]
-    """The event loop of a simulation. Its time is the number of seconds since the start."""
+    """The event loop of a simulation. The time of the loop is the number of simulated seconds since the start of
+    the run."""
 
     def __init__(self) -> None:
         # Called after each event.
@@ -143,7 +144,8 @@ class SimLoop(_Base):  # type: ignore[misc]
             self.after_event()
 
     def run_until(self, when: float) -> None:
-        """Run all events due until `when` and set the time to `when`. Stops early after an unhandled exception."""
+        """Run all events that are due until the time `when`, and set the loop's time to `when`. After an unhandled
+        exception, this method returns early."""
         with self._as_running_loop():
             while self._running and not self.errors and (due := self._next_due()) is not None and due <= when:
                 self._run_next()
@@ -238,13 +240,13 @@ class SimLoop(_Base):  # type: ignore[misc]
         self.call_exception_handler(context)
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Nothing to do: the loop skips cancelled handles."""
+        """Do nothing, because the loop skips cancelled handles."""
 
     async def shutdown_asyncgens(self) -> None:
-        """Nothing to do: asynchronous generators are not tracked."""
+        """Do nothing, because this loop does not track asynchronous generators."""
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """Nothing to do: there is no executor."""
+        """Do nothing, because this loop has no executor."""
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> NoReturn:
         raise AssertionError(f"{func!r} wants a thread, which a simulation does not have: inject a replacement for it")

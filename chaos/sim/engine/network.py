@@ -1,8 +1,10 @@
-"""The simulated network between numbered endpoints: nodes are 1..9, clients count from 100.
+"""The simulated network connects numbered endpoints. The numbers 1 to 9 are nodes, and the numbers from 100 on are
+clients.
 
-The network carries callables and decides when and how often each is called. A datagram may be lost, duplicated,
-overtaken, held back, or delivered again much later. A connection delivers in order, or it breaks and both ends are
-notified, as with gRPC's streams. An end that wants to continue opens a new connection.
+A message of the network is a callable. The network decides when and how often each callable is called. The network can
+lose, duplicate, reorder and delay a datagram, or deliver the datagram again much later. A connection delivers its
+messages in order until it breaks. When a connection breaks, both ends are notified, as with gRPC's streams. An end
+that wants to continue opens a new connection.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ Deliver = Callable[[], None]
 
 
 class Network:
-    """All links and connections. `counts` has the numbers of messages by fate: sent, loss, duplicate, reorder,
-    replay, cut, clog, down."""
+    """All links and connections. `counts` has the number of messages for each of these events: sent, loss,
+    duplicate, reorder, replay, cut, clog, down."""
 
     def __init__(self, loop: SimLoop, random: Random, conditions: Conditions) -> None:
         self.conditions = conditions
@@ -106,7 +108,8 @@ class Network:
     # -- faults and healing
 
     def cut(self, sender: int, receiver: int) -> None:
-        """Cut one direction. A link that two faults have cut needs two calls of `mend`."""
+        """Cut the one-way link between these endpoints. If two faults have cut the same link, the link is open
+        again after two calls of `mend`."""
         self.link(sender, receiver).cuts += 1
         for connection in [*self._connections]:
             if connection.joins(sender, receiver):
@@ -131,12 +134,12 @@ class Network:
                 self.mend(*pair)
 
     def calm(self) -> None:
-        """From now on lose, duplicate, reorder and replay nothing."""
+        """From now on, the network does not lose, duplicate, reorder or replay messages."""
         self.conditions = Conditions(delay_ms=self.conditions.delay_ms, spread_ms=self.conditions.spread_ms)
 
     def partition(self, groups: Sequence[Iterable[int]]) -> list[tuple[int, int]]:
-        """Let endpoints reach each other only within one group. Endpoints outside all groups are not affected.
-        Return the pairs of endpoints that were cut."""
+        """Divide these endpoints into groups. Endpoints of different groups cannot reach each other. Endpoints
+        outside all groups are not affected. Return the pairs of endpoints that were cut."""
         sides = [sorted(group) for group in groups]
         pairs = [(a, b) for side in sides for other in sides if side is not other for a in side for b in other]
         for pair in pairs:
@@ -148,12 +151,12 @@ class Network:
         return self.partition([[endpoint], [other for other in others if other != endpoint]])
 
     def clog(self, sender: int, receiver: int, milliseconds: float) -> None:
-        """Hold back the messages of one direction, and deliver all of them when the clog ends."""
+        """Hold back the messages of one one-way link, and deliver all of them when the clog ends."""
         link = self.link(sender, receiver)
         link.clogged_until = max(link.clogged_until, self._loop.time() + milliseconds / 1000)
 
     def down(self, endpoint: int) -> None:
-        """Mark an endpoint as down. Messages to it are lost, and its connections break."""
+        """Mark an endpoint as down. Messages to this endpoint are lost, and its connections break."""
         self._down.add(endpoint)
         for connection in [*self._connections]:
             if endpoint in connection.ends:
@@ -189,8 +192,8 @@ class SimConnection:
         return a in self.ends and b in self.ends
 
     def send(self, sender: int, deliver: Deliver) -> None:
-        """Send a message over the connection. It arrives after all earlier messages, or never if the connection
-        breaks first."""
+        """Send a message over the connection. The message arrives after all earlier messages. The message is lost
+        if the connection breaks before it arrives."""
         if self.broken:
             return
         self._under_way[sender].append(deliver)
@@ -205,8 +208,8 @@ class SimConnection:
         self._loop.call_at(at, self._arrive, sender)
 
     def close(self) -> None:
-        """Close the connection without notifying either end. An end that must notify the other end sends a message
-        first."""
+        """Close the connection without notifying either end. If one end must notify the other end, it sends a
+        message before it closes the connection."""
         self.broken = True
         self._network._forget(self)
 

@@ -102,15 +102,16 @@ def both_ways(pairs: Pairs) -> Pairs:
 
 
 def halves(shuffled: Sequence[int], random: Random, *, uneven: bool = True) -> Pairs:
-    """Split the nodes into two parts that cannot reach each other: parts of random sizes, or halves as even as
-    possible."""
+    """Split the nodes into two parts that cannot reach each other. The parts have random sizes, or sizes that are
+    as equal as possible."""
     size = random.randint(1, len(shuffled) - 1) if uneven else len(shuffled) // 2
     return both_ways([(a, b) for a in shuffled[:size] for b in shuffled[size:]])
 
 
 def far_apart(order: Sequence[int], *, around: bool) -> Pairs:
-    """Cut all pairs of nodes that are not neighbours in this order. With `around`, the first and the last node are
-    neighbours too. In a ring of five nodes each node reaches a majority, and no two nodes reach the same majority."""
+    """Cut all pairs of nodes that are not neighbours in this order. If `around` is true, the first and the last
+    node are neighbours too. In a ring of five nodes each node reaches a majority, and no two nodes reach the same
+    majority."""
     count, pairs = len(order), []
     for i in range(count):
         for j in range(i + 1, count):

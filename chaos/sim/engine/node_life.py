@@ -1,8 +1,9 @@
 """The event loop of one simulated process, from its start to its death, with its own clock.
 
-All actions of a process start with a callback of its loop. The loop of a process passes all callbacks on to the loop
-of the simulation. After the death of the process, it runs no callback. So a kill needs no cooperation of the process.
-While the process is paused, due callbacks are kept. The kept callbacks run when the process resumes.
+Every action of a process begins in a callback of the process's loop. The loop of a process passes all callbacks on to
+the loop of the simulation. After the death of a process, its loop runs no callback. Therefore a process can be killed
+at any moment without its cooperation. While the process is paused, due callbacks are kept. The kept callbacks run when
+the process resumes.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ class Life(_Base):  # type: ignore[misc]
         self._local, self._since, self._rate = self.time(), self._loop.time(), rate
 
     def deliver(self, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
-        """Run a callback for an event from outside of the process: now, or when the process resumes."""
+        """Run a callback for an event that comes from outside of the process. The callback runs now, or when a
+        paused process resumes."""
         if not self.over:
             self._run(self._handle(self.time(), callback, args, None))
 

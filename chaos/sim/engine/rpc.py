@@ -3,7 +3,7 @@
     client: SimChannel -> SimConnection -> Calls (rpc_server.py) -> the node's own BrokerService
 
 A channel has at most one connection. When the connection breaks, all its calls fail as UNAVAILABLE, and the next call
-opens a new connection. Clients get the same status codes, deadlines and cancellations as from gRPC.
+opens a new connection. Status codes, deadlines and cancellations behave as in gRPC.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class RpcServer(Protocol):
     """The server side of a connection. The client chooses a number for each call."""
 
     def begin(self, connection: SimConnection, call: int, method: str, request: Any, answers: RpcClient) -> None:
-        """Start a call. For a stream the request is None and the messages arrive by `message`."""
+        """Start a call. For a stream, the request is None, and each message of the stream arrives in a call of
+        `message`."""
 
     def message(self, connection: SimConnection, call: int, request: Any) -> None: ...
     def cancel(self, connection: SimConnection, call: int) -> None: ...
@@ -74,7 +75,8 @@ class SimChannel:
     # -- called by calls
 
     def begin(self, call: UnaryCall | StreamCall, method: str, request: Any) -> int:
-        """Send the start of a call. Return the number of the call."""
+        """Send the first message of a call, which starts the call at the server. Return the number that the client
+        chose for the call."""
         number = self._number = self._number + 1
         self._calls[number] = call
         connection, server = self._connect(), self._server()
@@ -172,12 +174,13 @@ class SimStub:
         return StreamCall(self._channel, "Produce")
 
     def __getattr__(self, method: str) -> Callable[[Any, float], Awaitable[Any]]:
-        """Return a unary call for every other method name."""
+        """Return a unary call for every method name that this class does not define."""
         return lambda request, timeout: UnaryCall(self._channel, method, request, timeout).future
 
 
 class UnaryCall:
-    """A call with one request and one response. Its future ends with the response or with AioRpcError."""
+    """A call with one request and one response. The future of a call gets the response, or the exception
+    AioRpcError."""
 
     def __init__(self, channel: SimChannel, method: str, request: Any, timeout: float) -> None:
         self.future: asyncio.Future[Any] = channel.life.create_future()
@@ -277,7 +280,7 @@ def _settle(future: asyncio.Future[None]) -> None:
 
 
 class SimIntroductions:
-    """Asks other nodes for their identity at the first start of a cluster. Implements
+    """At the first start of a cluster, a node uses this class to ask other nodes for their identity. Implements
     `cluster.node.formation.first_start.Introductions`."""
 
     def __init__(self, channels: Mapping[int, SimChannel]) -> None:
@@ -298,7 +301,8 @@ class SimIntroductions:
 
 
 class SimEntrySource:
-    """Reads entries of other nodes for a repair. Implements `cluster.node.repair.entry_source.EntrySource`."""
+    """A node that repairs its log uses this class to read entries of other nodes. Implements
+    `cluster.node.repair.entry_source.EntrySource`."""
 
     def __init__(self, channels: Mapping[int, SimChannel]) -> None:
         self._channels = channels

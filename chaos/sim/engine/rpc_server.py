@@ -152,7 +152,8 @@ class Calls:
 
 
 class NoServer:
-    """The server of a node that is down. It ignores all calls. The network refuses or breaks the connection."""
+    """The server of a node that is down. NoServer ignores all calls. The network breaks the connections to a node
+    that is down."""
 
     def begin(self, connection: SimConnection, call: int, method: str, request: Any, answers: RpcClient) -> None: ...
     def message(self, connection: SimConnection, call: int, request: Any) -> None: ...

@@ -1,6 +1,8 @@
-"""Draws the schedule of a run: a tuple of fault events, drawn before the run from its seed alone.
+"""Draws the schedule of a run. A schedule is a tuple of fault events, which follow from the run's seed alone and are
+drawn before the run.
 
-Removing events does not change the other events, so a failing schedule can be shortened.
+If some events are removed from a schedule, the other events stay the same. Therefore the schedule of a failed run can
+be shortened.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ LEAST_OF_REQUESTED = 3
 
 
 def make(options: Options) -> Schedule:
-    """Draw all fault events of a run, ordered by time. A requested kind has at least LEAST_OF_REQUESTED events."""
+    """Draw all fault events of a run, ordered by time. Each fault kind that the user named has at least
+    LEAST_OF_REQUESTED events."""
     events: list[FaultEvent] = []
     for name, strength in options.strengths:
         # Each kind has its own random stream, so a new kind does not change the events of the others.
@@ -50,6 +53,6 @@ def to_json(schedule: Schedule) -> str:
 
 
 def from_json(text: str) -> Schedule:
-    """Return the schedule in a text that `to_json` returned."""
+    """Read a schedule from a text that `to_json` made, and return the schedule."""
     events = [json.loads(line) for line in text.splitlines() if line.strip()]
     return tuple(FaultEvent(at_ms, kind, tuple(arguments.items())) for at_ms, kind, arguments in events)

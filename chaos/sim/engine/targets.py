@@ -1,7 +1,7 @@
 """Chooses the node that a fault hits, at the moment of the fault, from the words of its event.
 
-All random choices follow from the number `chance` in the event. So the same schedule hits the same nodes as long as the
-history before the event is the same.
+All random choices follow from the number `chance` in the event. Therefore an event of a schedule hits the same node in
+two runs if both runs were equal before the event.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def target_of(event: FaultEvent, nodes: Sequence[Node]) -> Node:
 
 
 def one_of(event: FaultEvent, shards: Sequence[int]) -> int:
-    """Return the shard that the event concerns. The choice of the shard has its own random stream, so other choices
-    do not depend on the shards."""
+    """Return the one shard that the event concerns. The choice of the shard has its own random stream, so other
+    random choices do not depend on the number of shards."""
     return Random(f"{event.kind}/{event.number('chance')}/group").choice(shards)
 
 

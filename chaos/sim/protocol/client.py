@@ -1,8 +1,8 @@
 """The clients of the protocol world: producers that retry with sequences, readers and consumers.
 
-A producer sends an unanswered batch again, with the same sequence, to the node that it believes to be the leader, until
-a node confirms the commit. Requests and responses are datagrams: they may arrive late, twice or out of order, which is
-harsher than the streams of the real clients.
+Until a node confirms the commit of a batch, the producer sends the batch again with the same sequence. The producer
+sends it to the node that it believes to be the leader. Requests and responses are datagrams, which may arrive late,
+twice or out of order. The streams of the real clients never do this.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Service(Protocol):
 
 
 class _Attempt:
-    """A batch that was sent and is not finished."""
+    """A batch that was sent and has no result yet."""
 
     __slots__ = ("batch", "done", "node", "sent_at", "since", "told_unknown")
 
@@ -114,7 +114,7 @@ class SimSequencer:
                 self.unknown += attempt.batch.messages
 
     def begin_anew(self, producer: int) -> None:
-        """Continue with another producer id. The batches in flight keep an unknown result."""
+        """Continue with a new producer id. The results of the batches in flight stay unknown."""
         self._stream = self._stream._replace(producer=producer)
         self._next_sequence = 0
         self.unknown += sum(each.batch.messages for each in self._in_flight.values() if not each.told_unknown)
@@ -197,7 +197,7 @@ class SimProducer:
         return all(sequencer.idle for sequencer in self.sequencers)
 
     def begin_anew(self) -> None:
-        """Continue with another producer id, because the cluster may have lost this producer's sequences."""
+        """Continue with a new producer id, because the cluster may have lost the sequences of the old one."""
         self._lives += 1
         for sequencer in self.sequencers:
             sequencer.begin_anew(self.client + IDS * self._lives)
@@ -235,11 +235,12 @@ class SimConsumer:
         self._next = [0] * queues
 
     def forget(self, ends: dict[int, int]) -> None:
-        """Go back to these ends of the queues: the messages after them were lost."""
+        """Set the position in each queue back to the given end of the queue, because the messages after this end
+        were lost."""
         self._next = [min(offset, ends.get(queue, 0)) for queue, offset in enumerate(self._next)]
 
     def take(self, queue: int, spans: list[MessageSpan], deliveries: Deliveries) -> None:
-        """Read the new messages that a node has in the queue."""
+        """Read the messages that the node has in the queue and that this consumer has not read yet."""
         at = self._next[queue]
         for span in _from(spans, at):
             for offset in range(max(at, span.offset), span.offset + span.messages):
@@ -249,7 +250,7 @@ class SimConsumer:
 
 
 def _from(spans: list[MessageSpan], offset: int) -> list[MessageSpan]:
-    """Return the spans that end after `offset`."""
+    """Return the spans of messages that end after `offset`."""
     first = len(spans)
     while first and spans[first - 1].offset + spans[first - 1].messages > offset:
         first -= 1

@@ -1,8 +1,8 @@
 """The disk threads of a node in the protocol world: saves and flushes take simulated time. Implements
 `raft.interfaces.DriverDisk`.
 
-The class behaves like `cluster.node.replica.disk_threads`. In `sync` mode a request that arrives during a flush waits
-for the next flush, because the running flush covers only earlier writes. In `async` mode a write counts as held at
+The class behaves like `cluster.node.replica.disk_threads`. In `sync` mode, a request that arrives during a flush waits
+for the next flush, because the present flush covers only earlier writes. In `async` mode a write counts as held at
 once, and the log is flushed at intervals.
 """
 
@@ -37,7 +37,7 @@ class SavedVote(NamedTuple):
 
 
 class Votes:
-    """The vote file. It outlives the process."""
+    """The vote file. The vote file outlives the process."""
 
     def __init__(self) -> None:
         self.saved = SavedVote(1, 0)
@@ -90,7 +90,7 @@ class SimDiskThreads:
             self._flush()
 
     def tidy(self) -> None:
-        """Nothing to do: this log has no files."""
+        """Do nothing, because this log has no files."""
 
     def trusted(self) -> None:
         self._process.later(self._random.random() * self.slowness / 100, self._process.trusted)

@@ -35,8 +35,8 @@ class SimEntry(NamedTuple):
 
 
 class SimRange(bytes):
-    """A range of entries on its way to a follower. The bytes of a range have the size of the encoded entries, with
-    blank headers. The receiver uses the objects in `entries`."""
+    """A range of entries that is sent to a follower. The bytes of a range have the same length as the encoded
+    entries, but their headers are blank. The receiver uses the objects in `entries`, and not the bytes."""
 
     entries: Sequence[SimEntry]
 
@@ -148,7 +148,7 @@ class SimLog:
 
     @property
     def known_commit(self) -> int:
-        """The largest commit index that an entry records, as recovery finds it."""
+        """The largest commit index that an entry of the log records. Recovery finds this index at a start."""
         return max((entry.header.commit for entry in self.entries), default=0)
 
     def term_runs(self) -> list[TermRun]:
@@ -159,8 +159,9 @@ class SimLog:
         return runs
 
     def reach(self, first: int, max_bytes: int) -> tuple[int, int]:
-        """Return the last entry of a range that starts at `first` and has at most `max_bytes`, and the size of the
-        range. The range has at least one entry."""
+        """Choose the longest range of entries that begins at `first` and has at most `max_bytes` bytes. Return the
+        index of its last entry, and its size in bytes. The range has at least one entry, even if this entry is
+        longer."""
         entries, last = self.entries, first
         size = padded(entries[first - 1].header.size)
         while last < len(entries):
@@ -194,7 +195,8 @@ class SimLog:
 
     def power_lost(self, random: Random) -> str:
         """Change the log to the state that the next process finds after a power cut: the flushed entries and some
-        unflushed entries, or the entries before an unflushed truncation. Return "nothing", "lost" or "came back"."""
+        unflushed entries, or the entries before an unflushed truncation. Return what happened to the log:
+        "nothing", "lost" (entries are missing) or "came back" (entries that had been cut are there again)."""
         before = self.last_index
         outcome = "nothing"
         if self._before_cut is not None and random.random() < 0.5:
@@ -207,7 +209,8 @@ class SimLog:
         return outcome
 
     def _restarted(self) -> None:
-        """Reset the state of flushes. Before it starts, the next process flushes the log that it finds."""
+        """Set the state of the flushes to that of a new process. The next process flushes the log that it finds,
+        before it starts."""
         self.failure, self._before_cut, self._covered = None, None, None
         self.flushed = self.last_index
 

@@ -43,8 +43,8 @@ _BODY = struct.Struct("<QQ")
 
 @dataclass(frozen=True, slots=True)
 class SimBatch:
-    """A number of messages of one stream, starting at `sequence`. Implements
-    `ledger.broker.produce.produce_decisions.ProducedBatch`."""
+    """A batch of messages of one producer in one queue. The first message has the sequence number `sequence`.
+    Implements `ledger.broker.produce.produce_decisions.ProducedBatch`."""
 
     stream: Stream
     sequence: int
@@ -77,7 +77,7 @@ class SimBatch:
         return self.messages
 
     def draft(self, offset: int) -> EntryDraft:
-        """Return the entry for this batch, with its first message at `offset`."""
+        """Return the entry for this batch, whose first message gets the offset `offset`."""
         stream = self.stream
         body = _BODY.pack(stream.producer, self.sequence).ljust(self.size, b"\0")
         return EntryDraft(EntryKind.BATCH, body, stream.topic, stream.queue, offset, self.messages)
@@ -203,7 +203,8 @@ class SimMachine:
     # -- called by clients
 
     def produce(self, batch: SimBatch, reply: Reply) -> None:
-        """Append a batch or repeat its earlier result. `reply` is called when the result is known, now or later."""
+        """Append a batch, or reply with its earlier result if the batch is a repetition. `reply` is called when the
+        result is known, now or later."""
         obstacle = self._obstacle(batch.size)
         projected = self._projected
         match ProduceDecisions.decide(batch, self.state, projected, self._pending, obstacle):

@@ -2,9 +2,10 @@
 
     voter --removed--> gone --added--> learner --promoted--> voter
 
-The simulated operator asks the leader for each next step. A step that the core refuses counts as not done. A node with
-a wiped disk is removed and then added under its new incarnation. Some operators are hasty: they ask to remove two
-voters at once, or for the next step before the last is committed. The core must refuse both requests.
+For each step, the simulated operator sends a request to the leader. A step that the core refuses counts as not done. A
+node with a wiped disk is removed and then added under its new incarnation. Some operators send wrong requests: to
+remove two voters at once, or to begin the next step before the last step is committed. The core must refuse both
+requests.
 """
 
 from __future__ import annotations
@@ -23,16 +24,17 @@ HASTE = 0.25
 
 
 class _Change:
-    """A change of the configuration. Implements `raft.interfaces.Proposal`; no caller waits for its result."""
+    """A change of the configuration. The class implements `raft.interfaces.Proposal`. No caller waits for the
+    result of the proposal."""
 
     def __init__(self, configuration: ShardConfiguration) -> None:
         self.draft = EntryDraft(EntryKind.CONFIGURATION, encode_configuration(configuration))
 
     def appended(self, header: Header) -> None:
-        """Nothing to do: a configuration takes effect when it is appended."""
+        """Do nothing, because a configuration takes effect when it is appended."""
 
     def settled(self, committed: bool) -> None:
-        """Nothing to do: the next step reads the configuration again."""
+        """Do nothing, because the next step reads the configuration again."""
 
 
 class SimMembership:

@@ -1,10 +1,11 @@
-"""A node of the protocol world: the real core and driver on a simulated log. Its process can end at any moment.
+"""A node of the protocol world: the real core and driver on a simulated log. The process of a node can end at any
+moment.
 
     up --kill, power_cut--> down --start--> up        up --pause--> paused --resume--> up, with all pending events
 
-All events of a node pass through `_event`. An event for an earlier process is dropped. An event for a paused process
-waits until the process resumes. After each event the watch checks the invariants. The node implements
-`raft.interfaces.Transport`.
+The method `_event` handles every event of a node. An event for an earlier process of the node is dropped. An event for
+a paused process waits until the process resumes. After each event, the object `Watch` checks the invariants. The node
+implements `raft.interfaces.Transport`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ EPOCH_MS = 1_700_000_000_000
 
 
 class Watch(Protocol):
-    """Observes nodes. The methods are called for each event of a node."""
+    """Observes nodes. The interface whose methods a node calls for each of its events."""
 
     def touched(self, node: ProtocolNode) -> None: ...
     def broken(self, node: ProtocolNode, error: Exception) -> None: ...
@@ -137,7 +138,7 @@ class ProtocolNode:
         self.later(self._random.random() * self._tick_s, self._tick)
 
     def kill(self) -> None:
-        """End the process. Its writes stay in the page cache."""
+        """End the process. The writes of the process stay in the page cache."""
         self._end()
         self.log.killed(self._random)
 
@@ -159,7 +160,7 @@ class ProtocolNode:
         self._watch.wiped(self)
 
     def join(self) -> None:
-        """Start a node with a wiped disk, because it is about to be added under its new incarnation."""
+        """Start a node with a wiped disk. The operator is about to add this node with its new incarnation."""
         self.stranger = False
         self.start()
 
@@ -189,7 +190,7 @@ class ProtocolNode:
         self._loop.call_later(delay_s, self._event, self._life, action)
 
     def ask(self, action: Callable[[], None], refusals: type[Exception] | tuple[type[Exception], ...]) -> bool:
-        """Run an operator's request now. Return False if the request raised one of `refusals`."""
+        """Run an operator's request now. Return False if the request raised one of the exceptions in `refusals`."""
         taken = False
 
         def try_it() -> None:
@@ -204,7 +205,7 @@ class ProtocolNode:
         return taken
 
     def now(self, action: Callable[[], None]) -> None:
-        """Run an event from outside of the node, if the node has a process."""
+        """Run an event that comes from outside of the node, if the node has a running process."""
         if self.alive:
             self._event(self._life, action)
 
@@ -249,7 +250,7 @@ class ProtocolNode:
     # -- messages
 
     def configured(self, configuration: ShardConfiguration, served: Container[int]) -> None:
-        """Nothing to do: every node can reach every other node."""
+        """Do nothing, because every node can reach every other node."""
 
     def send_snapshot(self, chunk: SnapshotChunk, piece: object) -> None:
         raise AssertionError(NO_SNAPSHOTS)
@@ -269,7 +270,7 @@ class ProtocolNode:
             self._network.send(self.node, append.receiver, arrive)
 
     def receive(self, message: RaftMessage, meant: int) -> None:
-        """Deliver a message. A message for another incarnation is refused, as in the real transport."""
+        """Deliver a message. A message for another incarnation of the node is refused, as in the real transport."""
         if meant == self.incarnation:
             self.now(lambda: self._hear(message))
 
@@ -282,13 +283,14 @@ class ProtocolNode:
             self.now(lambda: self.driver.receive_append(append, entries))
 
     def unreachable(self, peer: int) -> None:
-        """Tell the driver that the stream to `peer` broke."""
+        """Tell the driver that the stream to the node `peer` has broken."""
         self.now(lambda: self.driver.unreachable(peer))
 
     # -- parts
 
     def _write_first_entry(self) -> None:
-        """Write the entry with the first configuration, equal on every node, as a first start does."""
+        """Write the first entry, which contains the first configuration. This entry is equal on every node, as
+        after the first start of a real cluster."""
         voters = {node: ConfiguredMember(incarnation_of(node, 1)) for node in range(1, self._options.nodes + 1)}
         body = encode_configuration(ShardConfiguration("simulated", voters, 1 << 30, 1 << 20))
         self.log.append([EntryDraft(EntryKind.CONFIGURATION, body)], term=1, commit=0, now_ms=EPOCH_MS)

@@ -1,7 +1,7 @@
 """Carries out the faults of nodes and disks in the protocol world.
 
-Limits say how many disks may lose acknowledged entries, and how many disks may be wiped. A fault that would exceed a
-limit is not carried out and not counted.
+The module keeps limits: how many disks may lose acknowledged entries, and how many disks may be wiped. A fault that
+would exceed a limit is not carried out and not counted.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class NodeFaults:
         self._loop.call_later(ms / 1000, start)
 
     def _others_notice(self, node: ProtocolNode) -> None:
-        """Let the other nodes notice that their streams to the old process are broken."""
+        """Tell the other nodes that their streams to the old process have broken."""
         for other in self._nodes:
             if other is not node:
                 other.unreachable(node.node)
@@ -169,7 +169,8 @@ class NodeFaults:
         return self._can_do_without(nodes)
 
     def _can_do_without(self, nodes: Sequence[ProtocolNode]) -> bool:
-        """Return whether a majority of unharmed voters remains without these nodes, in every node's configuration."""
+        """Return whether a majority of unharmed voters remains without these nodes. The condition must hold for the
+        configuration of every node."""
         hurt = {node.node for node in self._nodes if node.suspect or node.stranger} | {node.node for node in nodes}
         known = {node.raft.configuration.voters for node in self._nodes if node.raft is not None}
         return bool(known) and all(2 * len(hurt.intersection(voters)) < len(voters) for voters in known)
@@ -210,8 +211,8 @@ class NodeFaults:
         return True
 
     def _fail_flush(self, node: ProtocolNode) -> bool:
-        """Let the next flush fail. Under `async` do nothing, because a failed flush would lose acknowledged entries
-        like a power cut."""
+        """Let the next flush fail. Under `async`, do nothing: a failed flush would lose acknowledged entries, as a
+        power cut does."""
         if not node.alive or not self._options.sync:
             return False
         node.disk.fails_next_flush = True

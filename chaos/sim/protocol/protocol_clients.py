@@ -74,8 +74,8 @@ class ProtocolClients:
         self._sending = False
 
     def _watch_traffic(self, sent_before: int, caught_up_before: int) -> None:
-        """Check that the number of messages per second is bounded, so that nodes do not answer each other endlessly.
-        Catching up allows more messages for a limited time."""
+        """Check that the number of messages per second is bounded, so that nodes do not answer each other
+        endlessly. While a node catches up, more messages are allowed for a limited time."""
         sent, caught_up = self._network.counts["sent"], self._invariants.caught_up
         messages, entries = sent - sent_before, caught_up - caught_up_before
         if messages > MOST_MESSAGES_A_SECOND + MOST_FOR_AN_ENTRY * entries:
@@ -83,7 +83,7 @@ class ProtocolClients:
         self._loop.call_later(1.0, self._watch_traffic, sent, caught_up)
 
     def _make_topic(self) -> None:
-        """Ask every node to create the topic until it exists. If the topic is lost, ask again."""
+        """Ask every node to create the topic until it exists. If an accepted loss removes the topic, ask again."""
         queues, leader = self._options.queues, leader_of(self._nodes)
         if leader is None or not len(leader.machine.state.topics):
             for node in range(1, self._options.nodes + 1):
@@ -162,18 +162,19 @@ class ProtocolClients:
             self.read(FIRST_CLIENT, node, floor, _ignore_answer)
 
     def forgive(self, keep: Callable[[MessageSpan], bool]) -> None:
-        """Accept the loss of all committed spans for which `keep` is False. Producers continue under new ids."""
+        """Accept the loss of all committed spans for which the function `keep` returns False. After that, producers
+        continue with new producer ids."""
         self._lost += self.deliveries.forgive(keep)
         self._consumer.forget(self.deliveries.ends(TOPIC))
         for producer in self._producers:
             producer.begin_anew()
 
     def unsettled(self) -> list[str]:
-        """Return the producers that still have open sends, as phrases."""
+        """Return a phrase for each producer that still has messages without a result."""
         return [f"client {each.client} has open sends" for each in self._producers if not each.idle]
 
     def figures(self) -> Mapping[str, int]:
-        """The total numbers of all clients."""
+        """The total numbers of messages, reads and similar events of all clients."""
         sequencers = [sequencer for producer in self._producers for sequencer in producer.sequencers]
         return {
             "sent": sum(sequencer.sent for sequencer in sequencers),
@@ -187,4 +188,4 @@ class ProtocolClients:
 
 
 def _ignore_answer(answer: SimAnswer) -> None:
-    """A reply that ignores the answer."""
+    """A callback for answers that ignores the answer."""

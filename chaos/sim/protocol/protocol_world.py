@@ -72,7 +72,8 @@ class ProtocolWorld:
         return self.invariants.violations
 
     def history(self) -> int:
-        """Return a hash of each change of each node with its time, and of the total numbers of events and messages."""
+        """Return a hash over all changes of all nodes with their times, and over the total numbers of events and
+        messages."""
         self._history.update(f"{self.loop.events} {sorted(self.network.counts.items())}".encode())
         return self._history.intdigest()
 
@@ -184,8 +185,8 @@ class ProtocolWorld:
             node.start()
 
     def loss_accepted(self, node: ProtocolNode) -> None:
-        """Called when a node leads after an accepted loss. If the run accepts loss, forgive the committed entries
-        that the leader lacks."""
+        """The method is called when a node begins to lead after all voters have accepted a loss. If the run accepts
+        loss, forgive the committed entries that the leader lacks."""
         kept = self.invariants.kept_by(node.log)
         if kept == self.invariants.newest_commit or not self.options.accepted_loss:
             return
@@ -214,7 +215,7 @@ class ProtocolWorld:
         return self._unsettled()
 
     def _unsettled(self) -> list[str]:
-        """Return the conditions that are not met yet, as phrases for the report."""
+        """Return a phrase for each condition that is not met yet. The report prints these phrases."""
         leader = leader_of(self._nodes)
         missing = self._clients.unsettled()
         if leader is None:

@@ -1,9 +1,10 @@
-"""The operator of the simulated cluster. The operator changes members, adds shards and queues, and trims logs.
+"""Simulates the operator of the cluster. The operator changes members, adds shards and queues, and trims logs.
 
     a stranger ──remove──> gone ──add (wiped, or new)──> learner ──promote──> voter ──remove──> gone
 
 The operator uses the real admin client, so its requests take the same path as the requests of `ledgermq cluster ...`.
-A request may be refused, lost, or carried out without a response. Only confirmed requests are counted.
+A request may be refused, lost, or carried out without a response. Only requests that the cluster confirmed are
+counted.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ class SimOperator:
     # -- members
 
     def change(self, shard: int, random: Random) -> None:
-        """Take the next step of a change of members, of the cluster or of one shard, if no step is in progress."""
+        """If no step is in progress, take the next step of a change of members. The change concerns the whole
+        cluster or one shard."""
         self._begin(lambda admin: self._step(admin, shard, random), "reconfigure", random)
 
     def _begin(self, step: Callable[[AsyncAdmin], Awaitable[bool]], kind: str, random: Random) -> None:
@@ -131,8 +133,8 @@ class SimOperator:
         return next((roster.strangers for roster in self._rosters if roster.strangers), [])
 
     async def _step_of_one(self, admin: AsyncAdmin, roster: Roster, random: Random) -> bool:
-        """Add a member of the cluster to one shard, or remove it from one shard. The member remains a member of the
-        cluster."""
+        """Add a member of the cluster to one shard, or remove a member from one shard. A member that is removed
+        from one shard remains a member of the cluster."""
         configuration, cluster = roster.configuration, self._rosters.first.configuration
         assert configuration is not None
         assert cluster is not None
@@ -184,7 +186,7 @@ class SimOperator:
         return True
 
     def alter_topic(self, random: Random) -> None:
-        """Give a topic one or two more queues, unless it has many."""
+        """Give a topic one or two more queues, unless the topic already has many queues."""
         life = self._process.life
         life.deliver(lambda: life.create_task(self._alter_topic(random)))
 
@@ -223,7 +225,7 @@ class SimOperator:
         self._trims = False
 
     async def _hold(self, admin: AsyncAdmin, shard: int, random: Random, keep_bytes: int) -> None:
-        """Hold the log until the hold is released or expires. If the log start moves past the hold, that is a
+        """Hold the log until the hold is released or expires. If the log start moves past the hold, record a
         violation."""
         ttl_ms = random.randint(1_000, LONGEST_HOLD_MS)
         await admin.hold_log("reader", shard=shard, ttl_ms=ttl_ms, timeout_ms=TIMEOUT_MS)

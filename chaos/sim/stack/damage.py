@@ -1,12 +1,14 @@
-"""Damage to the files of a node that is down: a flipped bit, or an old copy of a file. The next start must notice it.
+"""Damage to the files of a node that is down: a flipped bit, or an old copy of a file. The next start of the node must
+notice the damage.
 
     kill, flip a bit of an entry           ─> start: damaged ─> repair from other replicas ─> it takes part again
     stop in order, put an old segment back ─> start: damaged ─> repair from other replicas ─> it takes part again
     kill, flip a bit of the present base   ─> start: refused ─> the file is restored ─> start
 
 A start that does not notice planted damage is a violation. Nodes must repair their logs themselves: a log that is
-still damaged at the end is a violation too. There is one exception. After a failed flush, a node takes damage for a
-result of the flush, cuts the damaged entries, and marks itself suspect.
+still damaged at the end is a violation too. There is one exception, in which a node may cut damaged entries. After a
+failed flush, a node cannot distinguish planted damage from the effect of the failed flush. Therefore the node cuts the
+damaged entries and marks itself as suspect.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class _Planted:
 
 
 class Damages:
-    """Plants damage. `fail(invariant, what)` reports violations. A node has at most one damaged file at a time."""
+    """Plants damage. The function `fail(invariant, what)` records a violation. A node has at most one damaged file
+    at a time."""
 
     def __init__(self, loop: SimLoop, fail: Callable[[str, str], None], happened: Counter[str]) -> None:
         self._loop = loop
@@ -82,7 +85,7 @@ class Damages:
         return directory_of(shard) / "log" / name_of(base), at - base
 
     def flip_base(self, node: StackNode, random: Random) -> bool:
-        """Flip a bit of a snapshot that is not essential: the node uses another snapshot, or fetches pieces again."""
+        """Flip a bit of a snapshot that the node does not need: it can use another snapshot, or fetch pieces again."""
         disk = node.disk
         paths = [path for path in disk.files() if _is_kept_base(path) and disk.content(path)]
         if not paths:
@@ -111,8 +114,9 @@ class Damages:
         return bool(paths)
 
     def put_back_old(self, node: StackNode, shard: int, can_do_without: Callable[[StackNode], bool]) -> None:
-        """Copy the newest segment now. Later, put the copy back if the other nodes `can_do_without` this node. The
-        fault counts when the copy is put back."""
+        """Copy the newest segment of a node's log now. Later, replace the segment by the old copy, but only if the
+        other nodes can work without this node (`can_do_without`). The fault is counted when the old copy has
+        replaced the segment."""
         part = node.part(shard)
         replica = part.replica
         if replica is None or replica.log.end == 0 or self.is_planted(node):
@@ -203,7 +207,7 @@ def _can_be_built_anew(path: Path) -> bool:
 
 
 def _is_read(node: StackNode, part: NodePart, path: Path) -> bool:
-    """Return whether a start reads this segment. A start does not read segments before the log start."""
+    """Return whether a start of the node reads this segment. A start does not read segments before the log start."""
     if part.replica is None:
         return False
     log = part.replica.log

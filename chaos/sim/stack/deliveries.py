@@ -5,8 +5,9 @@
     delivered       messages are committed, at that offset; the offsets of a queue have no gaps
     not stale       a linearizable read sees everything that was committed when the read was requested
 
-Each committed batch is recorded once, in log order. The results and messages that producers and consumers receive are
-compared with this record: at once if possible, otherwise at the end.
+Each committed batch is recorded once, in log order. This module compares the results that producers receive, and the
+messages that consumers receive, with this record. The comparison is made at once if possible, otherwise at the end of
+the run.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class MessageSpan(NamedTuple):
 
 
 class Deliveries:
-    """The record of one run's messages. `fail(invariant, what)` reports violations."""
+    """The record of one run's messages. The function `fail(invariant, what)` records a violation."""
 
     def __init__(self, fail: Fail) -> None:
         # Number of acknowledged messages.
@@ -67,8 +68,8 @@ class Deliveries:
         self.committed += span.messages
 
     def acknowledge(self, span: MessageSpan, again: bool = False) -> None:
-        """Record that a producer received an acknowledgement of its batch at this offset. `again` means that the
-        producer had received one before."""
+        """Record that a producer received an acknowledgement of its batch at this offset. `again` is True if the
+        producer had received an acknowledgement of this batch before."""
         if not again:
             self.acknowledged += span.messages
             self._acknowledged.append(span)
@@ -94,14 +95,14 @@ class Deliveries:
             self._fail("delivered is committed", f"offset {offset} of queue {topic}/{queue} is {span}, not {stream}")
 
     def read(self, floor: int, seen: int) -> None:
-        """Check a linearizable read. It saw `seen` entries, and `floor` entries were committed when the read was
-        requested."""
+        """Check a linearizable read. The read returned a state with `seen` entries. When the client requested the
+        read, `floor` entries were committed."""
         if seen < floor:
             self._fail("reads are not stale", f"a read saw {seen} entries, but {floor} were committed before it")
 
     def forgive(self, keep: Callable[[MessageSpan], bool]) -> int:
-        """Accept a loss: drop all spans for which `keep` is False. Return the number of acknowledged messages that
-        were lost."""
+        """Accept a loss: remove all spans for which the function `keep` returns False from the record. Return the
+        number of acknowledged messages that were lost."""
         for spans in [*self._offsets.values(), *self._queues.values()]:
             spans[:] = [span for span in spans if keep(span)]
         lost = [span for span in self._acknowledged if not keep(span)]

@@ -16,7 +16,7 @@ from store import EntryKind
 
 
 def unsettled(shard: int, members: Sequence[NodePart]) -> list[str]:
-    """Return the conditions that a shard does not meet yet, as phrases. `members` are the nodes that take part in
+    """Return a phrase for each condition that a shard does not meet yet. `members` are the nodes that take part in
     the shard."""
     leader = leader_of(members)
     if leader is None or leader.replica is None:
@@ -37,8 +37,8 @@ def unsettled(shard: int, members: Sequence[NodePart]) -> list[str]:
 
 
 def unopened(topics: BrokerReplica | None) -> list[str]:
-    """Return the queues that are not open in their shards yet, as phrases. `topics` is the leader's replica of
-    shard 0."""
+    """Return a phrase for each queue that is not open in its shard yet. `topics` is the leader's replica of shard
+    0."""
     opening = topics.state.topics.opening() if topics is not None else ()
     return [f"topic {topic.name} has {topic.opened} of {topic.queues} queues open" for topic in opening]
 
@@ -79,7 +79,7 @@ def _queues(replica: BrokerReplica) -> list[tuple[int, int]]:
 
 
 def _units(replica: BrokerReplica, topic_id: int, queue: int, since: BrokerReplica | None = None) -> bytes:
-    """Return the units of a queue from the first offset in `since` on."""
+    """Return the units of a queue's ConsumeQueue, beginning at the queue's offset in `since`."""
     first = (since or replica).queues.get(topic_id, queue).first_offset
     units = replica.queues.get(topic_id, queue)
     return units.read(first, units.end_offset - first).tobytes()

@@ -1,8 +1,9 @@
 """Carries out the faults of nodes and disks in the stack world.
 
-A fault that the cluster does not promise to survive is not carried out and not counted. An example is the loss of a
-majority's acknowledged data. A process that ends by itself is a violation, unless its disk caused the end. An event
-may concern one shard. Then the fault hits the leader or the files of this shard.
+A fault that the cluster does not promise to survive is not carried out and not counted. An example is a fault in which
+a majority would lose acknowledged data. If a process ends without being killed, this is a violation, unless an
+injected disk fault caused the end. An event may concern one shard. Such a fault hits the leader of this shard, or the
+shard's files.
 
 damage.py damages the files of nodes that are down.
 """
@@ -54,7 +55,8 @@ class StackFaults:
         fail: Callable[[str, str], None],
         happened: Counter[str],
     ) -> None:
-        """`fail(invariant, what)` reports violations. `happened` counts effects that show only later."""
+        """The function `fail(invariant, what)` records a violation. `happened` counts the effects of faults that
+        are known only some time after the fault."""
         self._loop = loop
         self._network = network
         self._rosters = rosters
@@ -73,8 +75,8 @@ class StackFaults:
         return self._rosters.present
 
     def fire(self, event: FaultEvent) -> bool:
-        """Carry out the event if it is a fault of this module and allowed now. Return whether the event had an
-        effect."""
+        """Carry out the event if this module implements its fault kind and the fault is allowed now. Return whether
+        the event had an effect."""
         shard = one_of(event, self._rosters.numbers)
         node, random, seconds = self._target(event, shard), chance_of(event), event.for_ms / 1000
         match event.kind:
@@ -128,7 +130,7 @@ class StackFaults:
         return False
 
     def _trouble(self, event: FaultEvent, node: StackNode, random: Random, seconds: float) -> bool:
-        """Carry out an event that does not end the node, such as a pause or a slow disk."""
+        """Carry out an event that does not end the node's process, such as a pause or a slow disk."""
         match event.kind:
             case "pause":
                 return self._pause(node, seconds)
@@ -238,8 +240,8 @@ class StackFaults:
         return True
 
     def _isolate_with_client(self, shard: int, random: Random, seconds: float) -> bool:
-        """Cut a leader off from the other nodes, so that readers reach the old leader and senders reach the others.
-        The leader's clock may be slow, so that it notices later that it lost its followers."""
+        """Cut a leader off from the other nodes. Readers still reach the old leader, and senders reach the other
+        nodes. The clock of the leader may be slow, so that the leader notices late that it has lost its followers."""
         leader = self._leader_of(shard)
         if leader is None:
             return False
@@ -287,7 +289,7 @@ class StackFaults:
     # -- processes that end by themselves, or that can no longer write
 
     def ended(self, node: StackNode) -> None:
-        """Called when a process ends by itself."""
+        """The method is called when a process ends without being killed."""
         reason = node.ended
         by_disk = isinstance(reason, (Killed, CutFailedError, StoreError)) and not isinstance(reason, DamagedError)
         if self._damages.noticed(node):

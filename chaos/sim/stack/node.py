@@ -3,8 +3,9 @@
     SimDisk ─> NodeDirectory ─> NodeShards ─> LocalReplica ─> Replica ─> BrokerService ─> Calls
                                                   └── SimTransport, SimWorker, Life
 
-A node outlives its processes: it keeps its disk, its address and its wall clock. A process is a `Life` and all objects
-in it. No object of the process remains when the life ends. node_part.py is a node's part in one shard.
+A node outlives its processes. From one process to the next, the node keeps its disk, its address and its wall clock. A
+process consists of a `Life` and all objects that were made in it. When the life ends, all objects of the process are
+dropped. node_part.py is a node's part in one shard.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ FILES = 20_000
 
 
 class SimSettings(NodeSettings):
-    """Settings with small sizes. A simulation writes too little data to fill production's smallest segment."""
+    """Node settings with small sizes. A simulation writes too little data to fill the smallest segment that
+    production settings allow."""
 
     @property
     def largest_entry_bytes(self) -> int:
@@ -188,7 +190,7 @@ class StackNode:
         return self.process is not None
 
     def part(self, shard: int) -> NodePart:
-        """Return the node's part in a shard. The node may have no replica of the shard."""
+        """Return the node's part in a shard. The part exists even if the node has no replica of the shard."""
         part = self._parts.get(shard)
         if part is None:
             part = self._parts[shard] = NodePart(self, self._shared.records.of(shard))
@@ -210,7 +212,8 @@ class StackNode:
 
     @property
     def raft(self) -> Raft | None:
-        """The Raft core of shard 0, which is on every node. The properties after this one are about shard 0, too."""
+        """The Raft core of shard 0. Every node has a replica of shard 0. The properties after this one concern
+        shard 0, too."""
         return self.part(TOPICS_SHARD).raft
 
     @property
@@ -234,7 +237,7 @@ class StackNode:
 
     @property
     def suspect(self) -> bool:
-        """Whether the node is suspect in any shard. The properties after this one are about all shards, too."""
+        """Whether the node is suspect in any shard. The properties after this one concern all shards, too."""
         return self.lost_power or any(part.suspect for part in self.parts)
 
     @property
@@ -248,7 +251,8 @@ class StackNode:
     # -- processes
 
     def start(self) -> None:
-        """Start a new process on the disk's content. If the process cannot start, `ended` gets the reason."""
+        """Start a new process on the disk's content. If the process cannot start, the callback `ended` is called
+        with the reason."""
         assert self.process is None
         self.is_present = True
         life = Life(self._shared.loop, self._after_event)
@@ -281,14 +285,14 @@ class StackNode:
         self.disk = self.disk.kill()
 
     def power_cut(self, crash: Crash) -> None:
-        """Cut the power. Unsynced data may be lost. `start` turns the node on again."""
+        """Cut the power. Unsynced data may be lost. After a power cut, `start` turns the node on again."""
         self._die()
         self.boots += 1
         self.lost_power = True
         self.disk = self.disk.power_cut(crash)
 
     def stop(self) -> None:
-        """Stop in order, as on SIGTERM; a second call has no effect. `process` is None when the stop is done."""
+        """Stop in order, as on SIGTERM; a second call has no effect. When the stop is complete, `process` is None."""
         if (process := self.process) is not None:
             process.life.deliver(lambda: self.vital.spawn(self._stop(process), "stop"))
 
@@ -345,7 +349,7 @@ class StackNode:
             self._ended(self.process.life, error)
 
     def _ended(self, life: Life, reason: BaseException) -> None:
-        """Handle a process that ended by itself."""
+        """Handle the end of a process that was not killed."""
         self.ended = reason
         self.lost_power = self.lost_power or (self.alive and self._stages)
         self._gone(life)

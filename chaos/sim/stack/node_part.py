@@ -26,7 +26,8 @@ def directory_of(shard: int) -> Path:
 
 
 class LogOfNode:
-    """The log as the invariants read it, mostly at its end. Trimmed entries are read from the shard's record."""
+    """Gives the invariants access to a node's log. The invariants read mostly the end of the log. Entries that the
+    log no longer has are read from the shard's record."""
 
     def __init__(self, replica: BrokerReplica, record: ShardRecord) -> None:
         self.whole: CommitLog = replica.log
@@ -103,21 +104,21 @@ class NodePart:
 
     @property
     def incarnation(self) -> bytes:
-        """The incarnation of the disk in this shard, as the last process knew it. It is empty if the last process
-        did not have the shard."""
+        """The incarnation of this node's disk in this shard, as the last process knew it. The incarnation is empty
+        if the last process did not have the shard."""
         local = self.local
         return local.vote.incarnation if local is not None else self._incarnation
 
     @property
     def suspect(self) -> bool:
-        """Whether the node may have lost acknowledged entries. Either its disk has a suspect mark, or the next
-        start will write the mark."""
+        """Whether the node may have lost acknowledged entries. The value is True if the disk has a suspect mark, or
+        if the next start will write a suspect mark."""
         marks = (directory_of(self.shard) / name for name in ("suspect", "repair"))
         return self._home.lost_power or any(self._home.disk.exists(mark) for mark in marks)
 
     @property
     def is_damaged(self) -> bool:
-        """Whether the process runs and repairs this shard's log."""
+        """Whether the process runs and is repairing this shard's log."""
         local = self.local
         return local is not None and local.is_damaged
 

@@ -1,9 +1,9 @@
-"""Raft's messages between simulated nodes, sent as datagrams: they may be lost, duplicated, late, or from an earlier
-process.
+"""Sends Raft's messages between simulated nodes as datagrams. A datagram can be lost, duplicated or late, or can come
+from an earlier process of the sender.
 
-Such datagrams are harsher than gRPC, whose streams keep their order and report when they break. The encoding of
-messages and the check of incarnations are production code: a request names the incarnation that the sender's
-configuration contains, and a node with another incarnation refuses it.
+These datagrams test more than gRPC's streams would, because gRPC's streams keep their order and report when they
+break. The encoding of messages and the check of incarnations are production code: a request names the incarnation that
+the sender's configuration contains, and a node with another incarnation refuses it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Door:
 
 
 class Transit:
-    """Corrupts the entries and pieces of snapshots that one node sends."""
+    """Corrupts some of the entries and snapshot pieces that one node sends."""
 
     def __init__(self, random: Random) -> None:
         # Probability that a bit is flipped in a message.
@@ -67,7 +67,7 @@ class Transit:
         self._random = random
 
     def of(self, data: bytes) -> bytes:
-        """Return the data as it arrives, perhaps with a changed byte."""
+        """Return the data as it arrives at the receiver. Sometimes one byte is changed."""
         random = self._random
         if not self.corrupts or not data or random.random() >= self.corrupts:
             return data
@@ -166,8 +166,8 @@ class SimTransport:
             door.life.deliver(door.transport.take_in, sender, meant, hand_over)
 
     def take_in(self, sender: int, meant: bytes, hand_over: Callable[[Receiver], None]) -> None:
-        """Handle a message that has arrived. `meant` is the incarnation to which it was sent; it is empty for a
-        response."""
+        """Handle a message that has arrived. `meant` is the incarnation for which the message was sent. For a
+        response, `meant` is empty."""
         if meant:
             self.disowned = "" if meant == self._identity.incarnation else "the configuration names another incarnation"
             if self.disowned:

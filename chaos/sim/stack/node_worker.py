@@ -1,7 +1,7 @@
 """The worker threads of a simulated node, for flushes, votes and new segments.
 
-A job takes simulated time. Its effect happens at one moment of this time, and its end is reported later. A crash may
-come before, between or after these two moments.
+A job takes simulated time. The effect of a job happens at one moment during this time, and the end of the job is
+reported later. A crash may come before, between or after these two moments.
 """
 
 from __future__ import annotations

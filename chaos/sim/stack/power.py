@@ -1,8 +1,8 @@
 """Power cuts and failed flushes in the stack world: faults that lose unflushed data.
 
-Such a fault is carried out only if it breaks no promise in any shard. Under `async`, fewer disks than a majority may
-lose acknowledged data. A power cut can make a node suspect. So the other nodes must be able to work without this node,
-or all voters must respond.
+This module carries out such a fault only if the fault breaks no promise of the cluster in any shard. Under `async`,
+fewer disks than a majority may lose acknowledged data. A power cut can make a node suspect. Therefore one of two
+conditions must hold: the other nodes can work without this node, or all voters respond.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PowerFaults:
         self._over = False
 
     def end(self) -> None:
-        """Cancel power cuts that still wait for their moment."""
+        """Cancel the planned power cuts that have not happened yet."""
         self._over = True
 
     def cut(self, nodes: Sequence[StackNode], seconds: float, crash: Crash) -> bool:
@@ -63,7 +63,8 @@ class PowerFaults:
         self._cut_when(node, crash, lambda: node.disk.exists(log) and node.disk.can_forget_names(log))
 
     def _cut_when(self, node: StackNode, crash: Crash, there_is_something: Callable[[], bool]) -> None:
-        """Cut the power at the first moment at which the cut has the wanted effect, and count the effect."""
+        """Wait for the first moment at which a power cut has the wanted effect. Cut the power then, and count the
+        effect."""
         deadline = self._loop.time() + WAIT_S
 
         def look() -> None:
@@ -108,8 +109,8 @@ class PowerFaults:
         return 2 * len(there) > len(voters)
 
     def may_kill(self, node: StackNode) -> bool:
-        """Return whether the node may be killed without a broken promise. The end of a process that stages writes
-        loses unflushed data."""
+        """Return whether the node may be killed without a broken promise. If a process stages its writes, the end
+        of the process loses unflushed data."""
         return not self._options.staged or self._may_lose([node])
 
     def kills(self, node: StackNode) -> None:
@@ -124,8 +125,9 @@ class PowerFaults:
         return all(self._voters_may_lose(voters, roster, nodes) for voters in roster.electorates)
 
     def _voters_may_lose(self, voters: Sequence[StackNode], roster: Roster, nodes: Sequence[StackNode]) -> bool:
-        """Return whether these nodes may lose power in a shard. They always may if all acknowledged data is flushed
-        and every voter responds. A stranger does not respond, nor does a node with a damaged log."""
+        """Return whether these nodes may lose power in a shard. The nodes may always lose power if all acknowledged
+        data is flushed and every voter responds. A node that lost its disk does not respond, and a node with a
+        damaged log does not respond."""
         answering = [each for each in voters if roster.answers(each) and not self._damages.is_planted(each)]
         if self._options.sync and len(answering) == len(voters):
             return True

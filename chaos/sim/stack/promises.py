@@ -1,4 +1,4 @@
-"""Checks each promise that a node makes to other nodes: it must be true when the node makes it.
+"""Checks each promise that a node makes to other nodes: the promise must be true at the moment when the node makes it.
 
     acknowledgement       the acknowledged entries are flushed (`sync`), or at least in the log (`async`)
     vote                  the vote is on disk; a suspect node votes only if every voter votes
@@ -7,10 +7,11 @@
     commit                a leader counts replicas only for entries of its own term (section 5.4.2)
     another configuration one voter changes at a time, after the last change and an entry of the term are committed
 
-A broken promise does harm only if another fault follows. The check at the time of the promise shows the mistake at
-once. The checks compare what the real core says with what the simulated disk and network know.
+A broken promise does harm only if another fault follows. A check at the moment of the promise finds a false promise at
+once. The checks compare the statements of the real Raft core with the state of the simulated disk and network.
 
-Promises are checked only in runs with faults. A run without faults only shows that the code works without faults.
+Promises are checked only in runs with faults. A run without faults is meant to show only that the code works if no
+fault happens.
 """
 
 from __future__ import annotations
@@ -146,4 +147,4 @@ class Promises:
 
 
 def _ignore_violation(invariant: str, what: str) -> None:
-    """Ignores a violation."""
+    """The default callback for violations, which does nothing."""

@@ -1,7 +1,7 @@
-"""The committed entries of each shard in the stack world, independent of its replicas.
+"""Records the committed entries of each shard in the stack world, independently of the shard's replicas.
 
-Each shard is a separate Raft group, so it has its own invariants. All shards add to one list of violations. The record
-of a shard is created when it is first requested.
+Each shard is a separate Raft group. Therefore each shard has its own invariants. All shards add to one list of
+violations. The record of a shard is created when it is first requested.
 """
 
 from __future__ import annotations
@@ -64,5 +64,5 @@ class ShardRecords:
         return iter([self._by_shard[shard] for shard in sorted(self._by_shard)])
 
     def fail(self, invariant: str, what: str) -> None:
-        """Record a violation that does not concern one shard."""
+        """Record a violation that does not belong to a single shard."""
         self.violations.append(InvariantViolation(self._now_ms(), invariant, what))

@@ -1,10 +1,11 @@
-"""The members of each shard of the simulated cluster, from the newest configuration that a leader has had.
+"""Knows the members of each shard of the simulated cluster, according to the newest configuration that a leader has
+had.
 
     never started ──> waits to be added ──> member ──> removed           wiped disk: a stranger under its old id
 
-A member is a node id together with an incarnation. So a node with a wiped disk is not a member until it is added
-again. Shard 0 has a replica on every node of the cluster. The table in shard 0 lists the other shards and their first
-nodes.
+A member is a node id together with an incarnation. Therefore a node with a wiped disk is not a member until it is
+added again. Shard 0 has a replica on every node of the cluster. The table in shard 0 lists the other shards and their
+first nodes.
 """
 
 from __future__ import annotations
@@ -58,21 +59,22 @@ class Roster:
 
     @property
     def voters(self) -> list[StackNode]:
-        """All nodes that the configuration names as voters, including strangers."""
+        """All nodes that the configuration names as voters, including nodes that have lost their disks
+        (`strangers`)."""
         configuration = self.configuration
         return self._numbered(self._founders() if configuration is None else configuration.voters)
 
     @property
     def electorates(self) -> list[list[StackNode]]:
-        """The voters of the newest configuration. While the newest configuration may still be lost, also the voters
-        of the configuration before it."""
+        """The voters of the newest configuration. As long as the newest configuration is not committed and may be
+        lost, the result also has the voters of the configuration before it."""
         voters = self.voters
         before = voters if self._applied is None else self._numbered(self._applied.voters)
         return [voters] if before == voters else [voters, before]
 
     @property
     def named(self) -> list[StackNode]:
-        """Voters and learners, including strangers."""
+        """All nodes that the configuration names, including nodes that have lost their disks (`strangers`)."""
         configuration = self.configuration
         return self._numbered(self._founders() if configuration is None else configuration.members)
 
@@ -95,8 +97,8 @@ class Roster:
         return any(member.node == node for member in self.members)
 
     def answers(self, node: StackNode) -> bool:
-        """Return whether the node has the disk that a configuration names. Both configurations of `electorates`
-        count."""
+        """Return whether the node still has the disk with which a configuration names it. Both configurations of
+        `electorates` count."""
         named = [each.members.get(node.node) for each in (self._newest, self._applied) if each is not None]
         return not named or any(
             member is not None and member.incarnation == node.part(self.shard).incarnation for member in named

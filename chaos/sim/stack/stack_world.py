@@ -4,7 +4,8 @@
                                                           SimTransport ──┘         └── CommitLog, VoteFile ── SimDisk
 
 The world builds the cluster and the clients that the seed has drawn, and compares all results that clients receive
-with the log. The code under test is unchanged: it receives its runtime and environment as parameters.
+with the log. The code under test is production code without changes: it receives its runtime and its environment as
+parameters.
 """
 
 from __future__ import annotations
@@ -134,8 +135,8 @@ class StackWorld:
         return [self._make_node(number, overrides, self._make_disk(number), shared) for number in self._addresses]
 
     def _retention(self, segment_bytes: int) -> dict[str, Any]:
-        """Return the settings of retention. Retention is off unless the operator trims logs. If the operator trims
-        logs, retention is mild, so that trims have an effect."""
+        """Return the settings of retention. Retention is switched off if the operator does not trim logs in this
+        run. If the operator trims logs, retention keeps so much that there is still something to trim."""
         if not self._is_drawn("log_start"):
             return {"disk_force_ratio": 0.0, "disk_refuse_ratio": 0.0}
         random = self.options.chance("retention")
@@ -273,7 +274,7 @@ class StackWorld:
         return [*missing, *opening, *self.workload.unsettled(), *self._unconsumed()]
 
     def _unconsumed(self) -> list[str]:
-        """Return the messages that consumer groups have not consumed yet."""
+        """Return a phrase for each consumer group that still has messages to consume."""
         leaders = [leader for roster in self._rosters if (leader := roster.leader) is not None]
         leading = {leader: leader.replica for leader in leaders if leader.replica is not None}
         if len(leading) < len(list(self._rosters)):
@@ -339,8 +340,8 @@ class StackWorld:
             self.history_of_clients.begins(topic.name, queue, offset)
 
     def _log_start_moved(self, replica: BrokerReplica, snapshot: Snapshot) -> None:
-        """Record that an entry moved the log start. (A log that came as a snapshot from another node is not
-        recorded.)"""
+        """Record that a committed entry moved the log start. (A log that came as a snapshot from another node is
+        not recorded.)"""
         if len(replica.state.holds) > 0:
             held = [hold.name for hold in replica.state.holds]
             self.records.fail(

@@ -1,8 +1,8 @@
 """The load on a simulated cluster: real clients, each in a separate simulated process, whose actions the seed has
 drawn.
 
-Producers send while the load is on, whatever happens to the cluster, and report the result of each send to the history.
-Consumers read all messages: one reads from the leaders, and the others read from one node each.
+Producers send while the load is on, whatever happens to the cluster, and report the result of each send to the
+history. Consumers read all messages. One consumer reads from the leaders, and each other consumer reads from one node.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Workload:
             _spawn(producer.process, producer.run())
 
     def end(self) -> None:
-        """Stop sending new messages, and let running sends finish."""
+        """Stop sending new messages, and let the sends in progress finish."""
         self.busy = False
         self.consumers.append(self._late)
         for name in self.topics:
@@ -120,7 +120,7 @@ class Workload:
         self._hurried_until = self._reader.life.time() + seconds
 
     def unsettled(self) -> list[str]:
-        """Return the conditions that are not met yet, as phrases."""
+        """Return a phrase for each condition that is not met yet."""
         missing = [f"producer {each.process.number} has open sends" for each in self.producers if not each.done]
         ends = self._history.ends()
         for consumer in self.consumers:
@@ -154,7 +154,8 @@ class Workload:
         return True
 
     async def _read(self) -> None:
-        """Make linearizable reads of the ends of queues, with a client that keeps its knowledge of leaders."""
+        """Make linearizable reads of the end offsets of queues. The same client makes all reads, so it uses the
+        leaders that it learned before."""
         while True:
             with contextlib.suppress(LedgerError):
                 async with self._asking(self._reader) as admin:
@@ -179,7 +180,7 @@ class Workload:
 
 
 class LoadProducer:
-    """One AsyncProducer, from the first topic to the end of the load."""
+    """Runs one AsyncProducer, from the creation of the first topic to the end of the load."""
 
     def __init__(self, load: Workload, process: ClientProcess, random: Random, routing: Random) -> None:
         """`routing` is the random stream for the producer's queue selector and its number of attempts."""
@@ -279,12 +280,13 @@ class LoadProducer:
 
 
 def by_length(message: UnplacedMessage, queues: int) -> int | None:
-    """A queue selector for messages without key."""
+    """Choose a queue by the length of the message's value. The producers of some runs use this function as their
+    queue selector."""
     return len(message.value) % queues if message.key is None else None
 
 
 def surely_failed(error: LedgerError) -> bool:
-    """Return whether the error means that the message is in no log and never will be."""
+    """Return whether the error proves that the message is in no log now and will be in no log later."""
     if isinstance(error, DeliveryTimeoutError):
         return not error.maybe_committed
     return isinstance(error, ClosedError) or not leaves_doubt(error)
@@ -338,8 +340,9 @@ class LoadConsumer:
                 await asyncio.sleep(AGAIN_S)
 
     async def _read_on(self, consumer: AsyncConsumer, node: int | None) -> None:
-        """Read until an error. The consumer may discover a queue later, because a lagging node did not know it. In
-        this case the consumer seeks to the position that the history has for the queue."""
+        """Read messages until an error happens. The consumer may discover a queue later, because a lagging node did
+        not know the queue at first. In this case the consumer seeks to the position that the history has for the
+        queue."""
         history, number = self._load.history, self.process.number
         placed: dict[tuple[str, int], None] = {}
         await consumer.start()

@@ -57,7 +57,7 @@ class SentMessage:
 
 
 class LoadHistory:
-    """The history of one run. `fail(invariant, what)` reports violations."""
+    """The history of one run. The function `fail(invariant, what)` records a violation."""
 
     def __init__(self, fail: Fail) -> None:
         self.outcomes = dict.fromkeys(SendOutcome, 0)
@@ -136,7 +136,7 @@ class LoadHistory:
         queue.append(sent)
 
     def begins(self, topic: str, queue: int, offset: int) -> None:
-        """Record that the log of a node now starts so late that the queue begins at this offset."""
+        """Record that the log start of a node has moved, so that the queue begins at this offset on the node."""
         self._begins[topic, queue] = max(offset, self.first_offset(topic, queue))
 
     def first_offset(self, topic: str, queue: int) -> int:
@@ -194,5 +194,6 @@ class LoadHistory:
 
 
 def name_of(value: bytes) -> bytes:
-    """Return the message's name. A value is the name, a colon, and arbitrary bytes."""
+    """Return the name of the message with this value. The value of a message consists of the message's name, a
+    colon, and arbitrary bytes."""
     return value.partition(b":")[0]

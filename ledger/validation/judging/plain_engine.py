@@ -1,6 +1,6 @@
-"""The engine of one process: reads one span after another, and needs no optional package. The engine keeps only the
-outline, the windows and the steps of each span. If replicas differ, the engine holds the entries of a few windows at a
-time.
+"""The engine that runs in a single process. This engine reads one span after another, and needs no optional package.
+The engine keeps only the outline, the windows and the steps of each span. If replicas differ, the engine holds the
+entries of a few windows at a time.
 """
 
 from __future__ import annotations

@@ -99,7 +99,8 @@ _COPIED = ("index", "position", "term", "crc", "chain", "size", "kind", "topic_i
 
 
 def said_in(entries: Entries, replica: int, windows: npt.NDArray[np.int64]) -> Said:
-    """Return rows of `SAID` for the entries whose index is in one of these windows."""
+    """Return one row for each entry whose index is in one of these windows. A row has the columns of `SAID`: what
+    the entry states."""
     chosen = np.isin((entries.rows["index"] // np.uint64(WINDOW)).astype(np.int64), windows)
     said = np.empty(int(chosen.sum()), SAID)
     for name in _COPIED:

@@ -248,7 +248,7 @@ class Replay:
 
 
 def placed(facts: Facts, misfit: Misfit) -> PlacedMisfit:
-    """Return the misfit with the place of its batch."""
+    """Return the misfit together with the log index, position, topic and queue of the batch in which it was found."""
     fact = facts[misfit.fact]
     return PlacedMisfit(
         misfit.kind,

@@ -44,7 +44,7 @@ class WrongKeys:
 
 
 class KeyEntryCheck:
-    """Compares the key index of one replica."""
+    """Compares the key index of one replica with the entries of the replica's log."""
 
     def __init__(self, indexes: str) -> None:
         self._directory = Path(indexes) / "keys"
