@@ -1,4 +1,5 @@
-"""Chaos runs: a cluster of real nodes under load, faults that disturb it, and a verdict about what its clients saw.
+"""A chaos run starts a cluster of real nodes, loads it, and disturbs it with faults. Then the run judges the messages
+and answers that the clients received.
 
 In reading order:
 

@@ -28,8 +28,8 @@ from chaos.live.run import ChaosOptions, ChaosResult, as_arguments, judged
 @dataclass(frozen=True, slots=True)
 class CampaignEntry:
     """The result of one run. `verdict` is None if the run could not be judged. `gaps_s` has, for each fault, the
-    longest time in seconds without an acknowledged write. `void` says why there is no verdict: which evidence was
-    missing, or why the run could not be made.
+    longest time in seconds without an acknowledged write. If there is no verdict, `void` has the reason: evidence was
+    missing, or the run could not be made.
     """
 
     fault: str
@@ -76,8 +76,8 @@ class CampaignLedger:
 def runs(
     faults: Sequence[str], count: int, wish: ChaosOptions, done: Iterable[CampaignEntry]
 ) -> Iterator[ChaosOptions]:
-    """Return the runs that the ledger does not contain yet, of the seeds 1 to `count` of each fault, with the faults
-    in turn. A run that could not be judged is made again.
+    """Return the runs that the ledger does not contain yet. For each fault, the campaign has runs with the seeds 1 to
+    `count`. The faults take turns. A run that could not be judged is made again.
     """
     there = {
         (one.fault, one.seed, one.nodes, one.flush, one.env, one.seconds, one.rate)
@@ -158,7 +158,8 @@ def _not_made(options: ChaosOptions, why: str, commit: str) -> CampaignEntry:
 
 
 def table(entries: Iterable[CampaignEntry]) -> list[dict[str, Any]]:
-    """Return a row for each fault, number of nodes, flush mode and environment, as docs/RELIABILITY.md shows them."""
+    """Return the table of docs/RELIABILITY.md. It has one row for each combination of fault, number of nodes, flush
+    mode and environment."""
     rows: dict[tuple[str, int, str, str], list[CampaignEntry]] = {}
     for entry in entries:
         rows.setdefault((entry.fault, entry.nodes, entry.flush, entry.env), []).append(entry)

@@ -56,7 +56,7 @@ class _FaultsType(click.ParamType[tuple[str, ...]]):
 
 
 def expanded(faults: tuple[str, ...], flush: str) -> tuple[str, ...]:
-    """Replace `all` with the faults that a cluster in this flush mode must survive."""
+    """Replace the word `all` with the names of the faults that a cluster in this flush mode must survive."""
     if faults != (ALL,):
         return faults
     return tuple(name for name in SURVIVED if flush == "sync" or FaultNeeds.SYNC_FLUSH not in KINDS[name].needs)

@@ -1,10 +1,11 @@
-"""Carries out the plan of faults: strikes, waits, heals, and records the evidence.
+"""Carries out the plan of faults. For each fault, the nemesis makes the fault happen, waits, undoes the fault, and
+records the evidence.
 
     faults.jsonl   {"kind":"kill","target":"leader","nodes":[2],"at_s":4.1,"until_s":9.0,"start":NS,"end":NS,
                     "evidence":["pid 4711 ended by SIGKILL ...","pid 4790"],"void":""}
 
-Every fault that began is healed, also if the run is interrupted. A fault without evidence is recorded as void, and a
-void fault makes the verdict void.
+The nemesis undoes every fault that began, also if the run is interrupted. A fault without evidence is recorded as
+void, and a void fault makes the verdict void.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class Struck:
 
 
 class Nemesis:
-    """Strikes one fault after another. `say(sentence)` reports progress; `wait(seconds)` raises an error if the run
-    must end.
+    """Makes one fault after another happen. `say(sentence)` reports progress. `wait(seconds)` waits, and raises an
+    error if the run must end.
     """
 
     def __init__(

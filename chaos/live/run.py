@@ -1,4 +1,4 @@
-"""One chaos run, from an empty directory to a verdict. This module is the composition root of a run.
+"""One chaos run, from an empty directory to a verdict. This module creates all objects of a run and connects them.
 
     environment up ─ topics ─ clients ──────────── load ────────────────────── last reading ─ environment down ─ verdict
                                  nemesis: strike, heal, strike, heal ... healed
@@ -124,7 +124,7 @@ class RunAudience(Protocol):
     """Receives the progress of a run."""
 
     def say(self, sentence: str) -> None:
-        """Show a sentence about the present step of the run."""
+        """Show the user a sentence about the present step of the run."""
 
     def passed(self, seconds: float) -> None:
         """Report that `seconds` of the load are over."""
@@ -214,7 +214,7 @@ class _Run:
         return began, ended
 
     def _disturb(self, planned: Sequence[Planned]) -> None:
-        """Strike the planned faults, and wait until the time of the load is over."""
+        """Carry out the planned faults, and wait until the time of the load is over."""
         self._over = time.monotonic() + self._options.seconds
         log, say = self._out / "faults.jsonl", self._audience.say
         Nemesis(self._environment, self._operator, self._clients, log, say, self._wait).run(planned)
@@ -228,11 +228,11 @@ class _Run:
             self._audience.passed(self._options.seconds - (self._over - time.monotonic()))
 
     def read_to_the_end(self) -> str:
-        """Read every queue from every node. Return why the cluster did not recover after the last fault was healed, or
-        "".
+        """Read every queue from every node. Return the reason why the cluster did not recover after the last fault, or
+        "" if it recovered.
 
-        If the cluster did not recover, read queues for a short time nevertheless, because the histories may show more
-        anomalies.
+        If the cluster did not recover, this method still reads the queues for a short time, because the histories may
+        show more anomalies.
         """
         unrecovered = ""
         try:

@@ -44,7 +44,8 @@ CLUSTER_KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """One anomaly: a sentence that says what was seen where, and the numbers of the operations that prove it."""
+    """One anomaly has a sentence that describes the wrong observation, and the numbers of the operations that prove
+    the anomaly."""
 
     kind: str
     sentence: str
@@ -61,8 +62,8 @@ class Finding:
 
 
 def finding(kind: str, rows: Numbers, tell: Callable[[int], tuple[str, Iterable[int]]]) -> Finding:
-    """Make a finding. `rows` are the wrong rows. `tell(row)` returns the sentence about a row and the operations that
-    prove the anomaly.
+    """Make a finding. `rows` has the numbers of the rows that show the anomaly. `tell(row)` returns the sentence about
+    a row and the operations that prove the anomaly.
     """
     assert kind in KINDS
     shown = []

@@ -1,7 +1,7 @@
 """Measures, around each fault, the longest time in which no write was acknowledged.
 
-Users notice this interruption when a leader fails. The election of a new leader is only a part of the interruption.
-The module is pure: it does no I/O.
+Users notice this interruption when a leader fails. The election of a new leader takes only a part of the
+interruption's time. The module is pure: it does no I/O.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Turns a history into columns. Each message that was sent has one row, and each message that was read has one row.
 
-A Python loop is too slow for ten million operations. So this module replaces names by numbers, and each check is a few
-sorts and comparisons of numpy columns. The *identity* of a message is a number that stands for its queue, producer,
-epoch and sequence. The same message has the same identity everywhere.
+A Python loop is too slow for ten million operations. Therefore this module replaces names by numbers, so that each
+check consists of a few sorts and comparisons of numpy columns. The *identity* of a message is a number that stands for
+its queue, producer, epoch and sequence. The same message has the same identity everywhere.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ class HistoryColumns:
     operations: int
 
     def beginnings(self) -> dict[tuple[int, int], int]:
-        """Return, by queue and node, the offset at which the final reading began. Retention has removed the messages
-        before this offset.
+        """Return, for each queue and node, the offset at which the final reading began. Retention has removed the
+        messages before this offset.
         """
         numbers = {queue: number for number, queue in enumerate(self.queues)}
         return {
@@ -157,7 +157,7 @@ class _Growing:
             column.extend(values)
 
     def columns(self) -> list[Numbers]:
-        """Return the shared columns and then the own columns, each with one row for every message."""
+        """Return all shared columns, followed by all own columns. Each column has one row for every message."""
         counts = _numbers(self._counts)
         return [*(np.repeat(_numbers(one), counts) for one in self._shared), *map(_numbers, self._own)]
 

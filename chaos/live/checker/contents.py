@@ -1,9 +1,9 @@
 """Compares the messages that were sent with the messages that were read.
 
-The outcome of a send decides what may be read. If the outcome is `ok`, the message must be in the queue at the end. If
-it is `fail`, no consumer may ever receive the message. If it is `unknown`, the message may or may not be in the queue,
-but a message that was read must stay. A producer that was killed may have sent messages that its history does not
-contain.
+The outcome of a send decides whether its message may be read. If the outcome is `ok`, the message must be in the queue
+at the end. If the outcome is `fail`, no consumer may ever receive the message. If the outcome is `unknown`, the
+message may be in the queue or not. But once a consumer has read the message, it must stay in the queue. A producer
+that was killed may have sent messages that its history does not contain.
 """
 
 from __future__ import annotations

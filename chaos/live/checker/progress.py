@@ -12,7 +12,7 @@ KIND = "offset regression"
 
 
 def regressions(columns: HistoryColumns) -> Finding:
-    """Compare each reported offset with the highest offset that was reported before the request for it was sent."""
+    """Compare each reported offset with the highest offset that had been reported before the request was sent."""
     told = defaultdict(list)
     for operation, progress in columns.progress:
         told[progress.group, progress.topic, progress.queue].append((operation, progress))

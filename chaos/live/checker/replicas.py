@@ -15,8 +15,8 @@ from chaos.live.checker.columns import NONE, HistoryColumns, Numbers
 
 def divergence(columns: HistoryColumns) -> Finding:
     """Compare the final readings. Every node must return every message of every queue, with the same payload, at the
-    same offset. At the beginning of a queue, one node may still have messages that retention has removed from another
-    node.
+    same offset. A difference at the beginning of a queue is allowed, because retention may have removed messages from
+    one node and not yet from another node.
     """
     reads = columns.reads
     rows = where(reads.final & (reads.node > 0))

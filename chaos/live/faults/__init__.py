@@ -1,1 +1,1 @@
-"""The faults that a chaos run can strike, and the plan that a seed gives."""
+"""The faults that a chaos run can inject, and the plan of faults that follows from a seed."""

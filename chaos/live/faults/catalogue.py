@@ -1,4 +1,4 @@
-"""All kinds of faults by name, as `chaos run --faults` takes them and `chaos list` shows them."""
+"""Lists all kinds of faults by their names. `chaos run --faults` accepts these names, and `chaos list` prints them."""
 
 from __future__ import annotations
 

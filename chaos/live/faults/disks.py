@@ -12,7 +12,7 @@ SYNCS = ("fsync", "fdatasync")
 
 
 class DiskFull(Fault):
-    """The disk has no free byte."""
+    """The disk of the targets has no free byte."""
 
     def __init__(self) -> None:
         self._full: list[int] = []
@@ -62,7 +62,8 @@ class Injected(Fault):
 
 
 def failing_sync() -> Injected:
-    """Let one sync fail. After the failure the kernel reports success although pages may be lost."""
+    """Let one fsync of the targets fail. After the failed fsync, the kernel reports success for the next fsync,
+    although pages may be lost."""
     return Injected(Injection(SYNCS, "error=EIO:when=1"), restart=True)
 
 
@@ -71,7 +72,7 @@ def failing_writes() -> Injected:
 
 
 def slow_sync() -> Injected:
-    """Let each sync take 200 ms longer."""
+    """Let each fsync of the targets take 200 ms longer."""
     return Injected(Injection(SYNCS, "delay_enter=200000"), restart=False)
 
 

@@ -1,6 +1,6 @@
-"""The interface of a fault. A fault disturbs nodes, returns evidence of its effect, and is undone later.
+"""The interface of a fault. A fault disturbs nodes and returns evidence of its effect. Later, the fault is undone.
 
-A fault returns evidence in words: a pid that SIGKILL ended, packets that were dropped, calls that failed. A fault
+The evidence is a text, for example the pid that SIGKILL ended, or the number of packets that were dropped. A fault
 without evidence raises NoEvidenceError, and the run is then void.
 """
 
@@ -16,7 +16,7 @@ from chaos.live.hosts.environment import NodeEnvironment
 
 
 class NoEvidenceError(Exception):
-    """No evidence shows that the fault happened."""
+    """Raised if no evidence shows that the fault happened."""
 
 
 class FaultTarget(StrEnum):
@@ -30,9 +30,9 @@ class FaultTarget(StrEnum):
 
 
 class FaultNeeds(Flag):
-    """The capabilities that a fault needs from the environment of a run. With `async` flush, a cluster may lose data
-    if a majority loses power at once. Such a loss is no anomaly, so faults that cut the power of a majority need
-    `SYNC_FLUSH`.
+    """What a fault needs from the environment of a run, for example disks or clocks that can be set. With `async`
+    flush, a cluster may lose data if a majority loses power at once. Such a loss is no anomaly, so faults that cut the
+    power of a majority need `SYNC_FLUSH`.
     """
 
     NOTHING = 0
@@ -72,7 +72,7 @@ class ClusterControl(Protocol):
 
 
 class LoadClients(Protocol):
-    """The operations of a fault on the client processes that load the cluster."""
+    """The methods with which a fault acts on the client processes that load the cluster."""
 
     def kill_one(self, random: Random) -> str:
         """Kill one client with SIGKILL and start a new one. Returns evidence."""
@@ -97,7 +97,7 @@ class Fault(Protocol):
     """The interface of one occurrence of a fault, which strikes once and then heals."""
 
     def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
-        """Make the fault happen, and return evidence. A fault without duration is also undone by this method."""
+        """Make the fault happen, and return evidence. If the fault has no duration, this method also undoes it."""
 
     def heal(self, site: FaultSite) -> str:
         """Undo the fault, also if `strike` failed half-way. Returns further evidence that the fault really

@@ -27,7 +27,7 @@ class Partition(Fault):
 
 
 def halves(site: FaultSite, _: Sequence[int]) -> list[list[int]]:
-    """Return a random majority and the remaining nodes."""
+    """Return two sides: a random majority of the nodes, and the remaining nodes."""
     nodes = list(site.environment.nodes)
     site.random.shuffle(nodes)
     half = len(nodes) // 2 + 1
@@ -35,7 +35,7 @@ def halves(site: FaultSite, _: Sequence[int]) -> list[list[int]]:
 
 
 def alone(site: FaultSite, targets: Sequence[int]) -> list[list[int]]:
-    """Return each target by itself, and the remaining nodes together."""
+    """Return one side for each target, and one side with all remaining nodes."""
     return [*([node] for node in targets), [node for node in site.environment.nodes if node not in targets]]
 
 
@@ -51,8 +51,8 @@ def ring(site: FaultSite, _: Sequence[int]) -> list[list[int]]:
 
 
 def bridge(site: FaultSite, _: Sequence[int]) -> list[list[int]]:
-    """Return two halves that reach each other only through one node, which is not the leader. If it were the leader,
-    the partition would have no effect, because followers send each other nothing.
+    """Return two halves that reach each other only through one node, which is not the leader. If this node were the
+    leader, the partition would have no effect, because followers send nothing to each other.
     """
     nodes = list(site.environment.nodes)
     site.random.shuffle(nodes)

@@ -1,5 +1,5 @@
-"""Operations on a cluster under load: leadership transfers, nodes added, removed and replaced, and clocks that
-are set.
+"""Operations on a cluster under load: leadership is transferred, nodes are added, removed and replaced, and clocks are
+set.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TransferStorm(Fault):
 
 
 class AddAndRemove(Fault):
-    """A node is added. When it votes, a target is permanently removed."""
+    """A node is added. When the new node votes, a target is removed permanently."""
 
     def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         added = site.environment.add()

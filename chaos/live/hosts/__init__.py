@@ -1,3 +1,3 @@
-"""The places where the nodes of a chaos run live, behind one interface: processes in network namespaces, or
-containers.
+"""The environments in which the nodes of a chaos run are started: processes in network namespaces, or containers. Both
+implement one interface.
 """

@@ -2,8 +2,8 @@
 clock by the offset in a file.
 
 libfaketime reads the file once a second, because reading it at each call would slow the process down. Only the wall
-clock is shifted. The monotonic clock and the times of files stay right, so that a run tests only the dependence on the
-wall clock.
+clock is shifted. The monotonic clock and the times of files stay right. Therefore a run tests only whether the node
+depends on the wall clock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Clock:
         self._file = file
 
     def set(self, offset_s: float) -> None:
-        """Write the offset, in seconds."""
+        """Write the clock's offset, in seconds, into the file."""
         partial = self._file.with_suffix(".partial")
         partial.write_text(f"{offset_s:+.3f}s\n")
         os.replace(partial, self._file)

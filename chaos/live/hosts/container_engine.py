@@ -1,8 +1,8 @@
 """The container engine of a run: the run's network, the names and labels of its containers, and the cleanup after other
 runs.
 
-A label says which process created a container or network, by pid and time of birth. If that process no longer exists,
-its run was killed, and the next run removes the containers and networks with the label.
+A label identifies the process that created a container or network, by the pid and the start time of the process. If
+that process no longer exists, its run was killed, and the next run removes the containers and networks with the label.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ class ContainerEngine:
             raise ChaosError(str(error)) from error
 
     def make_network(self) -> None:
-        """Create a network with one of our address ranges that is free. The search begins at a range that depends on
-        the pid, because clients of a run that was killed may still send to the range of that run.
+        """Create a network with a free address range. The range is one of those that chaos runs use. The search begins
+        at a range that depends on the pid, because clients of a run that was killed may still send to the range of
+        that run.
         """
         first = os.getpid() % len(_NETWORKS)
         for prefix in (*_NETWORKS[first:], *_NETWORKS[:first]):
@@ -96,7 +97,7 @@ class ContainerEngine:
 
 
 def _born(pid: int) -> str:
-    """Return a name of the process from its pid and time of birth, or "" if the process does not exist."""
+    """Return a name that identifies the process by its pid and start time, or "" if the process does not exist."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

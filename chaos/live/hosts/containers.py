@@ -10,9 +10,9 @@ own disk.
         disk.img      the node's file system, mounted at disk/, if there are disks
         disk/data     the node's data
 
-Faults work on containers and on processes in the same way. The node's files are in a directory of this machine, its
-network namespace belongs to its process, and its pid is a pid of this machine. So the engine must run on this machine,
-and this program must run as root.
+The code of the faults is the same for containers and for processes. The node's files are in a directory of this
+machine, its network namespace belongs to its process, and its pid is a pid of this machine. Therefore the engine must
+run on this machine, and this program must run as root.
 
 A namespace ends with its container. After a restart, the link rules and the shaped links are applied again. Every
 container and network has the label of its run, so that the next run can remove the containers and networks of a killed
@@ -126,7 +126,8 @@ class ContainerEnvironment(NodesOfFiles):
         return None if pid is None else Namespace(Path(f"/proc/{pid}/ns/net"))
 
     def _make(self, node: int, *, join: bool) -> None:
-        """Prepare a node. `down` undoes the steps in the opposite order; each undo is registered before its step."""
+        """Prepare a node. `down` undoes the steps of this method in the opposite order. The undo of a step is
+        registered before the step is made."""
         directory = self._directory(node)
         directory.mkdir(parents=True)
         directory.chmod(0o755)
@@ -154,8 +155,8 @@ class ContainerEnvironment(NodesOfFiles):
         self._containers[node] = container
 
     def _give_to_user(self, node: int) -> None:
-        """Give the files that the node writes to the image's user. The change is synced, so that a power cut does not
-        undo it.
+        """Make the image's user the owner of the files that the node writes. The change is synced, so that a power cut
+        does not undo it.
         """
         disk = self._directory(node) / "disk"
         disk.mkdir(exist_ok=True)

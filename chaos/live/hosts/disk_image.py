@@ -1,4 +1,5 @@
-"""The disk of one node: a separate file system, stored in a file. This disk can lose power, and it can fill up.
+"""The disk of one node: a separate file system, stored in a file. A run can cut the power of this disk, and can fill
+the disk.
 
 A killed process loses nothing that it wrote, because the kernel still has the pages. To lose unsynced data, the file
 system is shut down in the middle of its work (EXT4_IOC_SHUTDOWN, which file systems' own crash tests use). The
@@ -54,10 +55,10 @@ class DiskImage:
         self.image.unlink(missing_ok=True)
 
     def cut_power(self) -> str:
-        """Lose all data that was not synced. No process may have a file open on the disk.
+        """Cut the disk's power: all data that was not synced is lost. No process may have a file open on the disk.
 
-        Return the names of the lost files: an unsynced file that this method wrote as a probe, and files of the node
-        (under `flush = sync`, perhaps none). If even the probe survived, return "".
+        Return the names of the lost files. One of them is an unsynced file that this method wrote as a probe. The
+        others are files of the node; under `flush = sync` there may be none. If the probe was not lost, return "".
         """
         probe = self.mountpoint / _PROBE
         probe.write_bytes(b"not synced")
@@ -110,9 +111,9 @@ class DiskImage:
     def _unmount(self) -> None:
         """Unmount the disk and wait until its loop device is gone.
 
-        A process that was just killed may hold the disk for a moment. A starting container may also hold the disk,
-        because a container begins with all mounts of the machine. If the disk were mounted again too early, it would be
-        the same disk, still without power.
+        A process that was killed a moment ago may still use the disk. A starting container may also use the disk,
+        because a container begins with all mounts of the machine. If the file system were mounted again too early, the
+        kernel would continue with the file system that was shut down.
         """
         deadline = time.monotonic() + _UNMOUNT_TIMEOUT_S
         while True:

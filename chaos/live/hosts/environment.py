@@ -1,8 +1,8 @@
-"""The interface of the place where the nodes of a chaos run live.
+"""The interface of an environment, in which the nodes of a chaos run are started.
 
-Faults and the run use only this interface. So the same run works with processes in network namespaces (local.py) and
-with containers (containers.py). Each action on a node returns evidence of its effect, because a fault without evidence
-does not count.
+Faults and the run use only this interface. Therefore the same run works with processes in network namespaces
+(local.py) and with containers (containers.py). Each action on a node returns evidence of its effect, because a fault
+without evidence does not count.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ class EnvironmentSetup:
 
 
 class NodeEnvironment(Protocol):
-    """The nodes of a run, numbered from 1. All methods are synchronous, and an action that needs time returns when it
-    is done.
+    """The nodes of a run, numbered from 1. All methods are synchronous: a method returns when its action is complete.
 
     Methods raise ChaosError if the environment cannot carry out the action.
     """
@@ -51,7 +50,8 @@ class NodeEnvironment(Protocol):
         """Return all nodes of the environment, running or not."""
 
     def up(self) -> None:
-        """Create everything and start the nodes. `down` removes what was created, also if `up` fails half-way."""
+        """Create the networks, disks and nodes, and start the nodes. `down` removes everything that `up` created,
+        also if `up` failed half-way."""
 
     def down(self) -> None:
         """End every process and remove everything except the logs. `down` may be called at any time, and more than

@@ -1,7 +1,7 @@
 """Cuts links between nodes and drops packets, by iptables rules in the network namespaces of the nodes.
 
 The receiving node's namespace drops the packets, so each direction of a link has its own rule. The counters of the
-rules are the evidence that packets were dropped. Clients are never cut off.
+rules are the evidence that packets were dropped. The rules never cut clients off from nodes.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _some(share: float) -> tuple[str, ...]:
 
 
 def partition(nodes: Sequence[int], sides: Iterable[Iterable[int]]) -> list[LinkLoss]:
-    """Return losses that cut all links between nodes that are on no common side."""
+    """Return the losses that cut each link between two nodes that have no side in common."""
     together = {(one, other) for side in map(tuple, sides) for one in side for other in side}
     return [
         LinkLoss(NodeLink(one, other), 1.0)

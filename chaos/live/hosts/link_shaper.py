@@ -1,10 +1,10 @@
 """Delays, reorders, duplicates or slows down the packets between nodes. The packets of a shaped link go through this
 process.
 
-The kernel here has no netem, so this module is a router. While a link is shaped, the sending node routes packets for
-the other node into a TUN device. This process reads the packets from the device, and writes each packet into the TUN
-device of the receiving node when the packet is due. TCP then behaves as on a bad line: packets arrive late, gaps are
-filled later, packets repeat, and queues overflow.
+Some kernels have no netem, so this module works as a router instead. While a link is shaped, the sending node routes
+packets for the other node into a TUN device. This process reads the packets from the device, and writes each packet
+into the TUN device of the receiving node when the packet is due. TCP then behaves as on a bad line: packets arrive
+late, gaps are filled later, packets repeat, and queues overflow.
 
     node 1 ── route to node 2 ──> shape0 ══ [ heap by due time ] ══ shape0 ──> node 2
       (its namespace)                        (this process)           (its namespace)
@@ -45,7 +45,8 @@ _IDLE_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class LinkShape:
-    """Describes what happens to the packets of a link. Shares are between 0 and 1; `bytes_per_s` 0 means no limit."""
+    """Describes what happens to the packets of a link. The shares of packets are numbers between 0 and 1. If
+    `bytes_per_s` is 0, the rate has no limit."""
 
     delay_ms: float = 0.0
     jitter_ms: float = 0.0

@@ -100,7 +100,8 @@ class LocalEnvironment(NodesOfFiles):
         return self._namespaces.of(node) if node in self._processes else None
 
     def _make(self, node: int, *, join: bool) -> None:
-        """Prepare a node. `down` undoes the steps in the opposite order; each undo is registered before its step."""
+        """Prepare a node. `down` undoes the steps of this method in the opposite order. The undo of a step is
+        registered before the step is made."""
         directory = self._directory(node)
         directory.mkdir(parents=True)
         self._undo.callback(self._namespaces.remove, node)

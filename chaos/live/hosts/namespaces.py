@@ -1,11 +1,13 @@
-"""Creates the network namespaces of a run: a small network with one host for each node, and this process in the middle.
+"""Creates the network namespaces of a run. They form a small network: each node has its own host, and all hosts are
+connected by a bridge in the namespace of this process.
 
     this process ── bridge 10.88.0.254 ─┬─ veth ─ namespace of node 1: 10.88.0.1
                                         ├─ veth ─ namespace of node 2: 10.88.0.2
                                         └─ ...
 
-This process first leaves the network of the machine. So the run cannot reach anything else, and the kernel removes the
-bridge when the process ends. The process must leave the network before another of its threads uses the network.
+This process first leaves the network of the machine. Therefore the run cannot reach any other network, and the kernel
+removes the bridge when the process ends. The process must leave the machine's network before any other thread of the
+process uses the network.
 """
 
 from __future__ import annotations

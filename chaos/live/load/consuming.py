@@ -1,7 +1,7 @@
-"""Consumers of a chaos run: they read from the leader or from one node, restart, and seek.
+"""The consumers of a chaos run read from the leader or from one node. From time to time they restart or seek.
 
-Each consumer is a process of the history, independent of the others. The consumer records where each reading begins,
-and every message that the consumer receives, with the producer, epoch and sequence that the message's batch contains.
+In the history, each consumer is a separate process. A consumer records the offset at which each reading begins, and
+every message that it receives. For a message it also records the producer, epoch and sequence in the message's batch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The client processes of a run: started, killed and replaced, and stopped in order.
+"""Starts, kills, replaces and stops the client processes of a run.
 
 Every process writes its own history. The clients of a process have numbers that no other process uses. The history of
 a killed process ends at an arbitrary line, and the next process begins a new history.
@@ -21,8 +21,8 @@ _NUMBERS = 100_000
 
 
 class ClientProcesses:
-    """The client processes of a run, with their files in `directory`. `spec` has the values that all processes
-    share.
+    """The client processes of a run, with their files in `directory`. `spec` has the values that are the same for all
+    client processes.
     """
 
     def __init__(self, directory: Path, spec: ClientSpec) -> None:

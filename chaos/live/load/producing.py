@@ -1,6 +1,7 @@
-"""Producers of a chaos run: the first awaits each send, the second keeps many sends in flight, the third sends lists.
+"""A chaos run has three producers: the first awaits each send, the second keeps many sends in flight, and the third
+sends lists.
 
-The producers continue through all faults, at their rate. `AsyncProducer` itself writes the history (`history=`), so
+During faults, the producers continue to send at their rate. `AsyncProducer` itself writes the history (`history=`), so
 the history contains every answer that the producer got. The load chooses the queue of every message, so the order
 within the queue is promised.
 """
@@ -63,7 +64,7 @@ async def _run(spec: ClientSpec, process: int, style: SendStyle, random: Random,
 
 
 class _RandomCalls:
-    """Calls to random queues, at the rate of the style, until `stop`."""
+    """Yields the calls of one producer: to random queues, at the rate of the producer's style, until `stop`."""
 
     def __init__(self, spec: ClientSpec, style: SendStyle, random: Random, stop: asyncio.Event) -> None:
         self._spec, self._style, self._random, self._stop = spec, style, random, stop

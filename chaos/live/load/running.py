@@ -1,4 +1,4 @@
-"""Starts a client although nodes may be down."""
+"""Starts a client, also if nodes are down at the moment."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ Role = Literal["producers", "consumers", "final"]
 
 @dataclass(frozen=True, slots=True)
 class ClientSpec:
-    """The specification of one process. Its clients have the process numbers `first_process` and up in the history."""
+    """The specification of one process. In the history, the clients of this process have the numbers
+    `first_process`, `first_process` + 1, and so on."""
 
     role: Role
     first_process: int

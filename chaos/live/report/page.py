@@ -1,4 +1,4 @@
-"""Writes the page of a run as one HTML file. A browser shows it without a network."""
+"""Writes the page of a run as one HTML file. A browser can show this file without a network."""
 
 from __future__ import annotations
 
