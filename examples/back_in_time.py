@@ -1,7 +1,7 @@
-"""A consumer group goes back in time: it consumes again all messages sent since a point in time, while its member runs.
+"""A running consumer group is reset to an earlier time, and consumes all messages sent since that time again.
 
-A reset to an earlier time is useful after a bug in a consumer was fixed, because the messages since the deployment of
-the bug must be processed again.
+Such a reset is useful after a bug in a consumer was fixed: the group processes the messages again that were sent since
+the bug was deployed.
 """
 
 import os

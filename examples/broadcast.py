@@ -1,8 +1,9 @@
-"""A broadcast: every instance of a service keeps all prices in memory, and continues at its offset after a restart.
+"""A broadcast: every instance of a service receives all price updates, and continues at its stored offset after a
+restart.
 
 Two instances receive every message. One instance is stopped, misses some messages, and starts again under the same
-name. The cluster has stored the offset of the stopped instance, so the instance receives exactly the messages that it
-has missed.
+name. The cluster has stored the offset of the stopped instance, so the restarted instance receives exactly the
+messages that it missed.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ GROUP = f"caches-{RUN}"
 
 class Cache:
     """One instance of the service, which keeps the latest prices in memory. The name of an instance must be unique,
-    and the same after a restart."""
+    and must not change at a restart."""
 
     def __init__(self, instance: str) -> None:
         self.prices: dict[bytes, bytes] = {}

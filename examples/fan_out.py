@@ -1,6 +1,7 @@
 """One topic and three consumer groups: each group receives every message, and the members of a group share the work.
 
-The group "billing" has two members and "shipping" has one. The group "analytics" reads only messages tagged "paid".
+The group "billing" has two members, and the group "shipping" has one member. The group "analytics" reads only messages
+tagged "paid".
 """
 
 import asyncio

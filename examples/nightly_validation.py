@@ -1,9 +1,10 @@
-"""An operator's nightly validation: it checks every replica of a running cluster, and its exit status suits cron.
+"""A script for an operator's cron job: it validates every replica of a running cluster, and its exit status is the
+result.
 
-The script asks the cluster for its nodes, reads their logs over HTTP, and prints a report. The exit status is 0 if all
-replicas agree, 1 if something is wrong, and 2 if something could not be judged.
+The script asks the cluster for its nodes, reads their logs over HTTP, and prints a report. The exit status is 0 if the
+validation found no violation, 1 if it found a violation, and 2 if a replica could not be validated.
 
-The command line does the same: `ledgermq validate http://HOST:PORT ...`.
+The command `ledgermq validate http://HOST:PORT ...` does the same as this script.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Order processing: a failed order is delivered again after a delay, and goes to the dead letters in the end.
+"""Order processing: an order that fails is delivered again after a delay, and goes to the dead letters after its last
+attempt.
 
-One of ten orders fails once, because a service is not available for a moment. Another order can never be processed.
-Failed orders wait in the retry topic, so the other orders do not wait for them. With the default delays the first
-retry comes after 10 seconds.
+One of the ten orders fails once, because the payment service is not available at that moment. Another order fails in
+every attempt. A failed order waits in the retry topic, so it does not delay other orders. By default, a failed order
+is delivered again 10 seconds after the first attempt.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """The events of each customer are processed in order, although two consumers share the work and some events fail.
 
-The customer is the key of an event, so all events of one customer are in one queue. An orderly listener receives the
-messages of a queue one after another. A failed message is delivered again before the next message of its queue; other
-queues continue meanwhile.
+The key of an event is the customer's name, so all events of one customer are in one queue. An orderly listener
+receives the messages of a queue one after another. A failed message is delivered again before the next message of its
+queue is delivered. Other queues continue meanwhile.
 """
 
 import os

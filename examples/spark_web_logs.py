@@ -1,12 +1,14 @@
-"""A data engineer's pipeline: it counts web-server log lines by minute and status, and writes to a topic and Parquet.
+"""A Spark pipeline: it counts the lines of a web server's log by minute and status, and writes the counts to a topic
+and to Parquet.
 
     topic of lines ──> parsed ──> count by minute and status, with a watermark ──┬──> topic of counts
                                                                                  └──> Parquet
 
-Lines arrive late and out of order. The counts of a minute are written when a line arrives that is two minutes younger
-(the watermark). Each output has its own query. A query can be killed at any moment and continues from its checkpoint.
-In this example each query reads the messages that exist when it starts, and ends. The script needs `pip install
-'ledgermq[spark]'` and Java 17.
+Some log lines arrive 20 s late, so the lines are not in the order of their times. The watermark is 2 minutes: Spark
+writes the counts of a minute after it has received a line whose time is at least 2 minutes after the end of that
+minute. One Spark query writes to the topic, and a second query writes to Parquet. A query can be killed at any moment;
+its next run continues from the query's checkpoint. In this example each query reads the messages that exist when the
+query starts, and then ends. The script needs `pip install 'ledgermq[spark]'` and Java 17.
 """
 
 import os
@@ -36,7 +38,8 @@ def line(moment: datetime, status: int) -> bytes:
 
 
 def send_lines() -> Counter[tuple[str, str]]:
-    """Send a line for each second, every third line 20 s late. Return the number of lines by minute and status."""
+    """Send one log line for each second to the topic; every third line arrives 20 s late. Return the number of
+    lines for each minute and status."""
     expected: Counter[tuple[str, str]] = Counter()
     lines = []
     for second in range(60 * MINUTES):
@@ -52,7 +55,7 @@ def send_lines() -> Counter[tuple[str, str]]:
 
 
 def counted(spark: SparkSession) -> DataFrame:
-    """Return a streaming DataFrame with the number of log lines by minute and status."""
+    """Return a streaming DataFrame with the number of log lines for each minute and status."""
     messages = (
         spark.readStream.format("ledgermq")
         .option("bootstrap.servers", BOOTSTRAP)
@@ -71,7 +74,7 @@ def counted(spark: SparkSession) -> DataFrame:
 
 
 def write(counts: DataFrame, path: Path) -> None:
-    """Write the counts to the topic and to Parquet, one after another."""
+    """Write the counts first to the topic, and then to Parquet."""
     columns: list[Column | str] = [f.date_format("minute.start", "HH:mm").alias("minute"), "status", "count"]
     messages = counts.select(
         f.to_json(f.struct(columns)).alias("value"),

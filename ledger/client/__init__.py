@@ -1,12 +1,13 @@
-"""The clients of a cluster: producer, consumers and admin client. The clients import neither raft/ nor store/.
+"""The clients of a cluster: producer, consumers and admin client. The modules of the clients import no module of raft/
+or store/.
 
-In reading order:
+The modules and packages in reading order:
 
-    records.py   what clients return to users
-    producer/    the producer: from a message to its queue, its batch and its result
+    records.py   the values that clients return to users
+    producer/    the producer: chooses the queue of a message, and collects and sends batches
     consumer/    the consumer without a consumer group
-    group/       consumers of a consumer group, and the push consumer
-    admin/       the admin client, by resource
-    connection/  connections, routes, and calls to a shard's leader; every client uses it
+    group/       the consumers of a consumer group, and the push consumer
+    admin/       the admin client
+    connection/  connections, routes, and calls to the leader of a shard, for every client
     sync/        the synchronous clients
 """

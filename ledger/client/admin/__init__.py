@@ -1,13 +1,13 @@
-"""The admin client, by resource.
+"""The admin client: its operations on members, logs, consumer groups and messages are in separate modules.
 
-In reading order:
+The modules in reading order:
 
-    admin.py                   AsyncAdmin, the class that users call
-    every_shard.py             carries out one request in all shards it concerns
-    members_admin.py           members and leadership of one shard
-    log_admin.py               trims and holds of one shard's log
-    consumer_groups_admin.py   progress, resets and deletion of consumer groups
-    consumer_group_records.py  what is returned about consumer groups
-    offsets.py                 first and end offsets of queues
-    queries.py                 messages by key and by place
+    admin.py                   `AsyncAdmin`, the admin client that programs use
+    every_shard.py             sends an operator's request to each shard that it concerns
+    members_admin.py           adds, promotes and removes members of one shard, and transfers its leadership
+    log_admin.py               trims the log of one shard, and takes and releases its holds
+    consumer_groups_admin.py   lists, describes, resets and deletes consumer groups
+    consumer_group_records.py  the values that the admin client returns about consumer groups
+    offsets.py                 reads the first offset and the end offset of queues, and offsets for times
+    queries.py                 finds messages by key, and one message by topic, queue and offset
 """

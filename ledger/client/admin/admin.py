@@ -1,6 +1,7 @@
 """The asyncio admin client: topics, nodes, members, shards, consumer groups and the start of the log.
 
-Answers about topics and members come from a leader, so they are committed. Answers about a node come from that node.
+The admin client asks a shard's leader about topics and members, so the results are committed. It asks each node about
+the node's own status.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _STATUS_SECONDS = 2.0
 
 
 class AsyncAdmin(AsyncLifetime):
-    """Administers a cluster.
+    """The asyncio client that administers a cluster: topics, nodes, shards, consumer groups and logs.
 
     Arguments:
 
@@ -86,7 +87,8 @@ class AsyncAdmin(AsyncLifetime):
             await self._client.close()
 
     async def create_topic(self, name: str, queues: int = 4) -> TopicDescription:
-        """Create a topic; return when it can be used. Raises TopicExistsError or InvalidTopicNameError."""
+        """Create a topic, and return when clients can use the topic. Raises TopicExistsError or
+        InvalidTopicNameError."""
         validate_topic_name(name)
         validate_queue_count(queues)
         was_there = await self._is_there(name)
@@ -105,11 +107,12 @@ class AsyncAdmin(AsyncLifetime):
         return _description(topic_of(response.topic))
 
     async def alter_topic(self, name: str, queues: int) -> TopicDescription:
-        """Give a topic more queues; return when they can be used. `queues` is the new total number.
+        """Increase the number of queues of a topic to `queues`, and return when clients can use the new queues.
 
-        The new queues are placed in the shards with the fewest queues. Keys select other queues from then on, so
-        messages with the same key are in order only before the change and after it. The call is idempotent. Raises
-        UnknownTopicError, or InvalidArgumentError if the topic has more queues already.
+        The new queues are placed in the shards with the fewest queues. Many keys select another queue after the
+        change, so a message sent after the change is not ordered behind messages with the same key that were sent
+        before the change. The call is idempotent. Raises UnknownTopicError, or InvalidArgumentError if the topic
+        already has more than `queues` queues.
         """
         validate_queue_count(queues)
         request = broker_pb2.AlterTopicRequest(name=name, queues=queues)
@@ -118,10 +121,11 @@ class AsyncAdmin(AsyncLifetime):
         return _description(topic_of(response.topic))
 
     async def delete_topic(self, name: str) -> None:
-        """Delete a topic with its messages and its consumer group progress; return when all shards have deleted it.
+        """Delete a topic with its messages and the progress of consumer groups in it. Return when all shards have
+        deleted the topic.
 
-        Later reads and writes raise UnknownTopicError. A topic created later with this name is a different topic.
-        Raises UnknownTopicError, or InvalidTopicNameError for a system topic.
+        Later reads and writes of the topic raise UnknownTopicError. A topic that is created later with the same name
+        is a different topic. Raises UnknownTopicError, or InvalidTopicNameError for a system topic.
         """
         validate_topic_name(name)
         request = broker_pb2.DeleteTopicRequest(topic_id=(await self._client.topic(name, newest=True)).topic_id)
@@ -131,8 +135,9 @@ class AsyncAdmin(AsyncLifetime):
     async def _is_there(self, name: str) -> bool:
         """Return whether the topic exists.
 
-        `create_topic` asks this before its first attempt. After a lost answer the question is useless: a topic does
-        not say which client created it, and its creation time is by another machine's clock.
+        `create_topic` calls `_is_there` before its first attempt. After an attempt with a lost answer, the existence
+        of the topic proves nothing: a topic does not say which client created it, and its creation time comes from the
+        clock of another machine.
         """
         try:
             await self._client.topic(name)
@@ -141,13 +146,14 @@ class AsyncAdmin(AsyncLifetime):
         return True
 
     async def list_topics(self) -> list[TopicDescription]:
-        """Return all topics, sorted by name, without their offsets."""
+        """Return the descriptions of all topics, sorted by name; the field `offsets` is empty."""
         request = broker_pb2.GetRouteRequest(linearizable=True)
         response = await self._client.call(TOPICS_SHARD, lambda stub, s: stub.GetRoute(request, timeout=s))
         return sorted((_description(topic_of(topic)) for topic in response.topics), key=lambda topic: topic.name)
 
     async def describe_topic(self, name: str) -> TopicDescription:
-        """Return one topic with the offsets of its queues. Raises UnknownTopicError."""
+        """Return the description of a topic, with the first offset and the end offset of each queue. Raises
+        UnknownTopicError."""
         topic = await self._client.topic(name, newest=True)
         offsets = await list_offsets(self._client, topic, range(len(topic.shards)))
         return replace(_description(topic), offsets=tuple(offsets[queue] for queue in sorted(offsets)))
@@ -164,7 +170,7 @@ class AsyncAdmin(AsyncLifetime):
         max_messages: int = 64,
         node: int | None = None,
     ) -> list[Message]:
-        """Return the newest messages with this key from all queues of the topic, newest first.
+        """Return the newest messages of a topic that have the given key, from all queues, newest first.
 
             begin_ms, end_ms   only messages appended at begin_ms or later and before end_ms (ms since 1970); None: no
                                limit
@@ -192,18 +198,19 @@ class AsyncAdmin(AsyncLifetime):
         )
 
     async def get_message(self, topic: str, queue: int, offset: int) -> Message:
-        """Return the message at this offset of this queue. `RecordMetadata` and `Message.id` name topic, queue and
-        offset of a message.
+        """Return the message of a topic at the given queue and offset. Both `RecordMetadata` and `Message.id` contain
+        the topic, queue and offset of a message.
 
-        Raises UnknownTopicError, UnknownQueueError, OffsetTooLowError (the message is no longer kept) or
-        OffsetBeyondEndError (the queue does not reach that far yet).
+        Raises UnknownTopicError or UnknownQueueError. Raises OffsetTooLowError if the message is no longer kept, and
+        OffsetBeyondEndError if the queue has no message with this offset yet.
         """
         return await get_message(self._client, await self._client.topic(topic), queue, offset)
 
     async def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
         """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.
 
-        If a queue has no such message, the result is its end offset. Raises UnknownTopicError or UnknownQueueError.
+        If a queue has no message from that time or later, its result is the end offset of the queue. Raises
+        UnknownTopicError or UnknownQueueError.
         """
         self._client.check_open()
         return await offsets_for_times(self._client, times)
@@ -211,9 +218,10 @@ class AsyncAdmin(AsyncLifetime):
     # -- nodes
 
     async def cluster(self) -> list[NodeStatus]:
-        """Return the status of every node, sorted by id. A node that does not answer is marked as not reachable.
+        """Return the status of every node, sorted by node number. If a node does not answer, the field `reachable` of
+        its status is False.
 
-        A bootstrap server that is not a member is included if it answers.
+        The result includes a bootstrap server that is not a member of the cluster if the server answers.
         """
         self._client.check_open()
         table = self._client.routes.table
@@ -248,8 +256,8 @@ class AsyncAdmin(AsyncLifetime):
     # -- members and leadership
 
     async def members(self, *, shard: int = TOPICS_SHARD, timeout_ms: float | None = None) -> Members:
-        """Return the leader and the members of a shard, with the lag of each member. All nodes are members of shard
-        0."""
+        """Return the leader and the members of a shard, with the lag of each member. Every node is a member of
+        shard 0."""
         self._client.check_open()
         (shard,) = await self._every_shard.numbers(shard)
         return await MembersAdmin(self._client, shard).members(timeout_ms)
@@ -265,13 +273,15 @@ class AsyncAdmin(AsyncLifetime):
         timeout_ms: float = 600_000,
         on_progress: OnProgress | None = None,
     ) -> None:
-        """Add a new node as a learner. The node must run at `address` with `join = true` and an empty directory.
+        """Add a new node to the cluster as a learner. The node must run at `address`, with the setting `join = true`
+        and an empty data directory.
 
-        With `wait`, the call returns when the learner has caught up, and with `promote` when the node is a voter.
-        Without `wait`, the call returns when the leader has accepted the request. `timeout_ms` limits the wait
-        (default 600,000). With `shard` the node joins that shard only; None (default): all shards, one after the
-        other. The call is idempotent. Raises NodeRefusedError, NodeExistsError or OperationTimeoutError (the operation
-        then continues in the cluster).
+        If `wait` is True, the call returns when the learner has caught up. If `promote` is True too, the learner then
+        becomes a voter, and the call returns when the node is a voter. If `wait` is False, the call returns when the
+        leader has accepted the request. `timeout_ms` limits the wait (default 600,000). If `shard` is given, the node
+        joins only that shard; None (default): the node joins all shards, one after the other. The call is idempotent.
+        Raises NodeRefusedError, NodeExistsError or OperationTimeoutError. After an OperationTimeoutError the operation
+        continues in the cluster.
         """
         if promote and not wait:
             raise InvalidArgumentError(
@@ -292,7 +302,7 @@ class AsyncAdmin(AsyncLifetime):
         timeout_ms: float = 30_000,
         on_progress: OnProgress | None = None,
     ) -> None:
-        """Make a voter of a learner that has caught up. With `wait`, return when the node is a voter.
+        """Change a learner that has caught up to a voter. If `wait` is True, return when the node is a voter.
 
         `shard` limits the call to one shard; None (default) means all shards. Raises NodeBehindError if the node lags
         or does not answer, UnknownNodeError or OperationTimeoutError.
@@ -309,8 +319,8 @@ class AsyncAdmin(AsyncLifetime):
         timeout_ms: float = 30_000,
         on_progress: OnProgress | None = None,
     ) -> None:
-        """Remove a voter or a learner; a leader hands over leadership first. With `wait`, return when the removal is
-        applied.
+        """Remove a voter or a learner from the cluster. If the node leads a shard, it hands over the leadership first.
+        If `wait` is True, return when the node is no longer a member.
 
         `shard` limits the call to one shard; None (default) means all shards. Raises UnknownNodeError, LastVoterError
         or OperationTimeoutError.
@@ -327,10 +337,11 @@ class AsyncAdmin(AsyncLifetime):
         timeout_ms: float = 30_000,
         on_progress: OnProgress | None = None,
     ) -> int:
-        """Make the voter `to` the leader of a shard (0: the most up-to-date other voter); return its node number.
+        """Make the voter `to` the leader of a shard, and return the number of the new leader. If `to` is 0, the
+        present leader chooses the most up-to-date other voter.
 
-        With `wait`, the call returns when that node leads. Raises TransferRefusedError, or TransferFailedError if the
-        node did not take over and the present leader continued.
+        If `wait` is True, the call returns when the chosen node leads the shard. Raises TransferRefusedError, or
+        TransferFailedError if the chosen node did not become the leader.
         """
         self._client.check_open()
         (shard,) = await self._every_shard.numbers(shard)
@@ -341,9 +352,10 @@ class AsyncAdmin(AsyncLifetime):
     async def recover_node(
         self, node: int, *, shard: int | None = None, accept_loss: bool = False, timeout_ms: float = 10_000
     ) -> list[Doubt]:
-        """Return what a suspect node may have lost, for each shard in which it is suspect. The call needs no leader.
-        With `accept_loss` the node votes again and its acknowledgements count, although the missing entries may then
-        be lost for good. Raises NotSuspectError, or RecoveryRefusedError if a leader is restoring the missing entries.
+        """Return a `Doubt` for each shard in which a node is suspect; the `Doubt` says which entries the node may have
+        lost. The call needs no leader, because it asks the node itself. If `accept_loss` is True, the node votes again
+        and its acknowledgements count again. The missing entries may then be lost for good. Raises NotSuspectError, or
+        RecoveryRefusedError if a leader is restoring the missing entries.
         """
         self._client.check_open()
         return await self._every_shard.recover(node, shard, accept_loss=accept_loss, timeout_ms=timeout_ms)
@@ -356,11 +368,12 @@ class AsyncAdmin(AsyncLifetime):
         return await self._every_shard.numbers()
 
     async def add_shard(self, nodes: Sequence[int] = ()) -> int:
-        """Add a shard for topics and queues that are created later; return its number.
+        """Add a shard for topics and queues that are created later, and return the number of the shard.
 
-        `nodes` are members of shard 0 and get the first replicas; if empty, the three nodes with the fewest replicas
-        are chosen. The chosen nodes start the shard without further calls. Raises UnknownNodeError, or
-        InvalidArgumentError if the cluster has the most shards allowed.
+        `nodes` are the nodes that get the shard's first replicas; they must be members of shard 0. If `nodes` is
+        empty, the three nodes with the fewest replicas are chosen. The chosen nodes then start the shard without
+        further calls. Raises UnknownNodeError, or InvalidArgumentError if the cluster already has the maximum number
+        of shards.
         """
         self._client.check_open()
         request = operations_pb2.AddShardRequest(nodes=nodes, shards=len(await self._client.shards()))
@@ -370,7 +383,8 @@ class AsyncAdmin(AsyncLifetime):
     # -- consumer groups
 
     async def list_consumer_groups(self) -> list[ConsumerGroupSummary]:
-        """Return all consumer groups that have members or have consumed a queue, sorted by name."""
+        """Return a summary of each consumer group that has members, progress in a queue, or messages in its retry
+        topic. The summaries are sorted by name."""
         self._client.check_open()
         return await self._group_operator.list_all()
 
@@ -388,10 +402,10 @@ class AsyncAdmin(AsyncLifetime):
         queues: Iterable[int] | None = None,
         dry_run: bool = False,
     ) -> list[OffsetReset]:
-        """Move the offsets of a consumer group, with or without members. Members continue at the new offsets within a
-        moment.
+        """Set new offsets for a consumer group. The group may have members; each member continues at the new offsets
+        of its queues soon after.
 
-        Messages in hand are handed out again if they lie after the new offset.
+        A message in hand is handed out again if it lies at or after the new offset of its queue.
 
             to              "earliest", "latest" (the present end), an offset, or a datetime with a time zone (the
                             first message appended then or later)
@@ -399,16 +413,17 @@ class AsyncAdmin(AsyncLifetime):
             dry_run         return the new offsets without changing anything (default False)
 
         Raises UnknownGroupError, UnknownTopicError, UnknownQueueError, OffsetTooLowError, OffsetBeyondEndError or
-        InvalidArgumentError. After an error no offset has changed.
+        InvalidArgumentError. All arguments are checked before the first offset is changed.
         """
         self._client.check_open()
         return await self._group_operator.reset(group, to, topic=topic, queues=queues, dry_run=dry_run)
 
     async def delete_consumer_group(self, group: str) -> int:
-        """Delete the progress of a consumer group; return the number of queues it had consumed.
+        """Delete the progress of a consumer group, and return the number of queues in which the group had progress.
 
-        Its retry topic and its dead letters are deleted with their messages. A consumer that joins the group later
-        begins at its `start`. Raises UnknownGroupError or GroupNotEmptyError.
+        The retry topic and the dead-letter topic of the group are deleted with their messages. A consumer that joins
+        the group later begins each queue at the consumer's setting `start`. Raises UnknownGroupError or
+        GroupNotEmptyError.
         """
         self._client.check_open()
         return await self._group_operator.delete(group)
@@ -425,11 +440,11 @@ class AsyncAdmin(AsyncLifetime):
         dry_run: bool = False,
         timeout_ms: float | None = None,
     ) -> LogCut:
-        """Remove the oldest messages on all nodes, for good. Return when the leader has removed them; the other nodes
-        follow.
+        """Remove the oldest messages permanently from the log of one shard or of all shards, on all nodes. Return when
+        the shard's leader has removed the messages; the other replicas remove them soon after.
 
         Exactly one of the arguments `before_time_ms`, `keep_bytes` and `before` says which messages are kept. Only
-        whole segments are removed, and never the open segment.
+        whole segments are removed; the segment that the log appends to is never removed.
 
             before_time_ms   keep messages appended at this time (ms since 1970) or later
             keep_bytes       keep the last `keep_bytes` bytes of the log
@@ -458,29 +473,32 @@ class AsyncAdmin(AsyncLifetime):
         shard: int | None = None,
         timeout_ms: float | None = None,
     ) -> LogHold:
-        """Keep all entries that the log has now, whatever the retention settings are. Return the hold that expires
-        first.
+        """Take a hold on the log of one shard or of all shards. While the hold exists, the log keeps all its entries,
+        even if they are older than the retention settings allow. Return the hold that expires first.
 
-        The hold ends with `release_log` or after `ttl_ms` milliseconds (one second to 366 days). If a hold of this
-        name exists already, it is extended by `ttl_ms` from now. `shard` limits the call to one shard; None (default)
-        means all shards. Raises InvalidArgumentError, also if the limit of 1,000 holds is reached.
+        The hold ends with a call of `release_log`, or after `ttl_ms` milliseconds. `ttl_ms` must be one second to 366
+        days. If a hold with this name exists already, the hold expires `ttl_ms` milliseconds from now instead. `shard`
+        limits the call to one shard; None (default) means all shards. Raises InvalidArgumentError if an argument is
+        invalid, or if the log already has 1,000 holds.
         """
         self._client.check_open()
         return await self._every_shard.hold(name, shard, ttl_ms=ttl_ms, timeout_ms=timeout_ms)
 
     async def release_log(self, name: str, *, shard: int | None = None, timeout_ms: float | None = None) -> bool:
-        """End a hold. Return whether the hold existed. A call that is repeated after a lost answer returns False."""
+        """End the hold with this name. Return True if the log of a shard had the hold. If an answer is lost, the
+        request is repeated, and the result can then be False."""
         self._client.check_open()
         return await self._every_shard.release(name, shard, timeout_ms=timeout_ms)
 
     async def log_holds(self, *, shard: int | None = None, timeout_ms: float | None = None) -> list[LogHold]:
-        """Return all holds that were not released and have not expired, sorted by shard and name."""
+        """Return all holds that were not released and have not expired, sorted by shard and by name."""
         self._client.check_open()
         return await self._every_shard.holds(shard, timeout_ms=timeout_ms)
 
 
 class _Creation:
-    """All attempts to create one topic. `doubtful` is True if a failed attempt may have created the topic."""
+    """A request that creates one topic, and all attempts to send it. `doubtful` is True if a failed attempt may
+    have created the topic."""
 
     def __init__(self, request: broker_pb2.CreateTopicRequest) -> None:
         self.doubtful = False

@@ -1,4 +1,4 @@
-"""The values that the admin client returns about consumer groups. All these values are immutable."""
+"""The immutable values that the admin client returns about consumer groups."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class QueueConsumption:
         lag           the messages that the group has not consumed
         lag_s         the age of the oldest of these messages in seconds
 
-    If the group has not begun to consume the queue, the fields from `offset` on are None.
+    If the group has not begun to consume the queue, `offset` and all fields after it are None.
     """
 
     topic: str
@@ -78,8 +78,8 @@ class QueueConsumption:
 class ConsumerGroupDescription:
     """The members of a consumer group and its progress in each queue.
 
-    `rebalancing` is True if members have changed and the queues have not been assigned again yet. `queues` is sorted by
-    topic and queue, and includes the queues of the retry topic.
+    `rebalancing` is True if members have joined or left, and the queues have not been assigned again yet. `queues` is
+    sorted by topic and queue, and includes the queues of the retry topic.
     """
 
     name: str

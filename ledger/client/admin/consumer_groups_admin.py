@@ -1,9 +1,8 @@
 """The admin client's operations on consumer groups.
 
-    every shard ──> the groups it coordinates, the queues consumed in it ──> combined here
-
-A consumer group's members are stored in its coordinator's shard. Its progress in a queue is stored in the shard of that
-queue. Therefore this module asks all shards, and sends a change to each shard that it concerns.
+The members of a consumer group are stored in the shard of the group's coordinator. The group's progress in a queue is
+stored in the shard of that queue. Therefore this module asks all shards about consumer groups and combines their
+answers. The module sends a change to each shard that the change concerns.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class ConsumerGroupsAdmin:
         return [OffsetReset(place.topic, place.queue, before.get(place), after[place]) for place in sorted(after)]
 
     async def delete(self, name: str) -> int:
-        """Raises UnknownGroupError, GroupNotEmptyError."""
+        """Raises UnknownGroupError or GroupNotEmptyError."""
         await self.describe(name)
         request = pb2.ForgetRetriesRequest(consumer_group=name)
         await self._client.call(TOPICS_SHARD, lambda stub, s: stub.ForgetRetries(request, timeout=s))
@@ -115,7 +114,8 @@ class ConsumerGroupsAdmin:
     async def _chosen(
         self, described: ConsumerGroupDescription, topic: str | None, queues: Iterable[int] | None
     ) -> dict[str, Sequence[int]]:
-        """Return the queues to reset, by topic. Raises UnknownTopicError, UnknownQueueError, InvalidArgumentError."""
+        """Return the numbers of the queues to reset, by topic. Raises UnknownTopicError, UnknownQueueError or
+        InvalidArgumentError."""
         if topic is None:
             if queues is not None:
                 raise InvalidArgumentError("Queue numbers apply to one topic only: name the topic.")
@@ -128,7 +128,8 @@ class ConsumerGroupsAdmin:
         return {topic: chosen}
 
     async def _targets(self, chosen: Mapping[str, Sequence[int]], to: ResetTarget) -> dict[TopicQueue, int]:
-        """Return the new offset of each queue. Raises OffsetTooLowError, OffsetBeyondEndError, InvalidArgumentError."""
+        """Return the offset to which each queue is reset. Raises OffsetTooLowError, OffsetBeyondEndError or
+        InvalidArgumentError."""
         if isinstance(to, datetime):
             time_ms = in_ms(to)
             return await offsets_for_times(
@@ -161,8 +162,8 @@ class ConsumerGroupsAdmin:
                 await self._reset_some(shard, name, queues[at : at + QUEUES_AT_ONCE])
 
     async def _renew(self, name: str, places: Sequence[TopicQueue]) -> None:
-        """Ask the owners of these queues to claim the queues again. An owner with nothing to acknowledge would not
-        notice the reset."""
+        """Ask the coordinator to make the owners of these queues claim the queues again. Without this request, an
+        owner that has nothing to acknowledge would not notice the reset."""
         request = pb2.RenewQueuesRequest(shard=self._coordinator(name), consumer_group=name)
         for place in places:
             topic_id = (await self._client.topic(place.topic)).topic_id
@@ -185,7 +186,7 @@ class ConsumerGroupsAdmin:
 
 
 def _together(known: ConsumerGroupSummary | None, one: pb2.ConsumerGroupSummary, now_ms: int) -> ConsumerGroupSummary:
-    """Return the summary `known` combined with the figures that one more shard reported."""
+    """Return the summary `known` after the figures that one more shard reported were added."""
     known = known or ConsumerGroupSummary(one.name, 0, "", 0, 0, 0.0, 0, 0)
     return ConsumerGroupSummary(
         one.name,

@@ -1,9 +1,9 @@
 """Carries out an operator's request in all shards that it concerns, one shard after the other.
 
-Each shard gets its own request, because shards do not know each other. All requests are idempotent, so an interrupted
-operation can be repeated. A node joins shard 0 first and leaves it last, because shard 0 has a replica on every node.
-Before each change in all shards, the client asks the leader of shard 0 for the list of shards, so that the change does
-not miss a new shard.
+Each shard gets its own request, because a shard does not pass a request on to other shards. All requests are
+idempotent, so an interrupted operation can be repeated. A node joins shard 0 first and leaves it last, because shard 0
+has a replica on every node. Before the client changes members, holds or the start of the log in all shards, it asks
+the leader of shard 0 for the list of shards. Otherwise the change could miss a new shard.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from ledger.topics import TOPICS_SHARD
 
 
 class EveryShard:
-    """Sends operators' requests, over the connections of one admin client.
+    """Sends an operator's request to each shard that it concerns, over the connections of one admin client.
 
-    In all methods `shard` limits the request to one shard; None: all shards.
+    If the argument `shard` of a method is given, the method sends the request to that shard only; None means all
+    shards.
     """
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
 
     async def numbers(self, shard: int | None = None) -> list[int]:
-        """Return the shards in the route table, or the list of only `shard`.
+        """Return the numbers of the shards in the route table, or, if `shard` is given, a list of only that number.
 
-        Raises InvalidArgumentError if there is no such shard.
+        Raises InvalidArgumentError if the cluster has no shard with the number `shard`.
         """
         known = self._known()
         if shard is None:
@@ -88,7 +89,7 @@ class EveryShard:
             )
 
     async def _shards_of(self, node: int, shard: int | None, deadline: Deadline) -> list[int]:
-        """Return the shards of which the node is a member.
+        """Return the numbers of the shards of which the node is a member; a single shard is returned without a check.
 
         If the node is a member of no shard, return shard 0, whose leader then rejects the request.
         """
@@ -99,7 +100,7 @@ class EveryShard:
         return [number for number in shards if members[number].get(node) is not None] or [TOPICS_SHARD]
 
     async def recover(self, node: int, shard: int | None, *, accept_loss: bool, timeout_ms: float) -> list[Doubt]:
-        """Return one Doubt for each shard in which the node is suspect. Raises NotSuspectError if the node is
+        """Return one `Doubt` for each shard in which the node is suspect. Raises NotSuspectError if the node is
         suspect in no shard."""
         deadline, shards = Deadline(timeout_ms), await self.numbers(shard)
         doubts, trusted = [], None
@@ -140,8 +141,8 @@ class EveryShard:
         return cuts[0] if len(cuts) == 1 else summed(cuts)
 
     async def _shard_of(self, name: str, queue: int) -> int:
-        """Return the shard of the queue. If the topic or the queue does not exist, return shard 0, whose leader
-        rejects the request.
+        """Return the number of the shard that stores the queue. If the topic or the queue does not exist, return shard
+        0, whose leader rejects the request.
         """
         try:
             shards = (await self._client.topic(name)).shards
@@ -158,7 +159,7 @@ class EveryShard:
         return min(taken, key=lambda hold: hold.expires_ms)
 
     async def release(self, name: str, shard: int | None, *, timeout_ms: float | None) -> bool:
-        """Release the hold in each shard. Return whether a shard had the hold."""
+        """Release the hold in each shard. Return True if at least one shard had the hold."""
         released = [
             await LogAdmin(self._client, number).release(name, timeout_ms=timeout_ms)
             for number in await self._all(shard, timeout_ms)
@@ -173,7 +174,8 @@ class EveryShard:
 
 
 def summed(cuts: list[LogCut]) -> LogCut:
-    """Return the results of several shards as one result, as `LogCut` describes."""
+    """Return one `LogCut` for several shards: the sums of their figures, with the result of each shard in
+    `by_shard`."""
 
     def total(of: Callable[[LogCut], int]) -> int:
         return sum(of(cut) for cut in cuts)

@@ -1,6 +1,6 @@
-"""Trims and holds of the log of one shard, for the admin client.
+"""The admin client's operations on the log of one shard: trims and holds.
 
-Each operation is one idempotent request. The client repeats the request until a leader accepts it.
+Each operation is one idempotent request. The client repeats the request until a leader carries it out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from ledger.v1 import operations_pb2
 
 
 class LogAdmin:
-    """Trims and holds the log of one shard, over the connections of one admin client."""
+    """Trims the log of one shard, and takes and releases holds of the log, over the connections of one admin
+    client."""
 
     def __init__(self, client: ClusterClient, shard: int = TOPICS_SHARD) -> None:
         self._client = client

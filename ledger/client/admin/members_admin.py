@@ -1,10 +1,9 @@
-"""Changes of the members and of the leader of one shard, for the admin client.
+"""The admin client's operations on the members and the leader of one shard.
 
-    add ──> learner ──(catches up)──> promote ──> voter ──> remove          transfer          recover
-
-A request is repeated until a leader accepts it. If the caller waits, the client then repeats `GetMembers` until it
-reports the new state. If the answer to a request is lost, the request is sent again; all of these requests are
-idempotent.
+A node is added as a learner, and can be promoted to a voter after it has caught up. The other operations remove a
+node, transfer leadership, and recover a suspect node. A request for a change is repeated until a leader accepts it. If
+the caller waits, the client then repeats `GetMembers` until the answer shows the new state. If the answer to a request
+is lost, the request is sent again; all requests of this module are idempotent.
 """
 
 from __future__ import annotations
@@ -135,8 +134,8 @@ class MembersAdmin:
     ) -> None:
         """Repeat the request until a leader accepts it.
 
-        `done_already` is the error that a leader returns if an earlier attempt has made the change. After a doubtful
-        attempt the error `done_already` counts as success.
+        `done_already` is the error that a leader returns if an earlier attempt has made the change. If a failed
+        attempt may have made the change, the error `done_already` counts as success.
         """
         attempts = _Attempts(send)
         try:
@@ -159,10 +158,10 @@ class MembersAdmin:
         on_progress: OnProgress | None,
         otherwise: str | Callable[[Members], str],
     ) -> None:
-        """Read the members until `done` returns True for them.
+        """Ask for the shard's members repeatedly, until `done(members)` returns True.
 
-        `otherwise` describes the state for the error if `done` does not return True in time: a text, or a function
-        that makes the text from the members.
+        `otherwise` describes the state in the error that is raised at the deadline. It is a text, or a function that
+        makes the text from the members.
         """
         while True:
             members = await self.members(deadline.left_ms)
@@ -179,7 +178,8 @@ class MembersAdmin:
 
 
 class _Attempts:
-    """All attempts of one request for a change. `doubtful` is True if a failed attempt may have made the change."""
+    """A request that changes members, and all attempts to send it. `doubtful` is True if a failed attempt may have
+    made the change."""
 
     def __init__(self, send: Callable[[NodeStub, float], Awaitable[operations_pb2.ChangeResponse]]) -> None:
         self.doubtful = False

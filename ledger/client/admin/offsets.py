@@ -1,7 +1,7 @@
 """Reads the first and end offsets of queues, and the offsets at given times.
 
-Each shard's leader answers for its queues, after a read index. A node that the caller names answers for all queues from
-the entries that it has applied.
+By default, the leader of each shard answers for the queues of its shard, after a linearizable read index. If the
+caller names a node, this node answers for all queues, from the entries that it has applied.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 async def list_offsets(
     client: ClusterClient, topic: RoutedTopic, queues: Sequence[int], *, node: int | None = None
 ) -> dict[int, QueueOffsets]:
-    """Return the offsets of these queues, by queue number. If `node` is given, ask this node instead of the shards'
-    leaders."""
+    """Return the first offset and the end offset of each given queue, by queue number. If `node` is given, ask this
+    node instead of the leaders of the shards."""
     found: dict[int, QueueOffsets] = {}
     for shard in sorted({topic.shards[queue] for queue in queues}):
         of_shard = [queue for queue in queues if topic.shards[queue] == shard]
@@ -43,8 +43,9 @@ async def offsets_for_times(
 ) -> dict[TopicQueue, int]:
     """Return for each queue the offset of the first message that was appended at the given time or later.
 
-    If a queue has no such message, the result is its end offset. Queues of one shard that have the same topic and time
-    share one request. Raises UnknownTopicError, UnknownQueueError or InvalidArgumentError.
+    If a queue has no message from that time or later, its result is the end offset of the queue. One request asks for
+    all queues that have the same shard, topic and time. Raises UnknownTopicError, UnknownQueueError or
+    InvalidArgumentError.
     """
     together: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
     for (name, queue), time_ms in times.items():

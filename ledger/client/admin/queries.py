@@ -1,7 +1,8 @@
 """Finds messages by their key, and one message by its topic, queue and offset.
 
-A broker returns whole batches that may contain wanted messages. This module decodes the batches and compares the keys.
-A leader answers after a read index, so a query finds every message that was acknowledged before it.
+A broker returns whole batches that can contain messages with the wanted key. This module decodes the batches and
+compares the keys. A leader answers after a linearizable read index, so a query finds every message that was
+acknowledged before the query.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ async def query_messages(
     max_messages: int,
     node: int | None,
 ) -> list[Message]:
-    """Return the newest `max_messages` messages with this key, newest first.
+    """Return the newest messages with the given key, at most `max_messages` of them, newest first.
 
     Only messages appended at `begin_ms` or later and before `end_ms` are returned. If `node` is given, ask this node
-    instead of the shards' leaders.
+    instead of the leaders of the shards.
     """
     found: list[Message] = []
     for shard in sorted(set(topic.shards)):
@@ -62,7 +63,8 @@ async def query_messages(
 async def _of_shard(
     client: ClusterClient, topic: RoutedTopic, request: broker_pb2.QueryMessagesRequest, node: int | None
 ) -> list[Message]:
-    """Repeat the request until `max_messages` messages are found or the shard has no more."""
+    """Repeat the request until at least `max_messages` messages are found, or the shard has no more messages with
+    the key."""
     found: list[Message] = []
     while True:
         response = await client.call(
@@ -77,9 +79,10 @@ async def _of_shard(
 
 
 async def get_message(client: ClusterClient, topic: RoutedTopic, queue: int, offset: int) -> Message:
-    """Return the message at this offset of this queue.
+    """Return the message at the given offset of the given queue.
 
-    Raises UnknownQueueError, InvalidArgumentError (a negative offset), OffsetTooLowError or OffsetBeyondEndError.
+    Raises UnknownQueueError, OffsetTooLowError or OffsetBeyondEndError, and InvalidArgumentError if the offset is
+    negative.
     """
     if not 0 <= queue < len(topic.shards):
         raise UnknownQueueError(

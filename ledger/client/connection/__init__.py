@@ -1,12 +1,12 @@
-"""The parts that every client uses to reach the cluster: connections, routes, and calls to leaders.
+"""The modules with which every client reaches the cluster: connections to nodes, routes, and calls to leaders.
 
-In reading order:
+The modules in reading order:
 
-    cluster_client.py  calls to a shard's leader, repeated until one answers
-    routes.py          keeps the route table fresh
-    route_table.py     the leaders, nodes and topics that nodes reported
-    channels.py        gRPC channels to nodes, and gRPC failures as our errors
-    backoff.py         the wait before the next attempt
-    lifetime.py        start and stop of a client
-    environment.py     connections, clocks and identity that a client is given
+    cluster_client.py  calls the leader of a shard, and repeats the call until a leader answers
+    routes.py          keeps the route table up to date
+    route_table.py     the route table: the leaders, nodes and topics that nodes reported
+    channels.py        opens gRPC channels to nodes, and converts errors of gRPC
+    backoff.py         calculates the wait before a failed request is tried again
+    lifetime.py        base classes that start and stop clients in `with` blocks
+    environment.py     the functions with which a client opens connections, reads clocks and makes producer ids
 """

@@ -1,7 +1,7 @@
-"""Calculates how long to wait before the next attempt. No I/O.
+"""Calculates how long a client waits before it tries a failed request again. No I/O.
 
-The wait doubles with each failure in a row, up to a ceiling. Each wait is shortened at random by up to half, so that
-clients that failed together do not retry together.
+The wait doubles with each failure in a row, up to a maximum. Each wait is shortened at random by up to half, so that
+clients that failed at the same time do not try again at the same time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The gRPC channels to nodes, and the conversion of gRPC failures to our errors.
+"""The gRPC channels to nodes, and the conversion of gRPC errors to `LedgerError`.
 
-Each address has one channel, which is opened at first use and kept. gRPC reconnects the channel.
+A client opens one channel to each address when it first uses the address, and keeps the channel. If the connection of
+a channel breaks, gRPC connects again.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _SETTLE_S = 0.005
 
 
 class NodeStub(BrokerStub, OperationsStub, ConsumerGroupsStub, ConsumerGroupOperationsStub):
-    """All calls that clients make to a node."""
+    """A gRPC stub that has all calls that clients make to a node."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         BrokerStub.__init__(self, channel)
@@ -103,8 +104,8 @@ class Connections:
 
 
 def parse_addresses(bootstrap_servers: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
-    """Return the addresses of "host:port,host:port" or of a list. Raises InvalidArgumentError if an address does
-    not have the form host:port."""
+    """Return the addresses of a list, or of a text of the form "host:port,host:port". Raises InvalidArgumentError
+    if there is no address, or if an address does not have the form host:port."""
     parts = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
     addresses = tuple(part.strip() for part in parts if part.strip())
     if not addresses:
@@ -117,10 +118,11 @@ def parse_addresses(bootstrap_servers: str | list[str] | tuple[str, ...]) -> tup
 
 
 def failure(address: str, error: grpc.aio.AioRpcError) -> LedgerError:
-    """Return our error for a call that failed in gRPC. It is unknown whether the node carried out the call.
+    """Return the `LedgerError` for a call that failed with an error of gRPC. After an error of gRPC, it is unknown
+    whether the node carried out the call.
 
-    Raises CancelledError if the running task has been cancelled, because gRPC drops a cancellation if the call fails
-    at the same moment.
+    Raises CancelledError if the running task has been cancelled, because gRPC loses the cancellation of a task if the
+    call fails at the same moment.
     """
     task = asyncio.current_task()
     if task is not None and task.cancelling():

@@ -1,7 +1,7 @@
-"""The base of every client: connections, routes, and calls to a shard's leader.
+"""`ClusterClient`, which every client uses: its connections, its routes, and its calls to the leader of a shard.
 
-A leader may change at any moment. Therefore a call names a shard and not a node, and is repeated until a leader answers
-or the deadline passes.
+A leader may change at any moment. Therefore a call usually names a shard instead of a node, and is repeated until a
+leader answers or the deadline passes.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ class ClusterClient:
             )
 
     def node_address(self, node: int) -> str:
-        """Return the address of this node. Raises InvalidArgumentError if the cluster has no node with this number."""
+        """Return the address at which this client reaches the node with this number. Raises InvalidArgumentError if
+        the cluster has no node with this number."""
         nodes = self.routes.table.nodes
         if node not in nodes:
             raise InvalidArgumentError(f"There is no node {node}: the nodes are {', '.join(map(str, sorted(nodes)))}.")
@@ -109,7 +110,8 @@ class ClusterClient:
         node: int | None = None,
         timeout_ms: float | None = None,
     ) -> R:
-        """Call `send(stub, timeout_seconds)` for the shard's leader, or for `node` if it is given; return the response.
+        """Call `send(stub, timeout_seconds)` with the stub of the shard's leader, or of `node` if it is given. Return
+        the response.
 
         The call is repeated after each retriable error until `timeout_ms` (None: the client's request timeout) has
         passed; then the last error is raised. An error that is not retriable is raised at once.
@@ -158,15 +160,16 @@ class ClusterClient:
         return response
 
     def _cancelled_calls(self) -> bool:
-        """Return whether only the call was cancelled, because this client closed its connection, and not the task."""
+        """Return True if a call was cancelled because this client closed its connections, and False if the running
+        task was cancelled."""
         task = asyncio.current_task()
         return self.closed and not (task is not None and task.cancelling())
 
     async def topic(self, name: str, *, newest: bool = False) -> RoutedTopic:
-        """Return the topic of this name. Raises UnknownTopicError.
+        """Return the topic with this name. Raises UnknownTopicError.
 
-        If the route table does not have the topic, ask the leader of shard 0. With `newest`, always ask the leader,
-        because the topic may have more queues by now.
+        If the route table does not have the topic, ask the leader of shard 0. If `newest` is True, always ask the
+        leader, because the topic can have more queues than the route table shows.
         """
         self.check_open()
         known = self.routes.table.topics.get(name)
@@ -181,8 +184,8 @@ class ClusterClient:
         return known
 
     async def shards(self, timeout_ms: float | None = None) -> list[int]:
-        """Return the numbers of all shards in ascending order, as shard 0's leader knows them. Other nodes may not know
-        new shards yet.
+        """Ask the leader of shard 0 for the numbers of all shards, and return them in ascending order. Other nodes may
+        not know a new shard yet.
         """
         request = broker_pb2.GetRouteRequest(linearizable=True)
         response = await self.call(

@@ -1,7 +1,7 @@
 """The environment of a client: connections to nodes, clocks and random ids.
 
-The simulator gives clients another environment, without gRPC, real clocks and real randomness. Users do not need the
-environment.
+In the simulator, clients get another environment, which has no gRPC, and which simulates the clocks and the random
+ids. Programs that use a client need not know the environment.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ def now_ms() -> int:
 
 
 def new_producer_id() -> int:
-    """Return 64 random bits. Two producers must never have the same id."""
+    """Return a new producer id: 64 random bits as an integer. Two producers must never have the same id."""
     return int.from_bytes(os.urandom(8), "little")
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The environment of a client. The default values are for an ordinary process."""
+    """The functions with which a client opens connections, reads clocks and makes producer ids. The default values
+    are for an ordinary process."""
 
     # Opens the connection to a node: (address, client id) -> channel.
     channel: Callable[[str, str | None], Channel] = GrpcChannel

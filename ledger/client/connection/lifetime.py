@@ -8,7 +8,7 @@ from typing import Self
 
 
 class AsyncLifetime(ABC):
-    """An asyncio client. `async with` calls `start` at its beginning and `stop` at its end."""
+    """The base class of the asyncio clients. `async with` calls `start` at its beginning and `stop` at its end."""
 
     @abstractmethod
     async def start(self) -> None: ...
@@ -27,8 +27,8 @@ class AsyncLifetime(ABC):
 
 
 class Lifetime(ABC):
-    """A synchronous client. The constructor starts the client, and `close` or the end of a `with` block stops the
-    client."""
+    """The base class of the synchronous clients. The constructor starts the client, and `close` or the end of a
+    `with` block stops the client."""
 
     @abstractmethod
     def close(self) -> None: ...

@@ -1,15 +1,17 @@
 """The route table of a client: the leaders, nodes and topics that nodes reported last. No I/O.
 
-A report of a leader replaces reports with lower terms. If a leader did not answer, the table marks this leader as
-*doubted*. The mark is removed when a node reports the same leader again. A report of a newer term without a leader
-makes the table forget the known leader. After that the table still accepts a leader of the older term, because the
-reporting node may be cut off from the cluster, and the newer term may never get a leader.
+A reported leader replaces a known leader with the same term or a lower term. If a leader did not answer, the table
+marks this leader as *doubted*. A doubted leader is trusted again when a node reports the same leader again. If a node
+reports a newer term without a leader, the table forgets the known leader. A table that has forgotten a leader still
+accepts a leader of the older term: the node that reported the newer term may be cut off from the cluster, and the
+newer term may never get a leader.
 
-The table's nodes are those of the newest committed configuration that was reported, so removed nodes disappear. The
-newest report describes each topic, so deleted topics disappear.
+The table contains the nodes of the newest committed configuration that was reported, so a removed node disappears from
+the table. The newest report about a topic is valid, so a deleted topic disappears from the table.
 
-A node may have two addresses: one for the other nodes, and one for clients outside the nodes' network, such as on the
-host of containers. A client whose bootstrap servers include an outside address uses outside addresses from then on.
+A node can have two addresses: one for the other nodes, and an outside address for clients outside the nodes' network,
+for example on the host of containers. If a bootstrap server of the client is an outside address of a node, the client
+uses outside addresses of nodes.
 """
 
 from __future__ import annotations
@@ -32,9 +34,10 @@ class RoutedTopic:
 
 @dataclass(frozen=True, slots=True)
 class KnownLeader:
-    """The leader of a shard in `term`. `node` is 0 if no leader is known; `term` is then the last term with a leader.
+    """The leader of a shard in the Raft term `term`. `node` is 0 if no leader is known; `term` is then the last term
+    with a known leader.
 
-    `doubted` means that the node did not answer as leader when a client asked it last.
+    `doubted` is True if the node did not answer as leader to the last request of this client.
     """
 
     node: int
@@ -67,7 +70,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """The changes that a report brought.
+    """The changes that one report made to the route table.
 
     Fields:
 
@@ -80,8 +83,8 @@ class News:
 
 
 class RouteTable:
-    """The routes from all reports so far. The cluster never reuses the id of a topic, and never removes a queue of a
-    topic.
+    """The leaders, nodes and topics of a cluster, as far as nodes have reported them. The cluster never reuses the id
+    of a topic, and never removes a queue of a topic.
     """
 
     def __init__(self, bootstrap: tuple[str, ...]) -> None:
@@ -106,7 +109,8 @@ class RouteTable:
         self._is_outside = False
 
     def addresses(self) -> tuple[str, ...]:
-        """Return the addresses of all nodes, each once: reported nodes first, then other bootstrap servers."""
+        """Return the addresses of the reported nodes, followed by the bootstrap servers that are not among them.
+        Each address appears once."""
         named = {_same(address) for address in self.nodes.values()}
         others = [address for address in self._bootstrap if _same(address) not in named]
         return tuple(dict.fromkeys([*self.nodes.values(), *others]))
@@ -132,7 +136,7 @@ class RouteTable:
         return self.rooms.get(leader.node, unknown)
 
     def learn(self, said: Said) -> News:
-        """Update the table from a report. Return the changes."""
+        """Update the table from the report of one node, and return the changes of the table."""
         self.cluster = said.cluster or self.cluster
         self.max_message_bytes = said.max_message_bytes or self.max_message_bytes
         self.coordinators = said.coordinators or self.coordinators
@@ -183,8 +187,8 @@ class RouteTable:
         return False
 
     def hint(self, shard: int, node: int, address: str) -> bool:
-        """Update the table by the leader that a node named when it refused a request. Return whether the leader has
-        changed."""
+        """Record the leader that another node named when it refused a request for the shard. Return True if the
+        shard's known leader has changed."""
         known = self.leaders.get(shard, KnownLeader(0, 0))
         self._inside[node] = address
         self.nodes[node] = self.reached(node, address)
@@ -192,13 +196,13 @@ class RouteTable:
         return node != known.node
 
     def doubt(self, shard: int, address: str) -> None:
-        """Doubt the leader of the shard if it is the node at `address`."""
+        """Mark the leader of the shard as doubted if the leader is the node at `address`."""
         leader = self.leaders.get(shard)
         if leader is not None and self.nodes.get(leader.node) == address:
             self.leaders[shard] = replace(leader, doubted=True)
 
 
 def _same(address: str) -> str:
-    """Return the address with one common name for all names of the loopback interface."""
+    """Return the address with the host `localhost` instead of any other name of the loopback interface."""
     host, _, port = address.lower().rpartition(":")
     return f"{'localhost' if host in _LOOPBACK else host}:{port}"

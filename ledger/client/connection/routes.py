@@ -1,7 +1,7 @@
-"""Keeps the route table up to date.
+"""Keeps the route table of a client up to date.
 
-The client asks all known nodes at once, so one node that knows the new leader is enough. The client asks every 30 s,
-and whenever the answer of a node shows that a route may be wrong.
+The client asks all known nodes for routes at the same time, so it is enough if one node knows the new leader. The
+client asks for routes every 30 s, and whenever the answer of a node shows that a route may be wrong.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ class Routes:
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
     async def start(self) -> None:
-        """Ask all nodes once, then regularly. Raises UnavailableError if no node answers.
+        """Ask all nodes for routes now, and start to ask them regularly. Raises UnavailableError if no node answers.
 
-        A node that has just started may answer first, and report a topic that was deleted meanwhile. Therefore a new
-        client waits a little for the answers of the other nodes: the newest answer about a topic is valid.
+        A node that has just started may answer first, and report a topic that was deleted while the node was down.
+        Therefore a new client waits up to 0.1 s for the answers of the other nodes, and uses the newest answer about
+        each topic.
         """
         await self.refresh()
         if self._tasks:
@@ -70,7 +71,8 @@ class Routes:
         self._wanted.set()
 
     async def refresh(self) -> None:
-        """Ask all nodes. Return when every shard has a known leader, or when all nodes have answered or failed.
+        """Ask all nodes for routes. Return when every shard has a known leader, or when all nodes have answered or
+        failed.
 
         Raises UnavailableError if no node answers.
         """
@@ -87,17 +89,18 @@ class Routes:
             )
 
     async def refresh_all(self) -> None:
-        """Ask all nodes and wait for each of them. Each node reports its own machine room."""
+        """Ask all nodes for routes, and wait until each node has answered or failed. Each node reports its own
+        machine room."""
         await asyncio.gather(*(self._spawn(self._ask(address)) for address in self.table.addresses()))
 
     def heard_of(self, configuration: int) -> None:
-        """Ask for the nodes if a node reported the index of a newer configuration than the table's configuration."""
+        """Ask for routes soon if `configuration`, the index that a node reported, is newer than the configuration
+        of the route table."""
         if configuration > self.table.configuration:
             self.refresh_soon()
 
     def note(self, shard: int, address: str, error: LedgerError) -> None:
-        """Update the routes after a request to the leader of `shard` failed: the node at `address` returned
-        `error`."""
+        """Update the routes after a request for the leader of `shard` failed with `error` at the node at `address`."""
         leader, elsewhere = error.leader, error.leader_address
         elsewhere = self.table.reached(leader, elsewhere) if leader and elsewhere else None
         if isinstance(error, NotLeaderError) and leader and elsewhere and elsewhere != address:
@@ -112,7 +115,8 @@ class Routes:
     def learn(self, response: broker_pb2.GetRouteResponse, asked: Collection[str] = ()) -> None:
         """Update the table from a node's answer, and call the callbacks for its changes.
 
-        `asked` has the topics of the answer; if it is empty, the answer is about all topics.
+        `asked` has the names of the topics that the answer is about; if `asked` is empty, the answer is about all
+        topics.
         """
         news = self.table.learn(_said(response, asked))
         self._changed(news.led)
@@ -121,7 +125,8 @@ class Routes:
                 callback(name)
 
     async def _ask(self, address: str) -> bool:
-        """Ask one node and update the table. Return whether the node answered; a node that is down is not an error."""
+        """Ask one node for routes, and update the table from its answer. Return True if the node answered, and
+        False if the call failed."""
         try:
             response = await self._connections.stub(address).GetRoute(
                 broker_pb2.GetRouteRequest(), timeout=_ANSWER_SECONDS
