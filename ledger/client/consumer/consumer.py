@@ -1,7 +1,7 @@
 """The asyncio consumer without a consumer group: it reads queues in order, from a start that the caller chooses.
 
-Fetchers keep a bounded number of bytes ready in memory. The position of a queue is the offset of the next message to
-hand out, and not of the next message to fetch.
+Fetchers keep a limited number of bytes of fetched messages in memory. The position of a queue is the offset of the
+next message to hand out; the offset of the next message to fetch can be higher.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ MAX_WAIT_MS = 60_000
 
 
 class AsyncConsumer(AsyncLifetime):
-    """Reads the queues of topics in order.
+    """An asyncio client that reads the queues of topics; it reads the messages of each queue in order.
 
-    New queues of a topic, and a topic that was deleted and created again, are found within 30 s and read from their
-    first message. Unread messages of a deleted topic are lost. If all topics are deleted, reading raises
-    UnknownTopicError until one of the topics exists again.
+    The consumer finds new queues of its topics within 30 s, and reads them from their first message. The same is true
+    of a topic that was deleted and created again. Unread messages of a deleted topic are lost. If all topics are
+    deleted, reading raises UnknownTopicError until one of the topics exists again.
 
         bootstrap_servers   "host:port,host:port" or a list of addresses; one reachable address is enough
         start               where each queue begins: "earliest" (default), "latest" (the committed end at start()), an
@@ -120,7 +120,7 @@ class AsyncConsumer(AsyncLifetime):
         self._current: Cursor | None = None
 
     async def start(self) -> None:
-        """Connect, and find the topics and the start of each queue.
+        """Connect to the cluster, look up the topics, and find the offset at which the consumer starts each queue.
 
         Raises UnknownTopicError, UnknownQueueError or UnavailableError.
         """
@@ -137,7 +137,8 @@ class AsyncConsumer(AsyncLifetime):
             self._topic_changed(name)
 
     async def stop(self) -> None:
-        """Close the consumer. A waiting iteration ends; every other waiting read raises ClosedError."""
+        """Close the consumer. An iteration that waits for a message ends; every other read that waits raises
+        ClosedError."""
         if not self._client.started:
             return
         self._client.refuse_calls()
@@ -147,7 +148,7 @@ class AsyncConsumer(AsyncLifetime):
 
     @property
     def closed(self) -> bool:
-        """Whether the consumer was stopped."""
+        """True if the consumer was stopped."""
         return self._client.closed
 
     # --- reading -----------------------------------------------------------------------------------------------------
@@ -156,7 +157,8 @@ class AsyncConsumer(AsyncLifetime):
         return self
 
     async def __anext__(self) -> Message:
-        """Wait for the next message without a time limit. Iteration ends when the consumer is stopped."""
+        """Return the next message, and wait for it without a time limit. The iteration ends when the consumer is
+        stopped."""
         try:
             return await self._next()
         except ClosedError:
@@ -165,10 +167,10 @@ class AsyncConsumer(AsyncLifetime):
             raise
 
     async def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
-        """Return up to `max_messages` messages that are ready.
+        """Return up to `max_messages` messages that were fetched and not handed out yet.
 
-        If no message is ready, wait up to `timeout_ms` milliseconds (None: without limit) for messages. If no message
-        arrives in this time, the list is empty. Messages of one queue are in order.
+        If there are no such messages, wait for messages for up to `timeout_ms` milliseconds (None: without limit). If
+        no message arrives in this time, return an empty list. Messages of one queue are in order.
         """
 
         if max_messages < 1:
@@ -185,7 +187,7 @@ class AsyncConsumer(AsyncLifetime):
         return await self._read(take, timeout_ms)
 
     async def getbatches(self, timeout_ms: float | None = None) -> list[QueueBatch]:
-        """Return all batches that are ready, as (queue, base_offset, Batch), and wait like getmany().
+        """Return all fetched batches, each as (queue, base_offset, Batch). If there is none, wait as getmany() does.
 
         A batch is returned whole if one of its messages has a wanted tag.
         """
@@ -198,37 +200,39 @@ class AsyncConsumer(AsyncLifetime):
     # --- positions ---------------------------------------------------------------------------------------------------
 
     async def seek(self, topic: str, queue: int, offset: int) -> None:
-        """Continue reading this queue at `offset`. If the queue has no such offset, the next read raises the error."""
+        """Continue reading this queue at `offset`. If the queue has no such offset, the next read raises
+        OffsetTooLowError or OffsetBeyondEndError; with on_dropped="skip" only OffsetBeyondEndError."""
         self._cursor(topic, queue)
         if offset < 0:
             raise InvalidArgumentError(f"Cannot seek to {offset}: an offset counts from 0.")
         self._readers.seek(TopicQueue(topic, queue), offset)
 
     def pause(self, *places: tuple[str, int]) -> None:
-        """Stop reading these queues, given as (topic, queue), until resume(); without arguments, all queues.
+        """Stop reading these queues until resume() is called. Each queue is given as (topic, queue); without
+        arguments, all queues are paused.
 
-        The positions of paused queues are kept. Raises UnknownTopicError or UnknownQueueError.
+        A paused queue keeps its position. Raises UnknownTopicError or UnknownQueueError.
         """
         for place in self._chosen(places):
             self._readers.pause(place)
 
     def resume(self, *places: tuple[str, int]) -> None:
-        """Read these queues again after pause(); without arguments, all queues."""
+        """Read these paused queues again; without arguments, read all queues again."""
         for place in self._chosen(places):
             self._readers.resume(place)
 
     def is_paused(self, topic: str, queue: int) -> bool:
-        """Return whether the queue is paused. For a queue that this consumer does not read, return False."""
+        """Return True if the queue is paused. For a queue that this consumer does not read, return False."""
         cursor = self._readers.get(TopicQueue(topic, queue))
         return cursor is not None and cursor.paused
 
     @property
     def paused(self) -> list[TopicQueue]:
-        """The queues that are paused, as (topic, queue)."""
+        """The paused queues of this consumer, each as (topic, queue)."""
         return sorted(TopicQueue(one.topic, one.queue) for one in self._readers.in_turn() if one.paused)
 
     def position(self, topic: str, queue: int) -> int:
-        """Return the offset of the next message to read."""
+        """Return the offset of the next message that the consumer hands out from this queue."""
         return self._cursor(topic, queue).position
 
     @property
@@ -243,15 +247,17 @@ class AsyncConsumer(AsyncLifetime):
     async def end_offsets(self) -> dict[TopicQueue, int]:
         """Return the end offset of each queue that this consumer reads: the offset that the next message will get.
 
-        With `node`, the offset follows the last message that the node has applied, otherwise the last committed one.
+        If the consumer reads from a `node`, the end offset follows the last message that this node has applied;
+        otherwise it follows the last committed message.
         """
         return {place: offsets.end_offset for place, offsets in (await self._offsets()).items()}
 
     async def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
         """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.
 
-        Each offset can be passed to seek(). If a queue has no such message, the result is its end offset. The consumer
-        need not read these queues. Raises UnknownTopicError, UnknownQueueError or InvalidArgumentError.
+        Each offset can be passed to seek(). If a queue has no message from that time or later, its result is the end
+        offset of the queue. The times may also name queues that this consumer does not read. Raises UnknownTopicError,
+        UnknownQueueError or InvalidArgumentError.
         """
         self._client.check_open()
         return await self._offsets_at(times)
@@ -275,7 +281,7 @@ class AsyncConsumer(AsyncLifetime):
         raise UnknownQueueError(f'This consumer does not read queue {queue} of topic "{topic}".')
 
     async def _first_cursors(self) -> list[tuple[Cursor, int]]:
-        """Return the cursor of each queue, and the shard of the queue."""
+        """Return a new cursor for each queue that the consumer reads, with the shard of the queue."""
         if self._settings.node is not None:
             self._client.node_address(self._settings.node)
         cursors: list[tuple[Cursor, int]] = []
@@ -298,12 +304,13 @@ class AsyncConsumer(AsyncLifetime):
         return cursors
 
     def _cursor_at(self, topic: RoutedTopic, queue: int, offset: int) -> tuple[Cursor, int]:
-        """Return a new cursor and the shard of its queue."""
+        """Return a new cursor at this offset of the queue, and the shard of the queue."""
         cursor = Cursor(topic.name, topic.topic_id, queue, offset=offset, tags=self._tags, check_crcs=self._check_crcs)
         return cursor, topic.shards[queue]
 
     def _topic_changed(self, name: str) -> None:
-        """Read new queues of the topic, and drop its cursors if it was deleted or created again."""
+        """Begin to read the new queues of the topic. If the topic was deleted, or deleted and created again, first
+        drop the cursors of its old queues."""
         if name not in self._names:
             return
         known, topic = self._topics.get(name), self._client.routes.table.topics.get(name)
@@ -361,8 +368,8 @@ class AsyncConsumer(AsyncLifetime):
         return []
 
     async def _wait_ready(self, deadline: float | None) -> bool:
-        """Wait until a cursor has messages. Return False if `deadline` passes first. If a cursor or a fetcher has an
-        error, raise the error.
+        """Wait until a cursor has messages, and return True. Return False if `deadline` passes before a cursor has
+        messages. If a cursor without messages or a fetcher has an error, raise the error.
         """
         loop = asyncio.get_running_loop()
         while True:

@@ -3,7 +3,8 @@
     handed out | fetched, in `blocks` | not fetched yet
                ^ position             ^ fetch_offset
 
-The position of a cursor is not stored: it is the offset of the first message that was fetched and not handed out.
+A cursor calculates its position: the offset of the first message that was fetched and not handed out, or
+`fetch_offset` if there is no such message.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from ledger.errors import LedgerError
 
 
 class QueueBatch(NamedTuple):
-    """A whole batch of a queue, for programs that read its columns.
+    """A whole batch of a queue, for programs that read the columns of the batch.
 
-    The batch's first message has `base_offset`, which may be lower than the position that seek() was given.
-    `batch.header.topic_id` tells the batch's topic.
+    `base_offset` is the offset of the first message of the batch. It can be lower than the offset that was passed to
+    seek(). `batch.header.topic_id` is the id of the batch's topic.
     """
 
     queue: int
@@ -31,7 +32,7 @@ class QueueBatch(NamedTuple):
 
 
 class FetchedBlock:
-    """One fetched batch. The batch is decoded when its first message is taken."""
+    """One fetched batch, which is decoded when its first message is taken."""
 
     __slots__ = ("_messages", "_taken", "append_time_ms", "base_offset", "body", "first_offset", "term")
 
@@ -46,13 +47,14 @@ class FetchedBlock:
 
     @property
     def next_offset(self) -> int:
-        """The offset of the next message to take."""
+        """The offset of the next message that `take` returns from this block."""
         if self._messages is None or self._taken == len(self._messages):
             return self.first_offset
         return self._messages[self._taken].offset
 
     def take(self, count: int) -> list[Message]:
-        """Take the next `count` messages, or fewer at the end of the block. The block must be open."""
+        """Remove and return the next `count` messages of the block, or fewer at its end. `open` must have been
+        called."""
         assert self._messages is not None
         taken = self._messages[self._taken : self._taken + count]
         self._taken += len(taken)
@@ -72,7 +74,8 @@ class FetchedBlock:
         return self._messages is not None
 
     def open(self, topic: str, queue: int, batch: Batch, tags: Collection[str] | None) -> None:
-        """Make the messages of the block from `first_offset` on that have a wanted tag."""
+        """Make the block's messages from the decoded batch: those at `first_offset` or later that have a wanted
+        tag."""
         messages = messages_of(
             batch,
             topic=topic,
@@ -86,9 +89,9 @@ class FetchedBlock:
 
 
 class Cursor:
-    """One queue of one consumer. While `error` is set, the fetcher skips this cursor. The next read raises the error,
-    and the program must call seek(). After a seek or a pause the caller must restart the fetcher, because a fetch from
-    the old offset may be under way.
+    """The position of one consumer in one queue, with the fetched batches of the queue. While the cursor has an
+    `error`, the fetcher does not fetch for it. The next read raises the error, and the program must then call seek().
+    After a seek or a pause the caller must restart the fetcher, because a fetch from the old offset may be under way.
     """
 
     def __init__(
@@ -110,8 +113,8 @@ class Cursor:
 
     @property
     def position(self) -> int:
-        """The offset of the next message to hand out. The position also moves past messages that the tag filter
-        removed."""
+        """The offset of the next message to hand out from this queue. Messages that the tag filter removed are
+        skipped."""
         return self._blocks[0].next_offset if self._blocks else self.fetch_offset
 
     @property
@@ -125,13 +128,14 @@ class Cursor:
         self.error = None
 
     def pause(self) -> None:
-        """Pause the queue and drop the messages fetched ahead, so that other queues can use the memory."""
+        """Pause the queue, and drop its messages that were fetched and not handed out, so that other queues can use
+        the memory."""
         self.paused = True
         self.seek(self.position)
 
     def fetched(self, base_offset: int, term: int, body: bytes, append_time_ms: int = 0) -> None:
-        """Add a batch that was fetched at `fetch_offset`. After `fetched` the caller calls `passed` with the next
-        fetch offset."""
+        """Add a batch that was fetched at `fetch_offset`. The caller then calls `passed` with the next offset to
+        fetch."""
         self._blocks.append(FetchedBlock(base_offset, max(base_offset, self.fetch_offset), term, append_time_ms, body))
         self.buffered_bytes += len(body)
 
@@ -140,12 +144,13 @@ class Cursor:
         self.fetch_offset = next_offset
 
     def skip_to(self, first_offset: int) -> None:
-        """Continue at the queue's first kept offset, and count the messages before it as skipped."""
+        """Continue at `first_offset`, the queue's first kept offset, and add the messages before this offset to
+        `skipped`."""
         self.skipped += first_offset - self.fetch_offset
         self.passed(first_offset)
 
     def take(self, count: int) -> list[Message]:
-        """Take up to `count` fetched messages."""
+        """Remove and return up to `count` fetched messages."""
         messages: list[Message] = []
         while len(messages) < count and (block := self._front()) is not None:
             messages += block.take(count - len(messages))
@@ -161,7 +166,8 @@ class Cursor:
         return message
 
     def take_batches(self) -> list[QueueBatch]:
-        """Take all fetched batches. A batch is returned whole, even if some of its messages were taken already."""
+        """Remove and return all fetched batches. A batch is returned whole, even if some of its messages were
+        already taken."""
         batches = []
         while self._blocks and (batch := self._decoded(self._blocks[0])) is not None:
             block = self._blocks.popleft()
@@ -170,8 +176,8 @@ class Cursor:
         return batches
 
     def _front(self) -> FetchedBlock | None:
-        """Return the first block that has messages, opened. If no block has messages, or the next batch is damaged,
-        return None."""
+        """Return the first block that still has messages, after it was opened. If no block has messages, or if the
+        next batch is damaged, return None."""
         self._drop_exhausted()
         while self._blocks and not self._blocks[0].opened:
             batch = self._decoded(self._blocks[0])
@@ -186,8 +192,9 @@ class Cursor:
             self.buffered_bytes -= len(self._blocks.popleft().body)
 
     def _decoded(self, block: FetchedBlock) -> Batch | None:
-        """Return the block's batch. If the batch is damaged, set `error`, drop all blocks and return None. Later
-        messages are dropped too, because handing them out would hide that messages are missing.
+        """Return the decoded batch of the block. If the batch is damaged, set `error`, drop all blocks and return
+        None. Blocks after the damaged batch are dropped too: if their messages were handed out, the program would not
+        notice the missing messages.
         """
         try:
             return decoded(block.body, self.topic, self.queue, block.base_offset, check_crc=self._check_crcs)

@@ -1,7 +1,7 @@
-"""Fetches messages ahead for the cursors of one shard, from one node at a time.
+"""Fetches messages for the cursors of one shard before the program asks for them, from one node at a time.
 
-One long-polling request covers all queues of the shard. The next request is sent as soon as there is room, before the
-program has read the previous messages.
+One long-polling request fetches from all queues of the shard that have a cursor. The fetcher sends the next request as
+soon as its cursors have room, even if the program has not read all earlier messages.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class FetchSettings:
 class Fetcher:
     """A task that fetches messages for the cursors of one shard.
 
-    The fetcher calls `on_news` after every change for which a waiting reader should wake up.
+    The fetcher calls `on_news` when a reader that waits must wake up: messages have arrived, or an error has occurred.
     """
 
     def __init__(
@@ -86,18 +86,20 @@ class Fetcher:
         self.restart()
 
     def remove(self, cursor: Cursor) -> None:
-        """Stop fetching for this cursor. Do nothing if the fetcher does not have the cursor."""
+        """Remove this cursor, so that its queue is no longer fetched. Do nothing if the fetcher does not have the
+        cursor."""
         if self._cursors.get((cursor.topic_id, cursor.queue)) is cursor:
             del self._cursors[cursor.topic_id, cursor.queue]
             self.restart()
 
     def restart(self) -> None:
-        """Cancel the fetch under way, and fetch from the present offsets of the cursors."""
+        """Cancel the fetch request under way, and fetch from the present `fetch_offset` of each cursor."""
         self._task.cancel()
         self._task = self._started()
 
     def made_room(self) -> None:
-        """Continue fetching if the cursors have room. The caller calls `made_room` after it has taken messages."""
+        """Wake the fetcher, which continues if its cursors have room for more messages. A reader calls `made_room`
+        after it has taken messages."""
         self._room.set()
 
     async def close(self) -> None:
@@ -121,7 +123,7 @@ class Fetcher:
             self._on_news()
 
     async def _run(self) -> None:
-        """Fetch until every cursor has an error or is paused. `restart` starts the task again."""
+        """Send fetch requests until every cursor has an error or is paused. `restart` starts a new task."""
         failures, last_success = 0, self._loop.time()
         while cursors := self._in_turn():
             await self._wait_for_room()
@@ -140,8 +142,8 @@ class Fetcher:
             await asyncio.sleep(self._client.backoff.wait_ms(failures) / 1000)
 
     def _in_turn(self) -> list[Cursor]:
-        """Return the cursors of the next fetch. Each call starts with the next cursor, because the first cursors of a
-        request may get all of its bytes.
+        """Return the cursors for the next fetch request. Each call moves the first cursor to the end of the list,
+        because the first queues of a request may get all of its bytes.
         """
         for first in list(self._cursors)[:1]:
             self._cursors[first] = self._cursors.pop(first)
@@ -153,7 +155,8 @@ class Fetcher:
             await self._room.wait()
 
     async def _fetch(self, cursors: Sequence[Cursor]) -> LedgerError | None:
-        """Fetch once. Return an error if a repeated fetch may succeed; store any other error in its cursor."""
+        """Fetch once. If a repeated fetch may succeed after an error, return the error. Store any other error in
+        the cursor of its queue."""
         try:
             address = self._address()
         except NoLeaderError as error:
@@ -217,8 +220,8 @@ class Fetcher:
         return None
 
     def _skipped(self, cursor: Cursor, error: LedgerError) -> bool:
-        """Skip the messages that are no longer kept. Return False if `error` is not about removed messages, or if
-        skipping is off."""
+        """Continue after the messages that are no longer kept, and return True. Return False if `error` is not an
+        OffsetTooLowError, or if the setting `skips_dropped` is off."""
         if not self._settings.skips_dropped or not isinstance(error, OffsetTooLowError) or error.first_offset is None:
             return False
         log.warning("%d messages were skipped: %s", error.first_offset - cursor.fetch_offset, error)

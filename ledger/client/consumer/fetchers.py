@@ -1,6 +1,6 @@
 """The fetchers of one consumer: one fetcher for each shard that has queues of the consumer.
 
-A fetcher starts with the first call that names its shard, and runs until `close`.
+A fetcher starts with the first call of a method for its shard, and runs until `close`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from ledger.errors import LedgerError
 
 
 class Fetchers:
-    """The fetchers of one consumer, by shard.
+    """The fetchers of one consumer, one for each shard.
 
-    A fetcher calls `on_news` after every change for which a waiting reader should wake up.
+    A fetcher calls `on_news` when a reader that waits must wake up: messages have arrived, or an error has occurred.
     """
 
     def __init__(self, client: ClusterClient, settings: FetchSettings, on_news: Callable[[], None]) -> None:
@@ -26,34 +26,36 @@ class Fetchers:
         self._by_shard: dict[int, Fetcher] = {}
 
     def start(self, shard: int, cursors: Sequence[Cursor] = ()) -> None:
-        """Start the fetcher of this shard. Do nothing if the shard has a fetcher."""
+        """Start a fetcher for this shard. Do nothing if the shard already has a fetcher."""
         if shard not in self._by_shard:
             self._by_shard[shard] = Fetcher(self._client, shard, cursors, self._settings, self._on_news)
 
     def add(self, shard: int, cursors: Sequence[Cursor]) -> None:
-        """Fetch for these cursors too. The cursors' queues are in `shard`."""
+        """Fetch for these cursors from now on. The queues of the cursors are in `shard`."""
         if shard in self._by_shard:
             self._by_shard[shard].add(cursors)
         else:
             self.start(shard, cursors)
 
     def remove(self, shard: int, cursor: Cursor) -> None:
-        """Stop fetching for this cursor. Do nothing if the cursor was not added."""
+        """Remove this cursor from the fetcher of its shard. Do nothing if the cursor was not added."""
         self.start(shard)
         self._by_shard[shard].remove(cursor)
 
     def restart(self, shard: int) -> None:
-        """Cancel the shard's fetch under way and send a new one, because a cursor has a new offset."""
+        """Cancel the fetch request that is under way for this shard, and send a new request, because a cursor has a
+        new offset."""
         self.start(shard)
         self._by_shard[shard].restart()
 
     def made_room(self) -> None:
-        """Continue fetching, because messages were taken from the cursors."""
+        """Wake all fetchers, because messages were taken from cursors and there may be room for more."""
         for fetcher in self._by_shard.values():
             fetcher.made_room()
 
     def troubles(self) -> list[LedgerError]:
-        """Return the last error of each shard from which no fetch has succeeded for `request_timeout_ms`."""
+        """For each shard from which no fetch has succeeded for `request_timeout_ms`, return the last error of its
+        fetcher."""
         return [fetcher.trouble for fetcher in self._by_shard.values() if fetcher.trouble is not None]
 
     async def close(self) -> None:

@@ -1,6 +1,6 @@
 """Makes messages from fetched batches.
 
-For speed, columns become lists and lists become messages in loops that run in C.
+For speed, the columns of a batch are changed to lists, and the lists to messages, by loops that run in C.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from ledger.errors import CorruptBatchError, LedgerError
 
 
 def decoded(body: bytes, topic: str, queue: int, base_offset: int, *, check_crc: bool = True) -> Batch:
-    """Return the decoded batch. Raises CorruptBatchError if the batch is damaged. The error names topic, queue and
-    offset."""
+    """Decode a batch and return it. Raises CorruptBatchError if the batch is damaged. The message of the
+    CorruptBatchError names the topic, the queue and the offset."""
     try:
         return Batch(body, check_crc=check_crc)
     except LedgerError as error:
@@ -27,7 +27,7 @@ def decoded(body: bytes, topic: str, queue: int, base_offset: int, *, check_crc:
 def messages_of(
     batch: Batch, *, topic: str, queue: int, base_offset: int, term: int, append_time_ms: int, skip: int = 0
 ) -> list[Message]:
-    """Return the messages of a batch without the first `skip` messages."""
+    """Return all messages of a batch except the first `skip` messages."""
     offsets = range(base_offset, base_offset + len(batch))
     columns = zip(
         repeat(topic),

@@ -1,7 +1,7 @@
 """The queues that a consumer reads: a cursor for each queue, and a fetcher for each shard of these queues.
 
-Queues are added and removed while the consumer runs, because topics get more queues and are deleted. When a queue is
-removed, its messages that were fetched ahead are dropped.
+Queues are added and removed while the consumer runs, because topics can get more queues and can be deleted. When a
+queue is removed, its messages that were fetched and not handed out are dropped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ledger.client.records import TopicQueue
 class QueueReaders:
     """The cursors and fetchers of one consumer.
 
-    A fetcher calls `on_news` after every change for which a waiting reader should wake up.
+    A fetcher calls `on_news` when a reader that waits must wake up: messages have arrived, or an error has occurred.
     """
 
     def __init__(self, client: ClusterClient, settings: FetchSettings, on_news: Callable[[], None]) -> None:
@@ -31,14 +31,14 @@ class QueueReaders:
         return self._cursors.get(place)
 
     def in_turn(self) -> Collection[Cursor]:
-        """Return all cursors. Each call starts with the next cursor, so that no queue starves."""
+        """Return all cursors. Each call moves the first cursor to the end of the list, so that every queue is read."""
         for first in list(self._cursors)[:1]:
             self._cursors[first] = self._cursors.pop(first)
         return list(self._cursors.values())
 
     @property
     def is_ready(self) -> bool:
-        """Whether at least one cursor has messages."""
+        """True if at least one cursor has fetched messages."""
         return any(cursor.ready for cursor in self._cursors.values())
 
     @property
@@ -46,7 +46,7 @@ class QueueReaders:
         return sum(cursor.skipped for cursor in self._cursors.values())
 
     def add(self, cursors: Iterable[tuple[Cursor, int]]) -> None:
-        """Add cursors, each with the shard of its queue."""
+        """Add cursors, each given with the shard of its queue, and fetch for them."""
         by_shard: dict[int, list[Cursor]] = {}
         for cursor, shard in cursors:
             place = TopicQueue(cursor.topic, cursor.queue)
@@ -56,7 +56,7 @@ class QueueReaders:
             self._fetchers.add(shard, new)
 
     def remove(self, topic: str) -> None:
-        """Remove all queues of the topic, and drop their messages that were fetched ahead."""
+        """Remove all queues of the topic, and drop their messages that were fetched and not handed out."""
         for place in [place for place in self._cursors if place.topic == topic]:
             self._fetchers.remove(self._shards.pop(place), self._cursors.pop(place))
 
@@ -73,7 +73,7 @@ class QueueReaders:
         self._fetchers.restart(self._shards[place])
 
     def made_room(self) -> None:
-        """Continue fetching, because messages were taken."""
+        """Wake all fetchers, because messages were taken and there may be room for more."""
         self._fetchers.made_room()
 
     def raise_trouble(self) -> None:

@@ -4,7 +4,7 @@
     "paid"               messages with the tag `paid`
     "paid || refunded"   messages with one of these tags
 
-The function `wanted_tags` returns the tags.
+The function `wanted_tags` returns the tags of an expression.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from ledger.errors import InvalidArgumentError
 
 
 def wanted_tags(expression: str | Iterable[str] | None) -> frozenset[str] | None:
-    """Return the wanted tags. None means all messages, also those without a tag.
+    """Return the set of the tags in the expression. If the expression selects all messages, also those without a tag,
+    return None.
 
-    Raises InvalidArgumentError if the expression has an empty tag, or "*" beside other tags.
+    Raises InvalidArgumentError if the expression contains an empty tag, or "*" together with other tags.
     """
     if expression is None:
         return None

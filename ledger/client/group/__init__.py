@@ -1,13 +1,13 @@
-"""The consumers of a consumer group: members, assigned queues and acknowledgements.
+"""The consumers of a consumer group: their membership, their assigned queues and their acknowledgements.
 
-In reading order:
+The modules in reading order:
 
-    group_consumer.py    AsyncGroupConsumer, the class that users call
-    push_consumer.py     AsyncPushConsumer, which calls a listener
+    group_consumer.py    `AsyncGroupConsumer`, the group consumer that programs use
+    push_consumer.py     `AsyncPushConsumer`, which calls a listener with each message
     call_watch.py        finds listener calls that take too long
-    group_membership.py  joins the group and receives the assignment
-    all_queues.py        the assignment of a broadcast: all queues
+    group_membership.py  joins the group, sends heartbeats and receives the assignment
+    all_queues.py        the assignment of a broadcast consumer: all queues of its topics
     assigned_queues.py   claims, acknowledges and releases the assigned queues
-    assigned_queue.py    one assigned queue: messages in hand and finished messages
+    assigned_queue.py    records the messages in hand and the finished messages of one assigned queue
     claiming.py          claims queues at the leaders of their shards
 """

@@ -1,6 +1,7 @@
-"""The assignment of a broadcast consumer: all queues of all its topics.
+"""The assignment of a broadcast consumer, which owns all queues of all its topics.
 
-In a broadcast this module replaces `group_membership`. A broadcast has no members, no sessions and no coordinator.
+A broadcast consumer uses this module instead of `group_membership`. A broadcast has no members, no sessions and no
+coordinator.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from ledger.errors import LedgerError
 
 
 class AllQueues:
-    """The assignment of one consumer of a broadcast. The client must have been started. Implements AssignmentSource."""
+    """Assigns all queues of the topics to one consumer of a broadcast. The client must have been started.
+    Implements AssignmentSource."""
 
     def __init__(self, client: ClusterClient, topics: Sequence[str]) -> None:
         self._client = client
@@ -24,17 +26,18 @@ class AllQueues:
 
     @property
     def trouble(self) -> LedgerError | None:
-        """The error for readers if none of the topics exists, otherwise None."""
+        """The error that reads raise if none of the topics exists, otherwise None."""
         return None if self._view() else no_topic(self._names[0])
 
     async def join(self) -> None:
-        """Look up all topics. Raises UnknownTopicError."""
+        """Look up all topics of the consumer. Raises UnknownTopicError."""
         for name in self._names:
             await self._client.topic(name)
         self._client.routes.on_topic_change.append(lambda _: self._changed.set())
 
     async def run(self, on_view: Callable[[View], None]) -> None:
-        """Call `on_view` with all queues of the topics, now and after each change, until the task is cancelled."""
+        """Call `on_view` with all queues of the topics, now and after each change of a topic, until the task is
+        cancelled."""
         while True:
             on_view(self._view())
             await self._changed.wait()

@@ -1,10 +1,11 @@
-"""One assigned queue: records which messages were handed out, and which messages are finished. No I/O.
+"""Records which messages of one assigned queue were handed out to the program, and which are finished. No I/O.
 
     finished            in hand              fetched
     | . . . . . . . . |  x . x x . x       | . . . . .
                       ^ finished_up_to     ^ cursor.position
 
-Messages may finish in any order. The member acknowledges only an offset: all messages before it are finished.
+The program can finish messages in any order. The member acknowledges one offset, `finished_up_to`: all messages before
+this offset are finished.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _OFFSET = attrgetter("offset")
 
 
 class AssignedQueue:
-    """One assigned queue, from its claim on.
+    """One queue that this member has claimed, with its cursor and its messages in hand.
 
     Arguments:
 
@@ -59,26 +60,27 @@ class AssignedQueue:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether the queue is to move to another member. While a queue is leaving, none of its messages are handed
-        out."""
+        """True if the coordinator moves the queue to another member. While a queue is leaving, none of its messages
+        are handed out."""
         return self.leaves_by is not None
 
     @property
     def is_finished(self) -> bool:
-        """Whether no message is in hand."""
+        """True if no message of the queue is in hand."""
         return not self._in_hand
 
     def has_in_hand(self, message: Message) -> bool:
-        """Return whether this message object is in hand. An object from an earlier claim does not count."""
+        """Return True if this message object is in hand. For an object that was handed out under an earlier claim
+        of the queue, return False."""
         return self._in_hand.get(message.offset) == id(message)
 
     @property
     def finished_up_to(self) -> int:
-        """The offset before which all messages are finished."""
+        """The highest offset before which all messages are finished."""
         return next(iter(self._in_hand), self.cursor.position)
 
     def take(self, count: int) -> list[Message]:
-        """Take up to `count` fetched messages, and mark them as in hand."""
+        """Return up to `count` fetched messages, and mark them as in hand."""
         if self.is_leaving:
             return []
         taken = self.cursor.take(min(count, self._room()))
@@ -88,17 +90,18 @@ class AssignedQueue:
         return taken
 
     def seek(self, offset: int) -> None:
-        """Continue at `offset`. Earlier messages count as finished. After a seek no message is in hand."""
+        """Continue the queue at `offset`. Messages before `offset` count as finished. After a seek no message is in
+        hand."""
         self.cursor.seek(offset)
         self._in_hand.clear()
 
     def finish(self, offsets: Iterable[int]) -> None:
-        """Mark messages as finished: they were consumed, or moved to another topic. The call is idempotent."""
+        """Mark messages as finished, because they were consumed or moved to another topic. The call is idempotent."""
         deque(map(self._in_hand.pop, offsets, repeat(None)), maxlen=0)  # a loop that runs in C
 
     def finish_held(self, messages: Iterable[Message]) -> None:
-        """Mark messages as finished, but ignore messages that were handed out before a reset, because they must be
-        consumed again."""
+        """Mark messages as finished. Messages that were handed out before a reset of the queue are ignored, because
+        they must be consumed again."""
         self.finish(map(_OFFSET, filter(self.has_in_hand, messages) if self.was_reset else messages))
 
     def _room(self) -> int:

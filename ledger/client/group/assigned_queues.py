@@ -1,11 +1,9 @@
-"""The queues assigned to this member: it claims them, acknowledges their offsets, and releases them.
+"""Claims the queues that are assigned to this member, acknowledges their offsets, and releases them.
 
-    assignment ──> claim ──> AssignedQueue + cursor in a fetcher ──> acknowledge ──> release
-                                                                             └──> drop, if the epoch has changed
-
-The coordinator decides which queues this member owns. The leader of a queue's shard knows the offset at which the
-queue continues, and accepts or rejects this member's acknowledgements. If the coordinator or the leader rejects the
-member, the member drops the queue with its messages in hand. The next owner receives the dropped messages again.
+The coordinator decides which queues this member owns. The leader of a queue's shard stores the acknowledged offset of
+the queue, and accepts or rejects this member's acknowledgements. If the coordinator no longer assigns a queue to this
+member, or the leader fences this member, the member drops the queue with its messages in hand. The next owner receives
+the dropped messages again.
 """
 
 from __future__ import annotations
@@ -37,7 +35,8 @@ _PLACE, _OFFSET = attrgetter("topic", "queue"), attrgetter("offset")
 class AssignedQueues:
     """The assigned queues of one member, with their fetchers.
 
-    `on_news` is called after every change for which a waiting reader should wake up.
+    `on_news` is called when a reader that waits must wake up: messages have arrived, an error has occurred, or the
+    assignment has changed.
     """
 
     def __init__(
@@ -63,7 +62,8 @@ class AssignedQueues:
         self.losses = 0
 
     def __iter__(self) -> Iterator[AssignedQueue]:
-        """Iterate over all assigned queues. Each iteration starts with the next queue, so that no queue starves."""
+        """Iterate over all assigned queues. Each iteration first moves the first queue to the end of the list, so
+        that every queue is read."""
         for first in list(self._by_place)[:1]:
             self._by_place[first] = self._by_place.pop(first)
         return iter(list(self._by_place.values()))
@@ -75,8 +75,8 @@ class AssignedQueues:
         return sorted(self._by_place)
 
     def seen(self, view: View) -> None:
-        """Handle a new assignment. Queues that are not in the assignment are dropped at once. The task `run` claims
-        and releases queues later, because it may be waiting for an answer now.
+        """Handle a new assignment. Queues that are not in the assignment are dropped at once. New queues are claimed,
+        and leaving queues are released, by the task `run`, which may be waiting for an answer now.
         """
         self._view = view
         self._drop_lost()
@@ -98,7 +98,7 @@ class AssignedQueues:
     def finish(self, messages: Iterable[Message], *, only_held: bool = False) -> None:
         """Mark messages as finished. Messages of queues that this member lost are ignored.
 
-        With `only_held`, messages that were handed out before a reset of their queue are ignored too.
+        If `only_held` is True, messages that were handed out before a reset of their queue are also ignored.
         """
         for (topic, queue), some in groupby(messages, _PLACE):
             assigned = self._by_place.get(TopicQueue(topic, queue))
@@ -114,7 +114,7 @@ class AssignedQueues:
         self._fetchers.made_room()
 
     def trouble(self) -> LedgerError | None:
-        """Return the error that prevents reading, or None."""
+        """Return the error that the next read must raise, or None if there is no error."""
         errors = [self._member.trouble, self._claims.refusal]
         errors += [assigned.cursor.error for assigned in self._by_place.values() if not assigned.cursor.ready]
         errors += self._fetchers.troubles()
@@ -126,7 +126,7 @@ class AssignedQueues:
     # -- claims and releases
 
     async def run(self) -> None:
-        """Claim new queues and release leaving ones, until the task is cancelled or the client is closed."""
+        """Claim new queues and release leaving queues, until the task is cancelled or the client is closed."""
         failures = 0
         while True:
             await self._changed.wait()
@@ -227,10 +227,10 @@ class AssignedQueues:
                 )
 
     async def acknowledge(self, assigned_queues: Iterable[AssignedQueue]) -> None:
-        """Acknowledge the finished messages of these queues; return when the offsets are committed.
+        """Acknowledge the finished messages of these queues, and return when the acknowledged offsets are committed.
 
-        Queues whose acknowledgement is rejected by fencing are dropped. Raises LedgerError if a shard's leader cannot
-        be reached.
+        If an acknowledgement is rejected with ConsumerFencedError or UnknownTopicError, the queue is dropped. Raises
+        LedgerError if the leader of a shard cannot be reached.
         """
         due: dict[int, list[tuple[AssignedQueue, int]]] = {}
         for assigned in assigned_queues:
@@ -267,7 +267,7 @@ class AssignedQueues:
                 self._changed.set()  # if this member still owns the queue, it claims the queue again
 
     async def move(self, message: Message, *, give_up: bool) -> None:
-        """Move a message to the retry topic, or with `give_up` to the dead letters.
+        """Move a message to the retry topic, or, if `give_up` is True, to the dead letters.
 
         If this member lost the queue or the topic was deleted, do nothing. Raises LedgerError.
         """
@@ -318,20 +318,20 @@ class AssignedQueues:
     # -- fetching
 
     def _restart(self, assigned: AssignedQueue) -> None:
-        """Fetch from the new offset of the queue's cursor."""
+        """Restart the fetcher of the queue, so that it fetches from the new offset of the queue's cursor."""
         self._fetchers.restart(assigned.shard)
         self._changed.set()  # after a seek a leaving queue has no message in hand, so it can be released
 
 
 def _is_same(owned: Assignment, assigned: AssignedQueue) -> bool:
-    """Return whether an assignment equals the assignment of the claimed queue: it has the same topic id, and the
-    same epoch or epoch 0."""
+    """Return True if `owned` is the assignment under which the queue was claimed: the topic id is the same, and the
+    epoch is the same or 0."""
     return owned.topic_id == assigned.cursor.topic_id and owned.epoch in (0, assigned.epoch)
 
 
 async def prepare_retries(client: ClusterClient, consumer_group: str) -> str:
-    """Create the retry topic of this consumer group if it is missing, and its queues in new shards. Return the name
-    of the retry topic."""
+    """Create the retry topic of this consumer group if it does not exist, or add its queues in new shards. Return
+    the name of the retry topic."""
     request = consumer_group_pb2.PrepareRetriesRequest(consumer_group=consumer_group)
     await client.call(TOPICS_SHARD, lambda stub, seconds: stub.PrepareRetries(request, timeout=seconds))
     return retry_topic(consumer_group)

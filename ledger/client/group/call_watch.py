@@ -1,8 +1,9 @@
-"""Watches the running calls of a listener, and finds those that take too long.
+"""Watches the running calls of a listener, and finds the calls that take too long.
 
-Only a periodic check reads the clock, so a call costs no more than an assignment and a count. The measured time of a
-call starts when the check first sees the call, so the call took at least the measured time. A call that takes too long
-is marked; the worker sees the mark when the call ends. Calls may begin and end in any thread.
+A periodic check reads the clock. A worker does not read the clock, so watching costs only an assignment and a count
+for each call. The check measures the time of a call from the check that first saw the call, so the real time is at
+least as long. If a call takes too long, the check marks the call, and the worker sees the mark when the call ends.
+Calls can begin and end in any thread.
 """
 
 from __future__ import annotations
@@ -33,15 +34,16 @@ class Call:
         return self._found == self._count
 
     def end(self) -> bool:
-        """End the call; return whether it ended in time. A thread must hold the lock of the watch."""
+        """Record the end of the call. Return True if the call was not marked as too long. A worker thread must hold
+        `CallWatch.lock` when it calls `end`."""
         in_time = self._found != self._count
         self.message = None
         self._count += 1
         return in_time
 
     def look(self, now: float, timeout_s: float) -> Message | None:
-        """Check the call. If the call takes too long and was not marked before, mark it and return its message;
-        otherwise return None."""
+        """Check how long the call has taken. If the call takes too long and is not marked yet, mark the call and
+        return its message; otherwise return None."""
         message, count = self.message, self._count
         if message is None or self._found == count:
             return None
@@ -66,14 +68,14 @@ class CallWatch:
         self.timeouts = 0
 
     def of(self, worker: Hashable) -> Call:
-        """Return the Call of this worker."""
+        """Return the `Call` object of this worker."""
         call = self._calls.get(worker)
         if call is None:
             call = self._calls[worker] = Call(worker)
         return call
 
     def overdue(self) -> list[tuple[Call, Message]]:
-        """Return the calls that were marked by this check, each with its message."""
+        """Check all running calls. Return the calls that this check has marked as too long, each with its message."""
         now = self._clock()
         with self.lock:
             looked_at = [(call, call.look(now, self._timeout_s)) for call in list(self._calls.values())]

@@ -5,9 +5,9 @@
     result      an AssignedQueue, which continues at the committed offset
 
 In a consumer group the coordinator chooses the epoch of a claim. In a broadcast the leader of the queue's shard
-chooses the epoch. The first claim of a consumer gets an epoch above all earlier epochs, and later claims of this
-consumer use the same epoch. If a second consumer uses the same instance name, the claim of the second consumer has a
-higher epoch. The next claim of the first consumer is then rejected.
+chooses the epoch. In a broadcast, the first claim of a consumer gets an epoch above all earlier epochs of the queue,
+and later claims of this consumer use the same epoch. If a second consumer of a broadcast uses the same instance name,
+the claim of the second consumer has a higher epoch. The next claim of the first consumer is then rejected.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class MemberClaims:
         self.refusal: LedgerError | None = None
 
     async def claim(self, shard: int, new: Mapping[TopicQueue, Assignment]) -> list[AssignedQueue]:
-        """Claim queues of one shard; return those whose claim was accepted. Raises LedgerError if the shard's leader
-        cannot be reached.
+        """Claim queues of one shard, and return the queues whose claim was accepted. Raises LedgerError if the shard's
+        leader cannot be reached.
         """
         starts = await self._starts(list(new))
         request = consumer_group_pb2.ClaimRequest(shard=shard, consumer_group=self._settings.consumer_group)
@@ -109,7 +109,7 @@ class MemberClaims:
             )
 
     async def _starts(self, places: list[TopicQueue]) -> Mapping[TopicQueue, int]:
-        """Return the offset at which the consumer group starts each queue if it has never consumed the queue."""
+        """Return, for each queue, the offset at which the consumer group starts if it has never consumed the queue."""
         start = self._settings.start
         own = {place: AT_THE_FIRST for place in places if is_system_topic(place.topic)}
         others = [place for place in places if place not in own]

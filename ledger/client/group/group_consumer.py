@@ -1,10 +1,16 @@
-"""The asyncio consumer of a consumer group: the members share the queues, and the cluster keeps the offsets.
+"""The asyncio consumer of a consumer group: the members share the queues, and the cluster stores the group's offsets.
 
-    assignment ──> claim ──> fetch ──> hand out ──> finish ──> acknowledge (every second, and before a release)
-                                                        └──> release, if the queue goes to another member
+    assign        the coordinator assigns a queue to this member
+    claim         the member claims the queue, and fences its earlier owners
+    fetch         a fetcher fetches messages of the queue
+    hand out      the program reads messages of the queue
+    finish        the program has consumed a message
+    acknowledge   the member acknowledges the finished messages, every second and before a release
+    release       the member releases the queue, if the queue moves to another member
 
-Every message is handed out at least once, and normally once. A queue starts at its acknowledged offset. A queue moves
-to another member when the present owner has finished its messages, or was silent for too long.
+Every message is handed out at least once, and usually exactly once. A new owner continues a queue at the acknowledged
+offset. When a queue moves to another member, the present owner first finishes its messages in hand, for at most
+`release_timeout_ms`. If the owner was silent for longer than its session timeout, the queue moves without this wait.
 """
 
 from __future__ import annotations
@@ -38,11 +44,12 @@ log = logging.getLogger("ledgermq.client.group_consumer")
 
 
 class AsyncGroupConsumer(AsyncLifetime):
-    """Consumes topics together with the other members of `group`; with `broadcast`, it consumes all messages alone.
+    """An asyncio client that consumes topics together with the other members of `group`. With `broadcast`, each
+    consumer receives all messages.
 
-    New queues of a topic, and a topic that was deleted and created again, are found within about 30 s. Messages in hand
-    of a deleted topic are lost; the other topics continue. If all topics are deleted, reading raises UnknownTopicError
-    until one of the topics exists again.
+    The consumer finds new queues of its topics within about 30 s, and also a topic that was deleted and created again.
+    If a topic is deleted, its messages in hand are lost, and the consumer continues with its other topics. If all
+    topics are deleted, reading raises UnknownTopicError until one of the topics exists again.
 
     group                     the consumer group: 1 to 63 of the characters A-Z a-z 0-9 _ . -
     bootstrap_servers         "host:port,host:port" or a list of addresses; one reachable address is enough
@@ -231,7 +238,7 @@ class AsyncGroupConsumer(AsyncLifetime):
 
     @property
     def closed(self) -> bool:
-        """Whether the consumer was stopped."""
+        """True if the consumer was stopped."""
         return self._client.closed
 
     @property
@@ -245,7 +252,8 @@ class AsyncGroupConsumer(AsyncLifetime):
         return self
 
     async def __anext__(self) -> Message:
-        """Wait for the next message without a time limit. Iteration ends when the consumer is stopped."""
+        """Return the next message, and wait for it without a time limit. The iteration ends when the consumer is
+        stopped."""
         try:
             while True:
                 if messages := await self.getmany(1):
@@ -256,10 +264,10 @@ class AsyncGroupConsumer(AsyncLifetime):
             raise
 
     async def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
-        """Return up to `max_messages` messages that are ready.
+        """Return up to `max_messages` messages that were fetched and not handed out yet.
 
-        If no message is ready, wait up to `timeout_ms` milliseconds (None: without limit) for messages. If no message
-        arrives in this time, the list is empty. Messages of one queue are in order.
+        If there are no such messages, wait for messages for up to `timeout_ms` milliseconds (None: without limit). If
+        no message arrives in this time, return an empty list. Messages of one queue are in order.
         """
         if max_messages < 1:
             raise InvalidArgumentError(f"max_messages is {max_messages}: it must be at least 1.")
@@ -287,21 +295,21 @@ class AsyncGroupConsumer(AsyncLifetime):
                 return []
 
     def finish(self, *messages: Message) -> None:
-        """Mark these messages as consumed; they are acknowledged soon. Messages of a queue that the member lost are
-        ignored.
+        """Mark these messages as consumed, so that the member can acknowledge them. Messages of a queue that the
+        member lost are ignored.
         """
         self._assigned_queues.finish(messages)
         self._news.set()  # there may be room for more
 
     def finish_held(self, messages: Iterable[Message]) -> None:
-        """Mark these messages as consumed, given as the message objects that were handed out. Objects from before a
-        reset of their queue are ignored, because their messages must be consumed again.
+        """Mark these messages as consumed; the arguments must be the message objects that were handed out. Objects
+        that were handed out before a reset of their queue are ignored, because their messages must be consumed again.
         """
         self._assigned_queues.finish(messages, only_held=True)
         self._news.set()
 
     def holds(self, message: Message) -> bool:
-        """Whether this member still has this message object in hand.
+        """Return True if this member still has this message object in hand.
 
         The result is False if the message is finished, was handed out again, or its queue was lost. For a copy of a
         message object the result is False.
@@ -311,21 +319,23 @@ class AsyncGroupConsumer(AsyncLifetime):
 
     @property
     def losses(self) -> int:
-        """How many times this member lost a queue. While this number does not change, the member has lost none of the
-        messages that were handed out to it.
+        """The number of times that this member has lost a queue. While this number does not change, the member has
+        lost none of its messages in hand.
         """
         return self._assigned_queues.losses
 
     async def reconsume_later(self, message: Message) -> None:
-        """Ask for another delivery of the message later, to any member. The delay grows with each attempt.
+        """Move the message to the retry topic, so that a member receives it again after a delay. The delay grows with
+        each attempt.
 
-        After the last attempt the message goes to the dead letters. Returns when the move is committed or the queue was
-        lost. Raises InvalidArgumentError in a broadcast, and with max_attempts = 1.
+        After the last attempt the message goes to the dead letters. The call returns when the move is committed, or
+        when the member has lost the queue. Raises InvalidArgumentError in a broadcast, and if max_attempts is 1.
         """
         await self._move(message, give_up=message.attempt >= self._max_attempts)
 
     async def give_up(self, message: Message) -> None:
-        """Move the message to the dead letters: the topic named %DLQ% and the consumer group's name."""
+        """Move the message to the dead letters: the topic with the name "%DLQ%" followed by the name of the
+        consumer group."""
         await self._move(message, give_up=True)
 
     async def _move(self, message: Message, *, give_up: bool) -> None:
@@ -338,31 +348,31 @@ class AsyncGroupConsumer(AsyncLifetime):
         self._news.set()
 
     async def acknowledge(self) -> None:
-        """Acknowledge all finished messages; return when the offsets are committed.
+        """Acknowledge all finished messages, and return when the acknowledged offsets are committed.
 
-        Queues that this member lost are left out. Raises LedgerError if the leader of a queue's shard cannot be
-        reached.
+        Nothing is acknowledged for queues that this member has lost. Raises LedgerError if the leader of a queue's
+        shard cannot be reached.
         """
         await self._assigned_queues.acknowledge(self._assigned_queues)
 
     @property
     def assignment(self) -> list[TopicQueue]:
-        """The queues that this member owns and has claimed; empty before start()."""
+        """The queues that this member owns and has claimed. The list is empty before start()."""
         return self._assigned_queues.places() if self._tasks else []
 
     def position(self, topic: str, queue: int) -> int:
-        """Return the offset of the next message to hand out. Raises InvalidArgumentError if this member does not own
-        the queue.
+        """Return the offset of the next message that this member hands out from the queue. Raises InvalidArgumentError
+        if this member does not own the queue.
         """
         return self._held(topic, queue).cursor.position
 
     async def seek(self, topic: str, queue: int, offset: int) -> None:
-        """Continue this queue at `offset`.
+        """Continue to hand out messages of this queue at `offset`.
 
         Messages before `offset` count as finished. Messages from `offset` on are handed out, even if they were handed
-        out before. A seek never lowers the acknowledged offset. If another member receives the queue after a seek
-        back, the new owner starts at the acknowledged offset. The command `group reset` moves the acknowledged offset
-        of the group.
+        out before. A seek never lowers the acknowledged offset. If the queue moves to another member after a seek to a
+        lower offset, the new owner starts at the acknowledged offset. The command `group reset` can lower the
+        acknowledged offset of the group.
         """
         assigned = self._held(topic, queue)
         if offset < 0:
@@ -371,7 +381,7 @@ class AsyncGroupConsumer(AsyncLifetime):
         self._assigned_queues.seek(assigned, offset)
 
     def pause(self, *places: tuple[str, int]) -> None:
-        """Stop handing out messages of these queues, given as (topic, queue), until resume().
+        """Stop handing out messages of these queues until resume() is called. Each queue is given as (topic, queue).
 
         Without arguments all queues that this member owns now are paused. If a paused queue moves to another member
         and back, it is no longer paused. Raises InvalidArgumentError if this member does not own a queue.
@@ -380,25 +390,26 @@ class AsyncGroupConsumer(AsyncLifetime):
             self._assigned_queues.pause(assigned)
 
     def resume(self, *places: tuple[str, int]) -> None:
-        """Hand out messages of these queues again after pause(); without arguments, of all queues."""
+        """Hand out messages of these paused queues again; without arguments, of all queues."""
         for assigned in self._chosen(places):
             self._assigned_queues.resume(assigned)
 
     def is_paused(self, topic: str, queue: int) -> bool:
-        """Return whether the queue is paused. If this member does not own the queue, return False."""
+        """Return True if the queue is paused. If this member does not own the queue, return False."""
         assigned = self._assigned_queues.get(TopicQueue(topic, queue))
         return assigned is not None and assigned.cursor.paused
 
     @property
     def paused(self) -> list[TopicQueue]:
-        """The queues that are paused, as (topic, queue)."""
+        """The paused queues of this member, each as (topic, queue)."""
         return sorted(assigned.place for assigned in self._assigned_queues if assigned.cursor.paused)
 
     async def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
         """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.
 
-        Each offset can be passed to seek(). If a queue has no such message, the result is its end offset. The member
-        need not own these queues. Raises UnknownTopicError, UnknownQueueError or InvalidArgumentError.
+        Each offset can be passed to seek(). If a queue has no message from that time or later, its result is the end
+        offset of the queue. The times may also name queues that this member does not own. Raises UnknownTopicError,
+        UnknownQueueError or InvalidArgumentError.
         """
         self._client.check_open()
         return await offsets_for_times(self._client, times)
@@ -417,7 +428,7 @@ class AsyncGroupConsumer(AsyncLifetime):
         return assigned
 
     def _take(self, count: int) -> list[Message]:
-        """Take up to `count` fetched messages from the assigned queues."""
+        """Return up to `count` fetched messages of the assigned queues, and mark them as in hand."""
         messages: list[Message] = []
         for assigned in self._assigned_queues:
             messages += assigned.take(count - len(messages))

@@ -1,13 +1,11 @@
 """Membership of a consumer group, as one client sees it.
 
-    join ──> heartbeat, heartbeat, heartbeat ... ──> leave
-      ^          │ unknown: the member was silent for too long
-      └──────────┘
-
-The member joins the coordinator, sends heartbeats (`_attend`), and receives its assignment. Each new assignment
-replaces the previous one. If the coordinator is silent, the member keeps consuming its queues. If a queue was given to
-another member meanwhile, the queue's shard rejects the old owner's acknowledgements. When a subscribed topic is
-created, deleted or gets more queues, the member joins again.
+The member sends a join request and then heartbeats (`_attend`) to the coordinator, and receives its assignment in the
+responses to the heartbeats. Each new assignment replaces the previous assignment. If the coordinator does not answer,
+the member keeps consuming its queues. If a queue is assigned to another member in this time, the queue's shard rejects
+the acknowledgements of the old owner. When a subscribed topic is created, deleted or gets more queues, the member
+joins again. If the coordinator has removed the member, because it was silent for longer than its session timeout, the
+member also joins again.
 """
 
 from __future__ import annotations
@@ -46,8 +44,8 @@ class MemberSettings:
 
     @property
     def wait_ms(self) -> int:
-        """The time in ms for which the coordinator may hold a heartbeat. A session timeout is long enough for
-        several heartbeats."""
+        """The maximum time in ms for which the coordinator can delay its response to a heartbeat. It is at most a
+        third of the session timeout, so that several heartbeats fit into a session timeout."""
         return min(3_000, self.session_timeout_ms // 3)
 
 
@@ -66,7 +64,8 @@ View = Mapping[TopicQueue, Assignment]
 
 
 class AssignmentSource(Protocol):
-    """An interface: it decides which queues a consumer owns. GroupMember and AllQueues implement it."""
+    """An interface: an object that reports which queues a consumer owns. `GroupMember` and `AllQueues` implement
+    `AssignmentSource`."""
 
     @property
     def trouble(self) -> LedgerError | None: ...
@@ -77,7 +76,8 @@ class AssignmentSource(Protocol):
 
 
 class GroupMember:
-    """One member of a consumer group. The client must have been started. Implements AssignmentSource."""
+    """One member of a consumer group, which joins the group and receives its assignment. The client must have been
+    started. Implements AssignmentSource."""
 
     def __init__(self, client: ClusterClient, settings: MemberSettings, topics: Sequence[str]) -> None:
         self._client = client
@@ -94,8 +94,8 @@ class GroupMember:
 
     @property
     def trouble(self) -> LedgerError | None:
-        """The error for readers if all subscribed topics were deleted, otherwise None. The group's retry topic does
-        not count. Otherwise None."""
+        """The error that reads raise if all subscribed topics were deleted, otherwise None. The retry topic of the
+        group is not counted as a subscribed topic."""
         wanted = [name for name in self._names if not is_system_topic(name)] or self._names
         return None if any(topic.name in wanted for topic in self._joined) else no_topic(wanted[0])
 
@@ -108,7 +108,7 @@ class GroupMember:
         await self._join(topics)
 
     async def _join(self, topics: list[RoutedTopic]) -> None:
-        """Join, or join again with changed topics or machine rooms. Raises LedgerError."""
+        """Join the consumer group, or join again with changed topics or machine rooms. Raises LedgerError."""
         settings, rooms = self._settings, self._known_rooms()
         request = consumer_group_pb2.JoinRequest(
             shard=self._coordinator,
@@ -128,10 +128,10 @@ class GroupMember:
         self._joined, self._rooms, self._version = topics, rooms, 0
 
     def _configured(self, topics: list[RoutedTopic]) -> list[consumer_group_pb2.QueueEpoch]:
-        """Return the configured queues. Queues of topics that do not exist are left out.
+        """Return the queues of the setting `configured`. Queues of topics that do not exist are left out.
 
-        Raises UnknownTopicError if a queue's topic is not subscribed, and UnknownQueueError if a topic has no such
-        queue.
+        Raises UnknownTopicError if the topic of a configured queue is not subscribed, and UnknownQueueError if a topic
+        does not have the configured queue.
         """
         known, found = {topic.name: topic for topic in topics}, []
         for name, queue in self._settings.configured:
@@ -187,8 +187,8 @@ class GroupMember:
                 await asyncio.sleep(self._client.backoff.wait_ms(failures) / 1000)
 
     async def release(self, queues: Iterable[tuple[TopicQueue, Assignment]]) -> None:
-        """Release these queues. Each queue is given with the assignment by which this member owned it. Raises
-        LedgerError."""
+        """Tell the coordinator that this member releases these queues. Each queue is given with the assignment
+        under which this member owned the queue. Raises LedgerError."""
         request = consumer_group_pb2.ReleaseRequest(
             shard=self._coordinator,
             consumer_group=self._group,
@@ -271,8 +271,8 @@ class GroupMember:
         return [known[name] for name in self._names if name in known]
 
     def _known_rooms(self) -> Mapping[int, str]:
-        """Return the machine rooms of the leaders of the topics' shards, or nothing if the strategy does not use
-        rooms. For a shard without a known leader, return the room that the last join stated.
+        """Return, for each shard of the topics, the machine room of the shard's leader. If the strategy does not use
+        rooms, return nothing. For a shard without a known leader, return the room from the last join request.
         """
         if self._settings.strategy not in BY_ROOM:
             return {}

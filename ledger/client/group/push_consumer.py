@@ -1,13 +1,15 @@
 """The asyncio push consumer: it calls a listener with each message, and delivers a failed message again later.
 
-    concurrent   any message as soon as a worker is free      raises ──> retry topic, later, any member
-    orderly      the messages of each queue in order          raises ──> the same message again after a second
-    broadcast    either of these, in every consumer           raises ──> skipped, at once or after all attempts
+    mode         order of the messages                        after a failed attempt
+    concurrent   any message, as soon as a worker is free     through the retry topic, a member receives it later
+    orderly      the messages of each queue in order          the same message again, after `suspend_ms`
+    broadcast    concurrent or orderly, in every consumer     skipped; if orderly, after the last attempt
 
-    reader ──> ready: messages, or orderly queues ──> workers ──> settled ──> finished, or moved elsewhere
+A reader task adds messages, or orderly queues, to the deque `_ready`. Each worker takes messages from `_ready`, and
+calls the listener with them.
 
-A message is finished when the listener returns. The attempt has failed if the listener raises, returns
-`RECONSUME_LATER`, or takes too long. After the last attempt the message goes to the dead letters.
+A message is finished when the listener returns without a failure. An attempt has failed if the listener raises an
+exception, returns `RECONSUME_LATER`, or takes too long. After the last attempt the message goes to the dead letters.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ log = logging.getLogger("ledgermq.client.push_consumer")
 
 
 class Outcome(Enum):
-    """The result of a listener. None counts as SUCCESS."""
+    """The result that a listener returns for a message. A listener that returns None has the result SUCCESS."""
 
     SUCCESS = "success"
     RECONSUME_LATER = "reconsume later"
@@ -58,7 +60,7 @@ _AHEAD_S, _MOST_AHEAD = 0.05, 1_000
 
 @dataclass(slots=True)
 class _OrderlyQueue:
-    """Messages of one queue for an orderly listener. The first message may already have failed attempts."""
+    """The messages of one queue that wait for an orderly listener, with the failed attempts of the first message."""
 
     messages: deque[Message] = field(default_factory=deque)
     # Failed attempts of the first message by this consumer.
@@ -70,7 +72,7 @@ class _OrderlyQueue:
 
 
 class AsyncPushConsumer(AsyncLifetime):
-    """Calls `listener` with the messages of a consumer group's topics.
+    """An asyncio client that consumes topics as a member of a consumer group, and calls `listener` with each message.
 
     listener            a function, coroutine function or callable object, called with one Message. It raises or returns
                         Outcome.RECONSUME_LATER to receive the message again later. Plain functions run in threads
@@ -143,7 +145,8 @@ class AsyncPushConsumer(AsyncLifetime):
         self._reading: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Connect, join the group and begin to call the listener. Raises the errors of AsyncGroupConsumer.start."""
+        """Connect, join the group and begin to call the listener. Raises the same errors as
+        AsyncGroupConsumer.start."""
         await self._consumer.start()
         self._loop = asyncio.get_running_loop()
         self._reading = asyncio.create_task(self._read(), name="messages for the listener")
@@ -152,7 +155,8 @@ class AsyncPushConsumer(AsyncLifetime):
             self._spawn(self._work())
 
     async def stop(self, timeout_s: float = 30.0) -> None:
-        """Stop calling the listener, wait up to `timeout_s` seconds for running calls, then acknowledge and leave."""
+        """Stop calling the listener, wait up to `timeout_s` seconds for running calls, then acknowledge the
+        finished messages and leave the group."""
         if self._reading is None:
             return
         self._is_stopping = True
@@ -178,7 +182,7 @@ class AsyncPushConsumer(AsyncLifetime):
 
     @property
     def timeouts(self) -> int:
-        """How many times the listener exceeded consume_timeout_ms."""
+        """The number of calls of the listener that took longer than consume_timeout_ms."""
         return self._calls.timeouts
 
     # -- from the queues to the workers
@@ -260,7 +264,8 @@ class AsyncPushConsumer(AsyncLifetime):
                 await asyncio.sleep(0)  # gives other tasks a turn, because a listener may never await anything
 
     def _messages_of_a_turn(self) -> Iterator[Message]:
-        """Yield ready messages for one turn of a worker. Messages of a queue that was lost meanwhile are left out."""
+        """Yield ready messages for about 5 ms, the time of one turn of a worker. Messages of a queue that the
+        member has lost are left out."""
         turn_ends = self._monotonic_s() + _TURN_S
         while not self._is_stopping:
             try:
@@ -274,7 +279,8 @@ class AsyncPushConsumer(AsyncLifetime):
                 return
 
     async def _consume(self, call: Call, messages: Iterator[Message], settle: Callable[[Message, bool], bool]) -> None:
-        """Call the listener with one message after another, as long as `settle` returns True."""
+        """Call the listener with each of the messages, one after another, until `settle` returns False for a
+        message."""
         if self._threads is not None:
             await self._loop.run_in_executor(self._threads, self._consume_now, messages, settle)
             return
@@ -297,8 +303,8 @@ class AsyncPushConsumer(AsyncLifetime):
                 return
 
     def _consume_now(self, messages: Iterator[Message], settle: Callable[[Message, bool], bool]) -> None:
-        """Do the same as `_consume`, in a thread. A call that took too long is already settled, unless `orderly` is
-        set."""
+        """Do the same as `_consume`, in a thread. If a call took too long, `_watch` has already recorded the
+        attempt as failed, except with `orderly`."""
         call = self._calls.of(threading.get_ident())
         for message in messages:
             call.message = message
@@ -312,8 +318,8 @@ class AsyncPushConsumer(AsyncLifetime):
                 return
 
     async def _watch(self) -> None:
-        """Check regularly for calls that take too long. Cancel such calls of coroutines, and treat such calls in
-        threads as failed."""
+        """Check regularly for calls of the listener that take too long. Cancel a coroutine that takes too long. If
+        a call in a thread takes too long, record the attempt as failed, except with `orderly`."""
         while True:
             await asyncio.sleep(min(1.0, self._timeout_s / 4))
             for call, message in self._calls.overdue():
@@ -332,8 +338,8 @@ class AsyncPushConsumer(AsyncLifetime):
     # -- orderly
 
     def _messages_of(self, orderly_queue: _OrderlyQueue) -> Iterator[Message]:
-        """Yield the first message of the queue until it is consumed, then the next message. Messages of a lost
-        queue are left out."""
+        """Yield the first message of the queue, and each next message after the first message was consumed. If the
+        member has lost the queue, its messages are left out."""
         while orderly_queue.messages and not self._is_stopping:
             message = orderly_queue.messages[0]
             if orderly_queue.losses == self._consumer.losses or self._consumer.holds(message):
@@ -343,7 +349,8 @@ class AsyncPushConsumer(AsyncLifetime):
                 orderly_queue.failures = 0
 
     def _went(self, orderly_queue: _OrderlyQueue, message: Message, consumed: bool) -> bool:
-        """Record the result of an attempt, and return whether the next message may follow."""
+        """Record the result of an attempt. Return True if the message was consumed, so that the listener can
+        receive the next message."""
         if consumed:
             orderly_queue.messages.popleft()
             orderly_queue.failures = 0
@@ -353,7 +360,8 @@ class AsyncPushConsumer(AsyncLifetime):
         return consumed
 
     def _put_back(self, orderly_queue: _OrderlyQueue) -> None:
-        """Handle a queue after a worker's turn: offer the queue again, delay it, or give up its first message."""
+        """After a worker's turn with a queue, offer the queue to the workers again. If the last attempt failed,
+        first wait for `suspend_ms`, or, after the last allowed attempt, give up the first message."""
         if self._is_stopping:
             return
         if orderly_queue.has_failed:
@@ -378,8 +386,8 @@ class AsyncPushConsumer(AsyncLifetime):
     # -- results of the listener
 
     def _settle(self, message: Message, consumed: bool) -> bool:
-        """Record the result of a message, and return True, because the next message may follow. Any thread may call
-        this method."""
+        """Record the result of a message. Return True, because the listener can receive the next message in any
+        case. Every thread is allowed to call `_settle`."""
         (self._finished if consumed else self._failed).append(message)
         if not self._is_settling:
             self._is_settling = True
@@ -401,7 +409,8 @@ class AsyncPushConsumer(AsyncLifetime):
             await self._move(move, message)
 
     async def _move(self, move: Callable[[Message], Awaitable[None]], message: Message) -> None:
-        """Move the message, and try again until the move succeeds, because the message must not be lost."""
+        """Move the message to its retry topic or to the dead letters. Try again until the move succeeds, because
+        the message must not be lost."""
         while True:
             try:
                 await move(message)
@@ -414,7 +423,7 @@ class AsyncPushConsumer(AsyncLifetime):
 
 
 def _emptied(messages: deque[Message]) -> list[Message]:
-    """Remove the messages that the deque has now, and return them. Other threads may append messages at the same
+    """Remove the messages that the deque has now, and return them. Other threads can append messages at the same
     time."""
     return [messages.popleft() for _ in range(len(messages))]
 
