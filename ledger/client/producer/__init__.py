@@ -1,21 +1,22 @@
-"""The producer: it collects messages in batches, numbers and orders the batches, and repeats them after failures.
+"""The producer: it collects messages in batches, numbers and orders the batches, and sends a batch again after a
+failure.
 
-In reading order:
+The modules in reading order:
 
-    producer.py              AsyncProducer, the class that users call
-    arguments.py             checks of what users pass
-    slices.py                cuts lists of values into slices that become batches
-    buffer.py                the limit on bytes that are not yet acknowledged
-    queue_selection.py       gives each piece to the sequencer of its queue
-    queue_selector.py        the user's own function that chooses a queue
-    topic_queue_selector.py  the default choice of a queue
-    fault_table.py           shards that answered late and are avoided for a while
-    producer_batch.py        one batch on its way
-    queue_sequencer.py       numbers, order and retries of one queue's batches
-    accumulator.py           all sequencers of one producer
-    sender.py                drives the accumulator: time, streams and answers
-    produce_stream.py        one stream of batches to one node
-    receipts.py              the futures that users await
+    producer.py              `AsyncProducer`, the producer that programs use
+    arguments.py             checks the arguments that a program passes to a producer
+    slices.py                cuts a list of values into slices, which become batches
+    buffer.py                limits the bytes of accepted messages that have no result yet
+    queue_selection.py       chooses the queue of each piece, and gives the piece to the sequencer of the queue
+    queue_selector.py        calls the user's own function that chooses the queue of a message
+    topic_queue_selector.py  chooses the queue of a message by its key, or each queue in turn
+    fault_table.py           records which shards answered late or failed, and are avoided for a while
+    producer_batch.py        one batch: its messages and the state of its delivery
+    queue_sequencer.py       numbers, orders and retries the batches of one queue
+    accumulator.py           polls all queue sequencers of one producer
+    sender.py                passes the time and the answers to the accumulator, and sends its batches
+    produce_stream.py        one gRPC stream that carries batches to one node
+    receipts.py              computes the results that `send` and `send_many` return
     recorder.py              writes the producer's history file
-    delivery.py              the settings of batches and deliveries
+    delivery.py              the settings with which a producer collects and delivers batches
 """

@@ -1,12 +1,14 @@
-"""All unfinished batches of a producer: one queue sequencer for each queue, polled together. The accumulator has no
-clock and does no I/O. The sender passes events to it: a piece is added, an answer arrives, time passes. The
-accumulator returns the batches to send and the results for receipts. The sender does the I/O.
+"""Holds all unfinished batches of a producer: it has one queue sequencer for each queue, and polls all of them
+together. The accumulator has no clock and does no I/O. The sender tells the accumulator about events: a piece is
+added, an answer arrives, time passes. The accumulator returns the batches to send and the results for receipts. The
+sender sends the batches to brokers.
 
-A large batch costs the leader hardly more than a small one. Therefore an open batch lingers while any batch for its
-shard is unanswered. If no batch for its shard is in flight, the open batch is sent at once.
+A large batch costs the leader hardly more than a small batch. Therefore an open batch lingers, and collects more
+messages, while another batch for the same shard has no answer yet. If no batch for the shard is in flight, the open
+batch is sent at once.
 
-The accumulator also moves batches from sequencers of failing shards to sequencers of other shards.
-`queue_sequencer.py` has the rules for such moves.
+The accumulator also moves batches from the queues of a shard that fails to queues of other shards. The docstring of
+`queue_sequencer.py` explains which batches can move.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from ledger.errors import LedgerError
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Batches of one sequencer that must be sent now, in this order."""
+    """Batches of one sequencer that the sender must send now, in the order of the list."""
 
     sequencer: QueueSequencer
     batches: list[ProducerBatch]
@@ -40,7 +42,7 @@ class Owed:
 
 
 class Accumulator:
-    """The sequencers of a producer. `faults` says which shards are avoided."""
+    """All queue sequencers of one producer. The table `faults` says which shards are avoided."""
 
     def __init__(self, delivery: Delivery, backoff: Backoff, faults: FaultTable | None = None) -> None:
         self.faults = faults or FaultTable(())
@@ -50,16 +52,18 @@ class Accumulator:
         self._busy: dict[QueueSequencer, None] = {}
 
     def sequencer(self, topic_id: int, queue: int, shard: int) -> QueueSequencer:
-        """Make the sequencer of a queue. The caller keeps the sequencer, and makes only one for each queue."""
+        """Make and return a sequencer for a queue. The caller must keep the sequencer, and must make only one
+        sequencer for each queue."""
         return QueueSequencer(topic_id, queue, shard, self._delivery, self._backoff)
 
     @property
     def trouble(self) -> LedgerError | None:
-        """The last error of the first sequencer whose attempts fail, or None."""
+        """The last error of the first busy sequencer that has failed since its last acknowledgement, or None if
+        there is no such sequencer."""
         return next((sequencer.trouble for sequencer in self._busy if sequencer.trouble is not None), None)
 
     def unresolved(self) -> list[ProducerBatch]:
-        """Return the batches whose receipts have no result yet."""
+        """Return all batches that have no result for their receipts yet."""
         return [batch for sequencer in self._busy for batch in sequencer.unresolved()]
 
     def add(self, sequencer: QueueSequencer, piece: Piece, now: float, wall_ms: int, *, close: bool = False) -> None:
@@ -72,7 +76,8 @@ class Accumulator:
         return sequencer.answered(batch, answer, now, sent=sent)
 
     def poll(self, now: float) -> Owed:
-        """Close, number and return the batches that can be sent now, and end batches that have timed out."""
+        """Return the batches that must be sent now, after they were closed and numbered, and the results of batches
+        that have timed out."""
         owed = Owed([], [])
         for sequencer in list(self._busy):
             owed.results.extend(sequencer.expire(now))
@@ -88,7 +93,8 @@ class Accumulator:
         return owed
 
     def _move(self, sequencer: QueueSequencer, now: float) -> None:
-        """Move batches to queues of other shards that do not fail, in turn, if the promised order allows the move."""
+        """Move the batches that are allowed to move to queues of other shards that work, one batch to each queue in
+        turn."""
         others = [
             other
             for other in (*sequencer.siblings[sequencer.queue + 1 :], *sequencer.siblings[: sequencer.queue])
@@ -100,22 +106,24 @@ class Accumulator:
                 self._busy[other] = None
 
     def next_wake(self) -> float | None:
-        """Return the time of the next poll if no event comes first, or None if no poll is needed."""
+        """Return the time at which the next poll is needed if no event comes earlier. Return None if no poll is
+        needed."""
         return min((wake for sequencer in self._busy if (wake := sequencer.next_wake()) is not None), default=None)
 
     def hasten(self, now: float) -> None:
-        """Let all open batches be sent without lingering."""
+        """End the lingering of all open batches, so that the next poll can return them."""
         for sequencer in self._busy:
             sequencer.hasten(now)
 
     def hurry(self, now: float, concerns: Callable[[QueueSequencer], bool]) -> None:
-        """End the back-off of the sequencers for which `concerns` returns True."""
+        """End the back-off of each sequencer for which `concerns(sequencer)` returns True."""
         for sequencer in self._busy:
             if concerns(sequencer):
                 sequencer.hurry(now)
 
     def abandon(self) -> list[BatchResult]:
-        """End all batches with the result that is known now. After `abandon`, call no other method."""
+        """End all batches, because the producer closes, and return their results. After `abandon`, the caller must
+        not call any method of the accumulator."""
         results = [one for sequencer in self._busy for one in sequencer.abandon()]
         self._busy.clear()
         return results

@@ -1,7 +1,8 @@
 """Limits the bytes of messages that a producer has accepted and that have no result yet.
 
-Calls that wait for room wait in a queue, so small messages do not starve a large one. A message is admitted and given
-to its sequencer in one step, so messages are sent in the order of the calls.
+Calls that wait for room are admitted in the order in which they began to wait, so small messages cannot overtake a
+large message. A message is admitted and given to its sequencer in one step, so messages are sent in the order of the
+calls.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from ledger.errors import BufferFullError, ClosedError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiting:
-    """A call that waits for room. The result of `answer` is True if the call was admitted, and False if the buffer was
-    closed. `answer` is cancelled if the call stopped waiting.
+    """A call that waits for room in the buffer. The result of the future `answer` is True if the call was admitted,
+    and False if the buffer was closed. The future `answer` is cancelled if the call stopped waiting.
     """
 
     size: int
@@ -26,9 +27,9 @@ class _Waiting:
 
 
 class Buffer:
-    """A buffer that counts the used bytes, `used`, of `limit_bytes`.
+    """Counts the bytes of accepted messages without a result in `used`, and limits them to `limit_bytes`.
 
-    A message larger than the whole limit is admitted when the buffer is empty.
+    A message that is larger than `limit_bytes` is admitted when `used` is 0.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -39,7 +40,8 @@ class Buffer:
         self._closed = False
 
     def enter_nowait(self, size: int, place: Callable[[], None]) -> None:
-        """Take `size` bytes and call `place`. Raises BufferFullError if there is no room or other calls wait."""
+        """Add `size` to the used bytes, and call `place`. Raises BufferFullError if there is no room for `size`
+        bytes, or if other calls wait for room."""
         if not self._try_enter(size, place):
             raise BufferFullError(
                 f"The producer's buffer is full: {self.used} of {self.limit_bytes} bytes are not acknowledged yet, "
@@ -47,10 +49,11 @@ class Buffer:
             )
 
     async def enter(self, size: int, place: Callable[[], None], timeout_seconds: float | None = None) -> None:
-        """Wait for room, take `size` bytes and call `place` in the same step.
+        """Wait until there is room for `size` bytes. Then add `size` to the used bytes and call `place`, both in one
+        step.
 
-        Raises TimeoutError or ClosedError. After such an error `place` was not called and will not be called. If the
-        call is cancelled, `place` may have been called before.
+        Raises TimeoutError or ClosedError. After one of these errors, `place` was not called and will not be called.
+        If the waiting call is cancelled, it is possible that `place` was already called.
         """
         if self._try_enter(size, place):
             return
@@ -72,20 +75,21 @@ class Buffer:
         self._admit_soon()
 
     async def line_gone(self) -> None:
-        """Return when every call that waits now has been admitted, was rejected or stopped waiting."""
+        """Wait until each call that waits for room now has been admitted, was rejected or stopped waiting."""
         if self._line:
             await asyncio.wait([waiting.answer for waiting in self._line])
 
     def close(self) -> None:
-        """Reject all waiting calls and all later ones with ClosedError."""
+        """Reject all calls that wait for room, and all later calls, with ClosedError."""
         self._closed = True
         while self._line:
             self._line.popleft().answer.set_result(False)
 
     def take(self, size: int) -> bool:
-        """Take `size` bytes if there is room and no other call waits; return whether they were taken.
+        """If there is room for `size` bytes and no other call waits, add `size` to the used bytes and return True.
+        Otherwise return False.
 
-        If the bytes were taken, the caller must place its message at once. Raises ClosedError.
+        If the result is True, the caller must give its message to a sequencer at once. Raises ClosedError.
         """
         if self._closed:
             raise _closed()
@@ -109,8 +113,8 @@ class Buffer:
         self._admit_soon()  # the calls behind this one may have room now
 
     def _admit_soon(self) -> None:
-        """Admit waiting calls in a later step of the event loop, because the caller that released bytes may be
-        placing earlier messages now."""
+        """Admit waiting calls in a later step of the event loop, because the code that released bytes may be adding
+        earlier messages to sequencers in this step."""
         if self._line and not self._admission_due:
             self._admission_due = True
             asyncio.get_running_loop().call_soon(self._admit)

@@ -1,4 +1,4 @@
-"""The settings of a producer for collecting and delivering batches."""
+"""The settings with which a producer collects and delivers batches."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ MAX_BATCH_MESSAGES = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The settings of one producer.
+    """The settings with which one producer collects and delivers its batches.
 
-    `retries` is the number of times that a batch is sent again after a failure; None means until its delivery timeout.
-    `codec` is the compression of batches. The other fields are described at AsyncProducer.
+    `retries` is the number of times that a batch is sent again after a failure; None means no limit before the
+    delivery timeout. `codec` is the compression of batches. The docstring of AsyncProducer describes the other fields.
     """
 
     producer_id: int

@@ -1,7 +1,7 @@
-"""The shards that a producer avoids for a while because they answered late or failed. The module does no I/O and reads
-no clock. A table of steps says how long a shard is avoided after an answer of a given latency. A failure counts as a
-latency of 10 s. The newest answer of a shard replaces earlier ones. Callers pass the time in ms. Source: RocketMQ's
-latency-fault back-off (MQFaultStrategy).
+"""Records which shards a producer avoids for a while, because they answered late or failed. The module does no I/O and
+reads no clock. A table of steps says for how long a shard is avoided after an answer with a given latency. A failed
+attempt counts as a latency of 10 s. Only the newest answer of a shard counts. Callers pass the time in ms. The method
+is RocketMQ's latency-fault back-off (MQFaultStrategy).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _LONGEST_MS = 86_400_000
 
 
 def checked_steps(setting: bool | Steps) -> Steps:
-    """Return the steps for the producer's setting. False means no steps, so no shard is avoided; True means RocketMQ's
-    table; any other value is the table. Raises InvalidArgumentError.
+    """Return the steps for the setting `latency_faults` of a producer. False means no steps, so no shard is avoided.
+    True means the steps of RocketMQ. Any other value must be a table of steps. Raises InvalidArgumentError.
     """
     if isinstance(setting, bool):
         return ROCKETMQ if setting else ()
@@ -53,7 +53,8 @@ def checked_steps(setting: bool | Steps) -> Steps:
 
 
 class FaultTable:
-    """The times until which shards are avoided. The table has at most one entry for each shard."""
+    """Stores, for each shard that is avoided, the time until which it is avoided. The table has at most one entry
+    for each shard."""
 
     def __init__(self, steps: Steps) -> None:
         self._latencies = [latency for latency, _ in steps]
@@ -61,14 +62,14 @@ class FaultTable:
         self._until: dict[int, float] = {}
 
     def answered(self, shard: int, latency_ms: float, now: float) -> None:
-        """Record that the shard answered after `latency_ms`."""
+        """Record that the shard answered an attempt after `latency_ms` milliseconds."""
         if duration := self._duration(latency_ms):
             self._until[shard] = now + duration
         else:
             self._until.pop(shard, None)
 
     def waits(self, shard: int, latency_ms: float, now: float) -> None:
-        """Record that a request to the shard has been waiting for `latency_ms` without an answer."""
+        """Record that a request to the shard has had no answer for `latency_ms` milliseconds."""
         if self._duration(latency_ms):
             self.answered(shard, latency_ms, now)
 
@@ -76,8 +77,8 @@ class FaultTable:
         self.answered(shard, FAILURE_MS, now)
 
     def forget(self, shard: int) -> None:
-        """Forget the shard's latency. Call this method when the shard has a new leader, because the latency was
-        measured at the old leader."""
+        """Forget the latency of the shard, so that the shard is not avoided. Call `forget` when the shard has a new
+        leader, because the latency was measured at the old leader."""
         self._until.pop(shard, None)
 
     def is_available(self, shard: int, now: float) -> bool:
@@ -85,7 +86,7 @@ class FaultTable:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no shard is avoided."""
+        """True if the table has no entry, so that no shard is avoided."""
         return not self._until
 
     def _duration(self, latency_ms: float) -> float:

@@ -1,8 +1,8 @@
-"""One stream of batches to one node; answers return in order.
+"""One gRPC stream that carries batches to one node, and the answers back in the same order.
 
-Batches that are ready are sent together, up to 1 MiB a request, with several requests in flight. The stream returns
-every batch exactly once, with the broker's answer. If the stream breaks, it returns a batch with the error and with
-the fact whether the batch was sent.
+Batches that are ready are sent together in requests of up to 1 MiB, and several requests can be in flight. The stream
+returns every batch exactly once, with the answer of the broker. If the stream breaks, it returns each unanswered batch
+with the error, and says whether the batch was sent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_REQUESTS_IN_FLIGHT = 16
 class AttemptResult:
     """The result of one attempt to send a batch.
 
-    `sent` is False if the batch never left this process. `after_ms` is the time that the answer took.
+    `sent` is False if the batch never left this process. `after_ms` is the time in ms from the request to its answer.
     """
 
     sequencer: QueueSequencer
@@ -51,8 +51,9 @@ class _Request:
 class ProduceStream:
     """A stream of batches to the node at `address`.
 
-    `on_return` is called with results in the order in which the batches were submitted. `on_configuration` is called
-    with the index of the node's configuration. A `broken` stream accepts no batches.
+    The stream calls `on_return` with the results of attempts, in the order in which the batches were submitted. It
+    calls `on_configuration` with the index of the node's newest configuration. If `broken` is True, the stream accepts
+    no more batches.
     """
 
     def __init__(
@@ -80,11 +81,12 @@ class ProduceStream:
         self._wake.set()
 
     def waited(self) -> float:
-        """Return the seconds since the oldest unanswered request was sent; 0 if every request is answered."""
+        """Return for how many seconds the oldest unanswered request has waited for its answer, or 0 if every
+        request has an answer."""
         return self._loop.time() - self._in_flight[0].written_at if self._in_flight else 0.0
 
     def breaks(self, error: LedgerError) -> None:
-        """End the stream, and return every batch with `error`."""
+        """End the stream, and return every unanswered batch with `error`."""
         if self.broken:
             return
         self.broken = True
@@ -104,7 +106,8 @@ class ProduceStream:
         await asyncio.gather(self._writer, self._reader, return_exceptions=True)
 
     async def _guard(self, work: Coroutine[None, None, None]) -> None:
-        """Run the reading or the writing half of the stream. If one half ends, the whole stream breaks."""
+        """Run `work`, the task that reads answers or the task that writes requests. If one of the two tasks fails,
+        end the whole stream."""
         try:
             await work
         except grpc.aio.AioRpcError as error:
@@ -137,8 +140,8 @@ class ProduceStream:
             await self._call.write(ProduceRequest([batch.encoded for _, batch in request.batches]))
 
     def _next_request(self) -> list[tuple[QueueSequencer, ProducerBatch]]:
-        """Take the batches of the next request: at least one, at most MAX_REQUEST_BATCHES, and at most
-        MAX_REQUEST_BYTES unless the first batch is larger.
+        """Remove and return the batches of the next request. A request has 1 to MAX_REQUEST_BATCHES batches. They have
+        at most MAX_REQUEST_BYTES bytes, except that a single batch can be larger.
         """
         taken = [self._ready.popleft()]
         size = _bytes(taken[0])

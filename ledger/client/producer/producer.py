@@ -1,6 +1,7 @@
-"""The asyncio producer: it accepts messages and returns their offsets.
+"""The asyncio producer: it sends messages, and returns the offsets of the committed messages.
 
-The producer checks a message, selects its queue and gives it to that queue's sequencer; `sender.py` does the rest.
+The producer checks a message, selects its queue and gives the message to the sequencer of the queue. The module
+`sender.py` sends the batches.
 """
 
 from __future__ import annotations
@@ -51,11 +52,13 @@ _SLICES_A_TURN = 8
 
 
 class AsyncProducer(AsyncLifetime):
-    """Sends messages. Retries never store a message twice: brokers recognise repeated batches by their numbers.
+    """An asyncio client that sends messages. A retry never stores a message twice, because brokers recognise a
+    repeated batch by its sequence number.
 
-    Messages of one key, or sent with the same `queue`, keep their order. Other messages are spread over the queues,
-    one batch to each queue in turn. If a shard is unavailable, batches that are not in its log go to another shard. A
-    batch that may already be in the first queue stays there, because a copy in a second queue would be a duplicate.
+    Messages with the same key, and messages sent with the same `queue`, keep their order. Other messages are spread
+    over the queues, one batch to each queue in turn. If a shard is unavailable, such batches go to a queue of another
+    shard, provided that they cannot be in the log of the first shard. A batch that may already be in the first queue
+    stays there, because a copy in a second queue would be a duplicate.
 
     Settings::
 
@@ -157,8 +160,8 @@ class AsyncProducer(AsyncLifetime):
         )
 
     async def stop(self) -> None:
-        """Flush for at most delivery_timeout_ms, then close. Sends that have no result when the time is over fail, and
-        so do waiting calls.
+        """Wait for at most delivery_timeout_ms until every send has a result, then close the producer. Sends without a
+        result fail then.
         """
         if not self._client.started:
             return
@@ -186,10 +189,11 @@ class AsyncProducer(AsyncLifetime):
         timestamp_ms: int | None = None,
         queue: int | None = None,
     ) -> RecordMetadata:
-        """Send one message. Return when a majority of the shard's voters has the message.
+        """Send one message. Return its queue and offset when a majority of the shard's voters has the message.
 
-        Raises DeliveryTimeoutError (see its `maybe_committed`), or an error that says why the message is invalid.
-        Cancelling the call does not recall a message that the producer has already accepted.
+        Raises an error that says why the message is invalid, or DeliveryTimeoutError. The attribute `maybe_committed`
+        of a DeliveryTimeoutError says whether the message may be in the log. If the call is cancelled after the
+        producer has accepted the message, the message is still sent.
         """
         piece, future = self._single(topic, value, key, tag, headers, timestamp_ms)
         try:
@@ -213,8 +217,8 @@ class AsyncProducer(AsyncLifetime):
         timestamp_ms: int | None = None,
         queue: int | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """Send one message, and return a future at once. The future has the result of send(). Raises
-        BufferFullError where send() would wait."""
+        """Give one message to the producer, and return a future at once. The future gets the same result as send()
+        returns. Raises BufferFullError if the buffer has no room; send() would wait for room."""
         piece, future = self._single(topic, value, key, tag, headers, timestamp_ms)
         self._buffer.enter_nowait(piece.size, partial(self._queue_selection.place, topic, piece, queue))
         return future
@@ -228,14 +232,14 @@ class AsyncProducer(AsyncLifetime):
         tag: str | None = None,
         queue: int | None = None,
     ) -> list[RecordRange]:
-        """Send many messages fast. When a majority of the voters has all of them, return their places, in the order of
-        `values`.
+        """Send many messages faster than separate calls of send(). Return the places of the messages, in the order of
+        `values`, when a majority of the voters has all messages.
 
         `key` and `tag` apply to every message. A list or tuple is checked as a whole before any message is sent. Any
-        other iterable is read and checked block by block. After the first failure no more values are read. The error
-        is raised when all sends under way have a result. If the result of some messages is unknown, the error is a
-        DeliveryTimeoutError. The attribute `acknowledged` of the error, a list[RecordRange], gives the places of the
-        messages that were acknowledged, in the order of `values`.
+        other iterable is read and checked in blocks of 16,384 values. After the first failure no more values are read.
+        The call raises the error when every message that was already accepted has a result. If it is unknown whether
+        some messages are in a log, the error is a DeliveryTimeoutError. The error has an attribute `acknowledged`, a
+        list[RecordRange]: the places of the acknowledged messages, in the order of `values`.
         """
         receipt = ManyReceipt(topic)
         try:
@@ -257,7 +261,7 @@ class AsyncProducer(AsyncLifetime):
         """Wait until every message accepted so far is acknowledged or has failed, including messages that wait for
         buffer space.
 
-        The call raises no error for a failed message; the send of that message does.
+        flush() raises no error for a message that failed; the call that sent the message raises the error.
         """
         self._client.check_open()
         await self._buffer.line_gone()
@@ -273,7 +277,8 @@ class AsyncProducer(AsyncLifetime):
         headers: Headers | Mapping[str, bytes] | None,
         timestamp_ms: int | None,
     ) -> tuple[Piece, asyncio.Future[RecordMetadata]]:
-        """Check one message. Return the message as a piece, and the future of its metadata."""
+        """Check the arguments of one message. Return a piece with this message, and the future that gets the
+        message's metadata."""
         self._client.check_open()
         if not self._queue_selection.knows(topic):
             validate_topic_name(topic)
@@ -302,10 +307,10 @@ class AsyncProducer(AsyncLifetime):
     async def _send_block(
         self, values: list[bytes], lengths: NDArray[np.int64], shared: _Shared, receipt: ManyReceipt
     ) -> None:
-        """Send a list of values in slices.
+        """Cut a list of values into slices, and give each slice to a sequencer.
 
-        Every slice but the last fills its batch; the batch of the last slice stays open for further messages. If the
-        user's selector chooses the queues, each message is a separate slice.
+        Each slice fills a batch, except the last slice, whose batch stays open for further messages. If a queue
+        selector of the user chooses the queues, each message is a slice of its own.
         """
         each = extras_bytes(shared.key, shared.tag, None)
         one_by_one = self._selector is not None and shared.queue is None
@@ -328,7 +333,8 @@ class AsyncProducer(AsyncLifetime):
                 return
 
     async def _enter(self, piece: Piece, place: Callable[[], None]) -> None:
-        """Wait for room in the buffer, then place the piece. Raises DeliveryTimeoutError or ClosedError."""
+        """Wait for room in the buffer, then call `place`, which gives the piece to a sequencer. Raises
+        DeliveryTimeoutError or ClosedError."""
         try:
             await self._buffer.enter(piece.size, place, self._delivery.delivery_timeout_ms / 1000)
         except TimeoutError:

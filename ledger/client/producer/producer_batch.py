@@ -1,7 +1,8 @@
 """One batch of a producer: the messages that it collects while it is open, and the state of its delivery.
 
-Messages arrive in *pieces*: a piece is one message, or a whole slice of a list. A piece has one receipt, so no code of
-this module runs once per message of a slice. A column that no message of the batch uses is not made.
+Messages are added in *pieces*: a piece is one message, or a slice of a list of messages. A piece has only one receipt,
+so the Python code of this module runs once for each piece, and not once for each message. A batch has no column for
+keys, tags, headers or timestamps if none of its messages needs the column.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _REFUSED_BEFORE_APPEND = (
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """The answer for a committed batch, whose first message has `base_offset`.
+    """The answer of a broker that a batch is committed; `base_offset` is the offset of the batch's first message.
 
     `duplicate` is True if an earlier attempt of the batch was committed.
     """
@@ -68,17 +69,19 @@ Answer = Acknowledged | LedgerError
 
 
 def leaves_doubt(error: LedgerError) -> bool:
-    """Return whether a batch may be in the log although the attempt ended with this error."""
+    """Return True if a batch may be in the log after an attempt that ended with this error."""
     return not isinstance(error, _REFUSED_BEFORE_APPEND)
 
 
 def because(error: LedgerError | None) -> str:
-    """Return the last part of an error message, which names the last error, or "" if there was no error."""
+    """Return text for the end of an error message, which names `error` as the last error. Return "" if `error` is
+    None."""
     return "" if error is None else f"; the last error was: {(error.message or type(error).__name__).rstrip('.')}"
 
 
 class Receipt(Protocol):
-    """An interface: receives the result of a piece. Exactly one of its methods is called, once."""
+    """An interface: an object that receives the result of a piece. Only one of its two methods is called, and only
+    once."""
 
     def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None: ...
 
@@ -87,7 +90,7 @@ class Receipt(Protocol):
 
 @dataclass(slots=True)
 class BatchResult:
-    """The result of a batch, to be delivered to its receipts.
+    """The result of a batch, which must be passed to the receipts of the batch.
 
         queue     the queue of the batch
         receipts  the receipts in order, each with its number of messages
@@ -95,8 +98,8 @@ class BatchResult:
         released  the bytes to release in the producer's buffer
         batch     the batch
 
-    A batch that times out while its result is unknown has two results: first one with its receipts, later one with its
-    bytes.
+    A batch that times out while its result is unknown gets two `BatchResult` objects. The first has the receipts, and
+    the second releases the bytes when the result is known.
     """
 
     queue: int
@@ -114,9 +117,10 @@ class BatchResult:
         return self._told == len(self.receipts)
 
     def deliver(self, most: int | None = None) -> int:
-        """Give the result to the next receipts, at most `most` (None: all). Return the number of receipts that got it.
+        """Pass the result to at most `most` of the receipts that have no result yet (None: to all of them). Return the
+        number of receipts that got the result.
 
-        A receipt that raises an exception does not get the result again.
+        If a receipt raises an exception, it does not get the result a second time.
         """
         outcome = self.outcome
         before = self._told
@@ -166,7 +170,7 @@ class Piece:
 
 
 def extras_bytes(key: bytes | None, tag: str | None, headers: Headers | None) -> int:
-    """Return the bytes that key, tag and headers of a message take."""
+    """Return how many bytes the key, the tag and the headers of one message take in a batch."""
     size = 0
     if key is not None:
         size += len(key)
@@ -179,12 +183,13 @@ def extras_bytes(key: bytes | None, tag: str | None, headers: Headers | None) ->
 
 @dataclass(slots=True, eq=False)
 class ProducerBatch:
-    """1 to 65,535 messages of one queue.
+    """A batch of 1 to 65,535 messages for one queue, with the state of its delivery.
 
         open --close--> waiting --number--> numbered <--> in flight --> settled
                            ^─────── move ──────┘  to another queue, where the batch gets a number of that queue
 
-    A numbered batch has `data`, its encoded bytes, which every attempt sends; the lists of its messages are empty then.
+    A numbered batch has its encoded bytes in `data`, and every attempt sends these bytes. The lists of messages of a
+    numbered batch are empty.
     """
 
     base_timestamp_ms: int
@@ -241,7 +246,7 @@ class ProducerBatch:
     def number(
         self, topic_id: int, queue: int, producer_id: int, epoch: int, first_sequence: int, codec: Codec
     ) -> None:
-        """Give the batch its sequence number, and encode it."""
+        """Give the batch its sequence number, and encode the batch."""
         assert not self.numbered
         self.numbered = True
         self.epoch, self.first_sequence = epoch, first_sequence
@@ -266,8 +271,8 @@ class ProducerBatch:
         self.keys = self.tags = self.headers = self.timestamps_ms = None
 
     def renumber(self, queue: int, epoch: int, first_sequence: int) -> None:
-        """Give the batch another number. The batch must not be in a log, because a batch with a second number would
-        be stored twice."""
+        """Give the batch another epoch and sequence number. The batch must not be in a log: with a second number it
+        would be stored twice."""
         assert not self.in_flight
         self.data = batch_format.readdress(self.encoded, queue=queue, epoch=epoch, first_sequence=first_sequence)
         self.epoch, self.first_sequence = epoch, first_sequence
@@ -282,8 +287,8 @@ class ProducerBatch:
         self.first_sequence = NONE
 
     def results(self, queue: int, outcome: Answer, released: int) -> BatchResult:
-        """Return the batch's result, and remove the receipts from the batch, so that each receipt gets a result
-        only once."""
+        """Return the result of the batch. The receipts are removed from the batch, so that each receipt gets a
+        result only once."""
         receipts, self.receipts = self.receipts, []
         return BatchResult(queue, receipts, outcome, released, self)
 

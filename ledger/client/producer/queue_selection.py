@@ -1,8 +1,9 @@
-"""The queue selection gives each piece of messages to the sequencer of the piece's queue.
+"""Chooses the queue of each piece of messages, and gives the piece to the sequencer of the queue.
 
-An unknown topic is looked up once. During the look-up the topic's pieces wait in order. Pieces for a queue that the
-client does not know yet wait too. A topic that was deleted and created again gets new sequencers. The user's queue
-selector is called when a piece is given to a sequencer, because the number of queues is known only then.
+If a topic is unknown, the client asks the leader of shard 0 for it, with one request at a time. Until the answer
+arrives, pieces for the topic wait in order. Pieces for a queue that the client does not know yet wait in the same way.
+A topic that was deleted and created again gets new sequencers. The user's queue selector is called immediately before
+a piece is given to a sequencer, because the number of queues is known only then.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Parked = deque[tuple[Piece, int | None, bool]]
 
 
 class QueueSelection:
-    """Chooses the sequencer of each piece.
+    """Chooses the queue of each piece of one producer, and adds the piece to the sequencer of the queue.
 
     Arguments:
 
@@ -63,12 +64,14 @@ class QueueSelection:
         return topic in self._topics
 
     async def resolve(self, topic: str) -> None:
-        """Return when the topic is known. Raises UnknownTopicError, or another LedgerError if no node answers."""
+        """Wait until the queues of the topic are known. Raises UnknownTopicError, or another LedgerError if no
+        leader answers."""
         if topic not in self._topics:
             await asyncio.shield(self._resolution(topic))
 
     def place(self, topic: str, piece: Piece, queue: int | None, *, close: bool = False) -> None:
-        """Give the piece to a sequencer, at once or when the topic is known. An error goes to the piece's receipt."""
+        """Give the piece to a sequencer, either at once or as soon as the topic is known. If an error occurs, the
+        receipt of the piece gets the error."""
         sequencers = self._topics.get(topic)
         if sequencers is not None and (queue is None or queue < sequencers.queues):
             self._place(sequencers, piece, queue, close)
@@ -77,12 +80,12 @@ class QueueSelection:
             self._parked[topic].append((piece, queue, close))
 
     async def flush(self) -> None:
-        """Wait for the topic look-ups that run now, and return when no piece waits for them any more."""
+        """Wait until the topic requests that are under way have ended, so that no piece waits for them any longer."""
         if self._resolving:
             await asyncio.wait(list(self._resolving.values()))
 
     async def close(self) -> None:
-        """Fail all pieces that wait for a topic. After `close`, do not call `place`."""
+        """End all pieces that wait for a topic with ClosedError. After `close`, `place` must not be called."""
         await asyncio.sleep(0)  # lets new tasks begin: a task cancelled before its first step could not fail its pieces
         tasks = list(self._resolving.values())
         for task in tasks:
@@ -146,7 +149,8 @@ class QueueSelection:
         return any(queue is not None and queue >= queues for _, queue, _ in self._parked[topic])
 
     def _changed(self, name: str) -> None:
-        """Make sequencers for new queues of the topic, or forget the topic if it was deleted."""
+        """Make sequencers for the new queues of the topic. If the topic was deleted, or deleted and created again,
+        forget its sequencers."""
         sequencers, route = self._topics.get(name), self._client.routes.table.topics.get(name)
         if sequencers is None:
             return
@@ -156,7 +160,7 @@ class QueueSelection:
             sequencers.extend(self._sequencers_of(route, sequencers.queues))
 
     def _sequencers_of(self, route: RoutedTopic, first: int = 0) -> list[QueueSequencer]:
-        """Return new sequencers for the topic's queues from number `first` on."""
+        """Make and return sequencers for the queues of the topic that have the number `first` or a higher number."""
         return [
             self._make_sequencer(route.topic_id, queue, route.shards[queue])
             for queue in range(first, len(route.shards))
@@ -171,7 +175,7 @@ class QueueSelection:
 
 
 def _seen(task: asyncio.Task[None]) -> None:
-    """Read the task's exception, so that asyncio does not log it. The receipts of the waiting pieces already have
-    the error."""
+    """Read the exception of the task, so that asyncio does not log it. `_resolve` has already passed the error to
+    the receipts of the pieces that waited."""
     if not task.cancelled():
         task.exception()

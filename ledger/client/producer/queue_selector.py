@@ -1,7 +1,7 @@
-"""Calls the user's own function that chooses a message's queue.
+"""Calls the queue selector, a function of the user that chooses the queue of a message.
 
-The function is user code, so the producer checks its result. A wrong result or an exception fails only the send of
-that message, with an error that names the function.
+The producer checks the result of the queue selector. If the result is wrong or the queue selector raises an exception,
+only the send of this message fails. Its error message names the queue selector.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from ledger.errors import InvalidArgumentError
 
 @dataclass(frozen=True, slots=True)
 class UnplacedMessage:
-    """A message that was sent without `queue`. `headers` has pairs of a name and a value."""
+    """A message that was sent without `queue`, as it is passed to the queue selector. `headers` has pairs of a name
+    and a value."""
 
     topic: str
     value: bytes
@@ -31,7 +32,8 @@ QueueSelector = Callable[[UnplacedMessage, int], int | None]
 
 
 def selected(selector: QueueSelector, message: UnplacedMessage, queues: int) -> int | None:
-    """Return the selector's choice. Raises InvalidArgumentError if the choice is not a queue or the selector raises."""
+    """Return the queue that the selector chose, or None for the default choice. Raises InvalidArgumentError if the
+    topic has no such queue, or if the selector raises an exception."""
     try:
         chosen = selector(message, queues)
     except Exception as error:

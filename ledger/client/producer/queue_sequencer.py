@@ -1,49 +1,52 @@
 """Numbers, orders and retries the batches of one queue.
 
-A broker appends batch n+1 only after batch n, so sequence numbers keep the order. The sequencer repeats every attempt
-with the same number and the same bytes until the result of the batch is known.
+A broker appends a batch only after the batch with the previous sequence number, so the batches of a queue keep their
+order. The sequencer repeats every attempt with the same number and the same bytes until the result of the batch is
+known.
 
     line:  [ in flight | in flight | ... (at most 5) | waiting | waiting | ... ]   open batch
              sent, no answer yet, all on one stream    closed, no number yet        still collects messages
 
 A batch gets its sequence number when it is sent for the first time, so a batch that is never sent leaves no gap. When
-an attempt fails, the sequencer *halts*: it sends nothing until every attempt in flight is answered. After a back-off
-the sequencer starts again at the head of the line. So a batch has at most one unanswered attempt, and never overtakes
-another batch.
+an attempt fails, the sequencer *halts*: it sends nothing until every attempt in flight has an answer. After a back-off
+the sequencer sends again, from the first batch of the line on. Therefore a batch has at most one unanswered attempt,
+and never overtakes another batch.
 
-**When a batch gets another number.** A batch is *clean* if every attempt so far was refused before any append.
-Otherwise the batch is *doubtful*. A clean batch is not in the log, and so no later batch of the line is in the log
-either, because the broker accepts no gap in the numbers. Two events leave a gap:
+**When a batch gets another number.** A batch is *clean* if no attempt can have appended it to the log. A batch is
+*doubtful* if an attempt may have appended it to the log. If a batch is clean, no later batch of the line is in the log
+either, because the broker accepts no gap in the sequence numbers. Two events leave a gap in the sequence numbers:
 
-- A clean batch leaves the line, because it was refused for good or timed out. The number of this batch is never used.
-- The broker answers the clean batch at the head of the line with "sequence gap". The broker then has forgotten this
-  producer, or a doubtful batch that was given up never arrived, because all earlier batches have their result.
+- A clean batch leaves the line, because it was refused for good or timed out, and a later batch already has a number.
+- The broker answers the first batch of the line, which is clean, with "sequence gap". In this case all earlier batches
+  have a result. Either the broker has forgotten this producer, or an earlier doubtful batch was given up and never
+  reached the broker.
 
 Batches behind a gap wait until all batches before the gap have their result. Then the batches behind the gap are
-numbered from 0 under the next epoch. They cannot keep the old epoch, because a late copy with an old number could be
-accepted later. They cannot change the epoch earlier, because the new epoch fences the old epoch, and batches before
-the gap may still need the old epoch.
+numbered from 0 under the next epoch. The batches behind the gap cannot keep the old epoch, because a late copy of a
+batch with an old number could be accepted later. The epoch cannot change earlier, because the new epoch fences the old
+epoch, and batches before the gap may still need the old epoch.
 
-A doubtful batch that times out fails its receipts as *unknown*. The timed-out batch keeps its place and is retried
-alone until an answer decides its result. If the answer is "sequence gap", the batch is dropped. The next appended
-batch either follows the dropped batch in its epoch, or begins the next epoch, which fences the dropped batch. A batch
-that has used all its retries is treated like a batch that has timed out.
+If a doubtful batch times out, its receipts get an error that says that the result is *unknown*. The timed-out batch
+keeps its place in the line, and is sent again, without later batches, until an answer decides its result. If the
+answer is "sequence gap", the batch is dropped. The next appended batch either has the same epoch and the sequence
+number after the dropped batch, or it begins the next epoch, which fences the dropped batch. A batch that has used all
+its retries is treated like a batch that has timed out.
 
-**When a batch moves to another queue.** While the sequencer waits after a failure, other queues may take over
-some of its batches, if that changes no promised order:
+**When a batch moves to another queue.** While the sequencer waits after a failure, some of its batches can move to
+other queues. A move must not change an order that the producer guarantees:
 
-- A doubtful batch and a batch in flight stay, because this queue's log may contain them. Sequence numbers count within
-  one queue, so a copy in another queue would be a second message.
-- A *bound* batch stays. The messages of a bound batch have a key, or the user chose the queue, so their order in this
-  queue is promised.
-- All other batches may move, also past batches that stay, because their messages have no promised order. In the new
-  queue a moved batch is placed before younger batches that have no number yet.
+- A doubtful batch and a batch in flight stay, because they may already be in this queue. Sequence numbers count within
+  one queue, so the broker would not recognise a copy in another queue as a duplicate.
+- A *bound* batch stays. At least one message of a bound batch has a key, or the program chose its queue, so its order
+  in this queue is guaranteed.
+- All other batches can move, even if an earlier batch stays, because the order of their messages is not guaranteed. In
+  the new queue a moved batch is placed before younger batches that have no number yet.
 
-A batch that had a number and moves leaves a gap.
+If a batch with a number moves, and a later batch already has a number, the move leaves a gap in the sequence numbers.
 
-**When a batch is delayed.** A leader that throttles this client says how long to wait. Throttling is no failure: no
-batch moves and no attempt is counted. After the wait the sequencer sends one batch alone, and one batch more after
-each success, because a refused batch costs client and broker time.
+**When a batch is delayed.** A leader that throttles this client says how long the client must wait. Throttling is not
+a failure: no batch moves, and the attempt is not counted. After the wait only one batch can be in flight, and after
+each success one batch more, because a refused batch costs the client and the broker time.
 
 This module uses no clock, no futures and no network. Callers pass the time in ms.
 """
@@ -79,7 +82,7 @@ _LEAST_SHARE_OF_TIMEOUT = 0.9
 
 
 class QueueSequencer:
-    """The batches of one queue, in the order in which they were opened."""
+    """Numbers, orders and retries the batches of one queue, in the order in which the batches were opened."""
 
     def __init__(self, topic_id: int, queue: int, shard: int, delivery: Delivery, backoff: Backoff) -> None:
         self.topic_id = topic_id
@@ -115,19 +118,20 @@ class QueueSequencer:
         return self._in_flight > 0
 
     def unresolved(self) -> list[ProducerBatch]:
-        """Return the batches whose receipts have no result yet."""
+        """Return all batches of this queue that have no result for their receipts yet."""
         batches = [batch for batch in self._line if not batch.expired]
         return batches if self._open is None else [*batches, self._open]
 
     def refuses(self) -> LedgerError | None:
-        """Return the error for every new piece if this producer was fenced, otherwise None."""
+        """If this producer was fenced in the queue, return the error that every new piece gets. Otherwise return
+        None."""
         return self._fenced
 
     # --- gathering ---------------------------------------------------------------------------------------------------
 
     def add(self, piece: Piece, now: float, wall_ms: int, *, close: bool = False) -> None:
-        """Add a piece after all earlier pieces. With `close`, close the piece's batch, so that no later piece joins
-        the batch."""
+        """Add a piece to the open batch, or to a new batch. If `close` is True, close the batch of the piece, so
+        that no later piece is added to the batch."""
         assert 1 <= len(piece.values) <= MAX_BATCH_MESSAGES
         limit = self._delivery.batch_bytes
         if self._open is not None and not self._takes(self._open, piece, now):
@@ -142,8 +146,8 @@ class QueueSequencer:
             self._close()
 
     def _takes(self, batch: ProducerBatch, piece: Piece, now: float) -> bool:
-        """Return whether the piece may join the batch. A batch times out as a whole, so messages that are much younger
-        need a new batch.
+        """Return True if the piece can be added to the batch. All messages of a batch time out together, so a message
+        that is much younger than the batch is added to a new batch.
         """
         return (
             batch.size + piece.size <= self._delivery.batch_bytes
@@ -152,7 +156,7 @@ class QueueSequencer:
         )
 
     def hasten(self, now: float) -> None:
-        """Let the open batch be sent without lingering."""
+        """End the lingering of the open batch, so that the next `take` can return the batch."""
         if self._open is not None:
             self._open.linger_until = now
 
@@ -174,9 +178,10 @@ class QueueSequencer:
     # --- sending -----------------------------------------------------------------------------------------------------
 
     def take(self, now: float, *, gathers: bool = False) -> list[ProducerBatch]:
-        """Return the batches to send now, in order. The caller must call `answered` once for each of them.
+        """Return the batches that must be sent now, in order. The caller must call `answered` once for each returned
+        batch.
 
-        With `gathers`, the open batch lingers even if no other batch of this queue is unanswered.
+        If `gathers` is True, the open batch lingers even if no other batch of this queue is in flight.
         """
         if self._halted and not self._restart(now):
             return []
@@ -196,8 +201,8 @@ class QueueSequencer:
         return taken
 
     def _flight_limit(self) -> int:
-        """Return how many batches may be in flight. After a batch that timed out no batch is sent until its result is
-        known.
+        """Return how many batches are allowed to be in flight. If a batch has timed out, later batches are not sent
+        until its result is known.
         """
         for place, batch in enumerate(self._line):
             if batch.expired:
@@ -218,8 +223,8 @@ class QueueSequencer:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def answered(self, batch: ProducerBatch, answer: Answer, now: float, *, sent: bool = True) -> list[BatchResult]:
-        """Handle the answer to an attempt, and return the batches that have a result now. `sent=False` means that the
-        attempt never left this process, so the batch is not in a log because of it.
+        """Handle the answer to an attempt, and return the results of batches that end now. If `sent` is False, the
+        attempt never left this process, so it cannot have appended the batch to a log.
         """
         assert batch.in_flight
         batch.in_flight = False
@@ -265,7 +270,7 @@ class QueueSequencer:
             self.trouble = error
 
     def _drop(self, batch: ProducerBatch, error: LedgerError) -> BatchResult:
-        """Remove the batch from the line with an error."""
+        """Remove the batch from the line, and return its result, which is `error`."""
         if batch.numbered and not batch.doubtful:
             self._leave_hole(batch)
         return self._remove(batch, error)
@@ -282,7 +287,8 @@ class QueueSequencer:
         return batch.results(self.queue, outcome, batch.size)
 
     def _fence(self, error: ProducerFencedError, now: float) -> list[BatchResult]:
-        """Fail all batches: a producer with the same id and a newer epoch has written to the queue."""
+        """End all batches with `error`, because a producer with the same id and a newer epoch has written to the
+        queue."""
         self._halt(now, 0)
         self._fenced = error
         return list(self._give_up(error, keep_in_flight=True))
@@ -319,7 +325,8 @@ class QueueSequencer:
             self._next_sequence += batch.count
 
     def hurry(self, now: float) -> None:
-        """End the back-off. Call this method when the cause of the failures is gone, for example after an election."""
+        """End the back-off after failures. Call `hurry` when the cause of the failures may be gone, for example
+        after an election."""
         self._retry_at = min(self._retry_at, now)
         self._failures = 0
 
@@ -327,23 +334,24 @@ class QueueSequencer:
 
     @property
     def fails(self) -> bool:
-        """Whether an attempt has failed since the last acknowledgement."""
+        """True if an attempt has failed since the last acknowledgement."""
         return self._failures > 0
 
     @property
     def takes_over(self) -> bool:
-        """Whether this sequencer takes batches from other sequencers."""
+        """True if this sequencer can take over batches of other sequencers."""
         return not self.fails and self._fenced is None
 
     def offers(self, now: float) -> bool:
-        """Return whether batches may move to another queue now: during a back-off, once after the failure and once
-        after each new piece. When the back-off ends, this queue's next attempt sends the batches that have not moved.
+        """Return True if batches of this queue can move to other queues now. During a back-off the result is True once
+        after each failure and once after each new piece. Batches that have not moved are sent to this queue after the
+        back-off.
         """
         offers, self._has_offer = self._has_offer, False
         return offers and self.fails and self._halted and (self._in_flight > 0 or now < self._retry_at)
 
     def give_away(self) -> list[ProducerBatch]:
-        """Remove and return, in order, all batches that may move: batches that are not bound to this queue, cannot be
+        """Remove and return, in order, all batches that can move: batches that are not bound to this queue, cannot be
         in a log, and have not timed out.
         """
         if self._open is not None and not self._open.bound:
@@ -357,7 +365,7 @@ class QueueSequencer:
         return leaving
 
     def take_over(self, batch: ProducerBatch) -> None:
-        """Insert a batch of another sequencer before the younger batches that have no number yet."""
+        """Insert a batch that another sequencer gave away, before younger batches that have no number yet."""
         place = len(self._line)
         while place > 0 and not self._line[place - 1].numbered and self._line[place - 1].deadline > batch.deadline:
             place -= 1
@@ -366,8 +374,8 @@ class QueueSequencer:
     # --- time --------------------------------------------------------------------------------------------------------
 
     def next_wake(self) -> float | None:
-        """Return the next time at which `expire` or `take` has work if no event comes first, or None if they have
-        none."""
+        """Return the time at which `expire` or `take` must be called next if no event comes earlier. Return None if
+        no call is needed."""
         wakes = [batch.deadline for batch in self._next_to_expire()]
         if self._halted:
             if not self._in_flight:
@@ -377,8 +385,8 @@ class QueueSequencer:
         return min(wakes, default=None)
 
     def expire(self, now: float) -> list[BatchResult]:
-        """Return timeouts for all batches past their deadline. A timed-out batch that may be in a log is kept until
-        its result is known.
+        """Return a timeout result for each batch whose deadline has passed. A timed-out batch that may be in a log
+        stays in the line until its result is known.
         """
         results = []
         while due := [batch for batch in self._next_to_expire() if batch.deadline <= now]:
@@ -428,7 +436,8 @@ class QueueSequencer:
         return error
 
     def abandon(self) -> list[BatchResult]:
-        """End all batches at once with the result that is known now, because the producer closes."""
+        """End all batches now, because the producer closes, and return their results. The error of each batch says
+        whether the batch may be in a log."""
         if self._open is not None:
             self._close()
         return [self._remove(batch, self._abandoned(batch)) for batch in list(self._line)]

@@ -1,6 +1,6 @@
 """The receipts of sends: a future for one message, or for a whole `send_many`.
 
-A receipt makes the result of a send from the base offset of the batch.
+A receipt computes the offsets of its messages from the base offset of the batch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from ledger.errors import DeliveryTimeoutError, LedgerError
 
 
 class SingleReceipt:
-    """The receipt of one message. A cancelled future gets no result, but the message is sent nevertheless."""
+    """The receipt of one message, with the future that gets the result. If the future is cancelled, it gets no
+    result, but the message is still sent."""
 
     __slots__ = ("_future", "_topic")
 
@@ -45,24 +46,24 @@ class ManyReceipt:
         self._done = asyncio.Event()
 
     def slice(self, count: int) -> SliceReceipt:
-        """Return a receipt for the next `count` messages of the list."""
+        """Make and return a receipt for a slice: the `count` messages of the list that follow the previous slice."""
         self._ranges.append(None)
         self._messages += count
         self._unsettled += 1
         return SliceReceipt(self, len(self._ranges) - 1)
 
     def give_up(self, error: LedgerError) -> None:
-        """Record an error after which no more slices follow. The first error is kept. An error that leaves the result
-        of messages unknown has precedence over other errors, because the caller must know of it before it sends the
+        """Record an error that ends the `send_many`. Of several errors the first is kept, but an error after which
+        messages may be in a log replaces other errors. The program must know about such an error before it sends the
         messages again.
         """
         if self.error is None or (_leaves_unknown(error) and not _leaves_unknown(self.error)):
             self.error = error
 
     async def result(self) -> list[RecordRange]:
-        """Wait until every slice has a result, and return their ranges in order.
+        """Wait until every slice has a result, and return the ranges of all slices in order.
 
-        If there was an error, raise it. The attribute `acknowledged` of the error has the ranges that were
+        If an error was recorded, raise the error. Its attribute `acknowledged` has the ranges of the slices that were
         acknowledged.
         """
         while self._unsettled:
@@ -93,7 +94,7 @@ class ManyReceipt:
 
 
 class SliceReceipt:
-    """The receipt of one slice. A slice is always part of one batch."""
+    """The receipt of one slice of a `send_many`. All messages of a slice are in the same batch."""
 
     __slots__ = ("_many", "_place")
 
@@ -109,8 +110,8 @@ class SliceReceipt:
 
 
 def _own(error: LedgerError) -> LedgerError:
-    """Return a copy of the error. All senders with messages in a batch get the same error, and each needs its own
-    attributes."""
+    """Return a copy of the error. All sends with messages in a failed batch get the same error object, and each
+    `send_many` sets its own attributes on its copy."""
     own = type(error).__new__(type(error))
     own.args = error.args
     vars(own).update(vars(error), __notes__=list(getattr(error, "__notes__", ())))

@@ -1,8 +1,8 @@
 """Writes each send of a producer and its result into a history file (`AsyncProducer(history=...)`).
 
-The recorder wraps the receipt of each piece. The recorder records sizes, checksums and time when the producer accepts
-the piece. When the batch has a result, the recorder learns the piece's sequence numbers, and writes the line before
-the program gets the result.
+The recorder replaces the receipt of each piece with a receipt that also writes to the file. When the producer accepts
+a piece, the recorder notes the sizes and checksums of its messages, and the time. When the batch has a result, the
+recorder learns the sequence numbers of the piece. It writes the line of the piece before the program gets the result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ledger.history import Close, HistoryWriter, Open, OperationOutcome, Send, n
 
 
 class Recorder:
-    """The history of one producer. The methods raise HistoryError if the file cannot be written."""
+    """Writes the history file of one producer. Its methods raise HistoryError if the file cannot be written."""
 
     def __init__(self, path: Path, process: int, producer_id: int) -> None:
         self._writer = HistoryWriter(path)
@@ -29,7 +29,8 @@ class Recorder:
         piece.receipt = _Recorded(self, piece.receipt, topic, piece)
 
     def settling(self, results: BatchResult) -> None:
-        """Record the queue and sequence numbers of a batch, just before its receipts get the result."""
+        """Note the queue and the sequence numbers of a batch for its pieces, immediately before its receipts get
+        the result."""
         sequence = results.batch.first_sequence
         for receipt, count in results.receipts:
             assert isinstance(receipt, _Recorded)
@@ -57,13 +58,14 @@ class Recorder:
         )
 
     def close(self) -> None:
-        """Write the `close` line. Before `close`, all sends must have a result."""
+        """Write the last line, `close`, and close the file. All sends must already have a result."""
         self._writer.write(Close(self._process, self._producer, now_ns()))
         self._writer.close()
 
 
 class _Recorded:
-    """A receipt that writes a history line before it passes the result on. Implements Receipt."""
+    """A receipt that writes the history line of its piece, and then passes the result to the original receipt.
+    Implements Receipt."""
 
     __slots__ = (
         "_inner",

@@ -1,7 +1,8 @@
-"""Drives the accumulator: passes it the time and the answers, and sends its batches to leaders.
+"""Drives the accumulator of a producer: passes the time and the answers to the accumulator, and sends the returned
+batches to leaders.
 
-Every event (a piece, an answer, a new leader, a timer) requests one poll at the end of the event loop's turn. So
-messages that are sent in one turn share a batch, without waiting for a timer.
+After an event (a new piece, an answer, a new leader, a timer), the accumulator is polled once, in the next turn of the
+event loop. Therefore messages that are sent in the same turn share a batch, without waiting for a timer.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _RECEIPTS_AT_ONCE = 512
 
 
 class Sender:
-    """One accumulator, and a stream to the leader of each shard that its sequencers need."""
+    """Drives one accumulator, over one stream to the leader of each shard that has batches."""
 
     def __init__(
         self, client: ClusterClient, accumulator: Accumulator, buffer: Buffer, recorder: Recorder | None = None
@@ -57,12 +58,12 @@ class Sender:
         self._watcher = self._loop.create_task(self._watch())
 
     def is_available(self, sequencer: QueueSequencer) -> bool:
-        """Return False if the sequencer's shard is to be avoided."""
+        """Return False if messages without a key should avoid the shard of this sequencer for now."""
         faults = self._accumulator.faults
         return faults.is_empty or faults.is_available(sequencer.shard, self._now())
 
     def add(self, sequencer: QueueSequencer, piece: Piece, close: bool) -> None:
-        """Add a piece to its sequencer. Before the call, the caller must take the piece's bytes in the buffer."""
+        """Add a piece to the sequencer of its queue. The size of the piece must already be counted in the buffer."""
         if self._closing:
             self._buffer.release(piece.size)
             piece.receipt.failed(ClosedError("The producer was closed before this message was sent."))
@@ -71,7 +72,7 @@ class Sender:
         self._accumulator.add(sequencer, piece, self._turn_at, self._turn_at_wall_ms, close=close)
 
     async def flush(self) -> None:
-        """Return when every piece added so far is acknowledged or has failed."""
+        """Wait until every piece that was added so far is acknowledged or has failed."""
         self._accumulator.hasten(self._now())
         self._poll_soon()
         owed = self._accumulator.unresolved()
@@ -86,7 +87,7 @@ class Sender:
         await self._told.wait()
 
     async def close(self) -> None:
-        """End all batches with the result that is known now, and refuse new pieces."""
+        """Close the streams, and end all batches with the results that are known now. New pieces are refused."""
         self._closing = True  # no more polls, and therefore no new streams
         self._watcher.cancel()
         for stream in list(self._streams.values()):
@@ -121,8 +122,8 @@ class Sender:
         self._tell()
 
     def _set_timer(self) -> None:
-        """Set the timer for the accumulator's next poll. An earlier timer is not cancelled, because an extra poll
-        does no harm."""
+        """Set the timer for the accumulator's next poll. A timer that fires earlier is kept, because an additional
+        poll does no harm."""
         wake = self._accumulator.next_wake()
         if wake is None:
             return
@@ -134,7 +135,8 @@ class Sender:
         self._timer = self._loop.call_at(self._timer_at, self._timer_fired)
 
     def _timer_fired(self) -> None:
-        """Request a poll. uvloop fires up to half a millisecond early, so the poll may have to set another timer."""
+        """Request a poll. A timer of uvloop can fire up to half a millisecond early, so the poll may have to set a
+        new timer."""
         self._timer = None
         self._poll_soon()
 
@@ -147,8 +149,8 @@ class Sender:
             self._untold.append(one)
 
     def _tell(self) -> None:
-        """Give some receipts their results, in the order of the results. The other receipts get their results after
-        the next poll."""
+        """Pass results to at most 512 receipts, in the order of the results. The other receipts get their results
+        after the next poll."""
         left = _RECEIPTS_AT_ONCE
         try:
             while self._untold and left > 0:
@@ -195,7 +197,8 @@ class Sender:
         self._take_back(batches)
 
     def _note_latency(self, batches: Sequence[AttemptResult]) -> None:
-        """Record the newest latency of each shard. Errors that do not depend on the leader's speed are left out."""
+        """Record the newest latency of each shard in the fault table. SequenceGapError and ThrottledError are left
+        out, because they say nothing about the speed of the leader."""
         faults, now = self._accumulator.faults, self._now()
         follows = (SequenceGapError, ThrottledError)
         newest = {one.sequencer.shard: one for one in batches if not isinstance(one.answer, follows)}
@@ -221,8 +224,9 @@ class Sender:
         self._poll_soon()
 
     async def _watch(self) -> None:
-        """Check regularly for streams whose node does not answer. For such a stream, ask for the present leader. Break
-        the stream if another node leads or the request timeout has passed.
+        """Check every 0.5 s for streams with a request that has no answer after 1.5 s. For such a stream, ask all
+        nodes for the present leader. If another node leads the shard, or if the request timeout has passed, end the
+        stream.
         """
         while True:
             await asyncio.sleep(_WATCH_SECONDS)

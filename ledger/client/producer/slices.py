@@ -1,6 +1,7 @@
-"""Cuts lists of values into the slices that become batches. No I/O.
+"""Cuts a list of values into slices; each slice becomes a batch, or part of a batch. No I/O.
 
-C loops and numpy read and sum the lengths, so a value costs some tens of nanoseconds.
+The lengths of the values are read and added by numpy and by loops in C, so the cost of a value is some tens of
+nanoseconds.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ _BLOCK_MESSAGES = 16_384
 
 
 def blocks(values: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Yield the values as lists: a list or tuple as one list, any other iterable in lists of at most 16,384 values.
+    """Yield the values as lists. A list or a tuple is yielded as one list, and any other iterable as lists of at most
+    16,384 values.
 
-    So an endless generator is allowed. Raises InvalidArgumentError for a single bytes or str.
+    Therefore `values` can be an endless generator. Raises InvalidArgumentError for a single bytes or str.
     """
     if issubclass(type(values), (bytes, bytearray, str)):
         raise InvalidArgumentError("send_many() takes an iterable of bytes; for one message use send().")
@@ -35,7 +37,7 @@ def blocks(values: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def checked_lengths(values: list[bytes], max_message_bytes: int) -> NDArray[np.int64]:
-    """Return the length of each value. If `max_message_bytes` is 0, no limit is known.
+    """Return the length of each value in bytes. A `max_message_bytes` of 0 means that the limit is not known yet.
 
     Raises InvalidArgumentError if a value is not bytes, and MessageTooLargeError if a value is too large.
     """
@@ -52,10 +54,11 @@ def checked_lengths(values: list[bytes], max_message_bytes: int) -> NDArray[np.i
 def cuts(
     lengths: NDArray[np.int64], *, max_bytes: int, max_count: int, each: int = 0
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield (start, stop, bytes of the values) of consecutive slices, each of which fills a batch.
+    """Yield (start, stop, bytes of the values) for each slice of the list, in order. Every slice except the last one
+    fills a batch.
 
-    A slice has 1 to `max_count` messages and at most `max_bytes` bytes; a single message may be larger. `each` is the
-    number of bytes that every message takes in addition to its value.
+    A slice has 1 to `max_count` messages and at most `max_bytes` bytes, but a slice of one message can be larger.
+    `each` is the number of bytes that every message takes in addition to its value.
     """
     ends = np.cumsum(lengths)
     costs = ends + np.arange(1, len(lengths) + 1, dtype=np.int64) * (MESSAGE_OVERHEAD_BYTES + each)

@@ -1,8 +1,8 @@
-"""Chooses the queue of a message. No I/O.
+"""Chooses the queue of a message: the given queue, the queue of the message's key, or one queue after another. No I/O.
 
-All messages with the same key go to the same queue. Messages without a key go to one queue until its batch closes,
-then to the next queue. So batches become full, and the load is spread over the queues. While other queues are
-available, queues of shards that are avoided get no messages without a key.
+All messages with the same key go to the same queue. Messages without a key go to one queue until its open batch is
+closed, and then to the next queue. In this way batches become full, and the messages are spread over the queues.
+Messages without a key do not go to a queue of an avoided shard if another queue is available.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ledger.hashing import queue_of
 
 
 class TopicQueueSelector:
-    """The sequencers of a topic's queues, in the order of the queues' numbers.
+    """The sequencers of all queues of one topic, in the order of the queue numbers.
 
-    `first` is the queue with which messages without a key begin. `is_available` returns False if the sequencer's shard
-    is to be avoided.
+    `first` is the queue for the first messages without a key. The function `is_available` returns False for a
+    sequencer if the producer avoids its shard.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class TopicQueueSelector:
         return len(self._sequencers)
 
     def extend(self, sequencers: Sequence[QueueSequencer]) -> None:
-        """Add the sequencers of new queues, after the existing ones."""
+        """Add the sequencers of new queues after the sequencers of the existing queues."""
         self._sequencers.extend(sequencers)
         for sequencer in sequencers:
             sequencer.siblings = self._sequencers
 
     def pick(self, key: bytes | None, queue: int | None) -> QueueSequencer:
-        """Return the sequencer of `queue`. Without `queue`, return the sequencer of the key's queue; without a key,
-        the sequencer whose turn it is.
+        """Return the sequencer of `queue`. If `queue` is None, return the sequencer of the queue for the key. If both
+        are None, return the sequencer of the queue that messages without a key go to now.
 
         Raises UnknownQueueError if the topic has no such queue.
         """
@@ -73,7 +73,8 @@ class TopicQueueSelector:
         return sequencer
 
     def _next_available(self) -> int:
-        """Return the index of the next available sequencer, or the present index if none is available."""
+        """Return the index of the first available sequencer, searching from the present index on. If no sequencer
+        is available, return the present index."""
         places = range(self._current, self._current + len(self._sequencers))
         available = (place for place in places if self._is_available(self._sequencers[place % len(self._sequencers)]))
         return next(available, self._current)
