@@ -10,11 +10,12 @@
             print(message.queue, message.offset, message.value)
 
 `Producer`, `Consumer`, `GroupConsumer`, `PushConsumer` and `Admin` are the synchronous clients; the names with `Async`
-are for asyncio. All errors are subclasses of `LedgerError` and are defined in `ledgermq.errors`. `ledgermq.validation`
-judges replicas, and `ledgermq.spark` starts Spark sessions. The clients log below the logger `ledgermq`.
+are for asyncio. All errors are subclasses of `LedgerError`, and are in `ledgermq.errors`. `ledgermq.validation`
+validates replicas, and `ledgermq.spark` starts Spark sessions. All loggers of the clients are children of the logger
+`ledgermq`.
 
-Python loads a name when a program first uses it, so `import ledgermq` is quick. The packages `store`, `raft`, `ledger`,
-`cluster` and `chaos` beside this one contain the implementation; their names may change in any version.
+A public name is loaded when a program first uses it, so `import ledgermq` is quick. The packages `store`, `raft`,
+`ledger`, `cluster` and `chaos` contain the implementation; any new version can change their names.
 """
 
 from __future__ import annotations

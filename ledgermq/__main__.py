@@ -1,7 +1,7 @@
-"""The command line, which `ledgermq` and `python -m ledgermq` start.
+"""The entry point of the commands `ledgermq` and `python -m ledgermq`.
 
-Python imports the package before this module. For the command line the package leaves the check of hidden packages to
-`main`, so that a user sees one sentence and no traceback.
+Python imports the package `ledgermq` before this module. In a process of the command line, only `main` checks for
+hidden packages, so that a user sees one sentence instead of a traceback.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from ledgermq._neighbours import check_neighbours
 
 
 def main() -> None:
-    """Run the command line and exit with its status. If another package hides a package of ledgermq, exit with
-    status 1."""
+    """Run the command line and exit with its status. If a package of ledgermq is missing, or hidden by another
+    package, print an error and exit with status 1."""
     try:
         check_neighbours()
     except ImportError as error:

@@ -1,8 +1,9 @@
-"""Checks that Python finds our other packages beside `ledgermq`, and not packages of the same names elsewhere.
+"""Checks that Python finds the packages `store`, `raft`, `ledger`, `cluster` and `chaos` of ledgermq, and not other
+packages with these names.
 
 `store`, `raft` and `cluster` are common names. A package `store` in a user's working directory often comes before the
-installed packages on Python's path, and another distribution may install a package of the same name. Without the check
-of this module, the import would fail later, with a message that does not name the cause.
+installed packages on Python's path, and another distribution may install a package of the same name. Without this
+check, the import would fail later, with a message that does not name the cause.
 
 If a package is missing or hidden, a program that imports `ledgermq` gets an ImportError. The command line prints the
 message of this ImportError without a traceback.
@@ -19,10 +20,11 @@ NEIGHBOURS = ("store", "raft", "ledger", "cluster", "chaos")
 
 
 def check_neighbours() -> None:
-    """Raise ImportError if Python does not find one of our packages, or finds a foreign package with the name of one
-    of ours.
+    """Raise ImportError if Python does not find one of the packages of ledgermq, or if Python finds another package
+    with its name.
 
-    The message of the ImportError names the expected path, and the path of the other package if Python finds one.
+    The message of the ImportError names the expected path, and, if Python finds another package, the path of this
+    other package.
     """
     folder = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     for name in NEIGHBOURS:
@@ -42,9 +44,9 @@ def check_neighbours() -> None:
 
 
 def is_command_line() -> bool:
-    """Return whether this process runs `ledgermq` or `python -m ledgermq`.
+    """Return True if this process runs the command `ledgermq` or `python -m ledgermq`.
 
-    While Python looks for the module of `-m`, and imports its package, `sys.argv[0]` is "-m".
+    While Python imports the package of a module that is started with `-m`, `sys.argv[0]` is "-m".
     """
     program = sys.argv[0]
     if program == "-m":
@@ -53,7 +55,8 @@ def is_command_line() -> bool:
 
 
 def _location(name: str) -> str | None:
-    """Return the folder of the package that Python finds, or the file of a plain module, or None."""
+    """Return the folder of the package that Python finds under this name. If Python finds a plain module, return
+    its file; if it finds nothing, return None."""
     spec = _spec(name)
     if spec is None:
         return None

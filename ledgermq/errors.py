@@ -1,7 +1,7 @@
 """The errors that the clients raise.
 
-All these errors are subclasses of `LedgerError`. The attribute `retriable` of an error says whether the same request
-may succeed later.
+All errors of this module are subclasses of `LedgerError`. The attribute `retriable` of an error is True if the same
+request may succeed later.
 """
 
 from ledger.errors import (

@@ -6,7 +6,8 @@ or newer.
     with spark_session("counts", master="local[2]") as spark:
         spark.read.format("ledgermq").option("bootstrap.servers", "127.0.0.1:9871").option("subscribe", "orders").load()
 
-A session that was made elsewhere finds the formats `ledgermq` and `ledgermq-log` too if this package is installed.
+If this package is installed, a Spark session that was not made by this module also finds the formats `ledgermq` and
+`ledgermq-log`.
 """
 
 from ledger.spark.session import SparkFailedError, SparkMissingError, spark_session, start_session

@@ -1,4 +1,4 @@
-"""Validation as a library: the functions of `ledgermq validate`, for calls from Python.
+"""The functions of the command `ledgermq validate`, for calls from Python.
 
     from ledgermq.validation import PlainEngine, as_text, validate
 
@@ -6,8 +6,9 @@
     print(as_text(report))          # the text of `ledgermq validate`
     sys.exit(report.status)         # 0 valid, 1 a violation, 2 could not be judged
 
-`PlainEngine` reads the logs in this process, on one core. The base installation is enough; the page that
-`validate(out=...)` writes needs `pip install 'ledgermq[bench]'`, and the Parquet file needs `ledgermq[spark]`.
+`PlainEngine` reads the logs in the calling process, on one core. Validation works with the base installation, `pip
+install ledgermq`. The page that `validate(out=...)` writes needs `pip install 'ledgermq[bench]'`, and the Parquet file
+needs `pip install 'ledgermq[spark]'`.
 """
 
 from ledger.validation.judging.plain_engine import PlainEngine

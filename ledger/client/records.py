@@ -1,4 +1,4 @@
-"""The values that clients return to users: messages, receipts and descriptions. All these values are immutable."""
+"""The immutable values that clients return to users: messages, receipts, statuses and descriptions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ledger.retries import attempts, origin
 
 
 class TopicQueue(NamedTuple):
-    """One queue of one topic; equal to the plain tuple `(topic, queue)`."""
+    """One queue of one topic. A `TopicQueue` is equal to the plain tuple `(topic, queue)`."""
 
     topic: str
     queue: int
@@ -18,9 +18,9 @@ class TopicQueue(NamedTuple):
 class Message(NamedTuple):
     """A message as a consumer receives it.
 
-    `timestamp_ms` is the producer's time and `append_time_ms` the time at which the leader appended the message; both
-    are milliseconds since 1970. `term` is the Raft term of the message's entry. The class is a tuple, because a
-    consumer makes millions of messages a second.
+    `timestamp_ms` is the time that the producer gave to the message, and `append_time_ms` is the time at which the
+    leader appended the message. Both are in milliseconds since 1970. `term` is the Raft term of the message's entry.
+    `Message` is a named tuple, because a consumer makes millions of messages a second.
     """
 
     topic: str
@@ -36,20 +36,22 @@ class Message(NamedTuple):
 
     @property
     def id(self) -> str:
-        """`topic:queue:offset`. The id of a message is equal on all nodes and never changes."""
+        """The id of the message, in the form `topic:queue:offset`. The id of a message is equal on all nodes and
+        never changes."""
         return f"{self.topic}:{self.queue}:{self.offset}"
 
     @property
     def origin(self) -> str:
-        """`topic:queue:offset` of the message that the producer sent.
+        """The id, in the form `topic:queue:offset`, of the message that the producer sent.
 
-        The origin differs from `id` if the message was moved to a retry topic or to the dead letters.
+        `origin` differs from `id` if the message was moved to a retry topic or to the dead letters.
         """
         return origin(self.headers) or self.id
 
     @property
     def attempt(self) -> int:
-        """The number of deliveries of this message to the consumer group, including this one; at least 1."""
+        """The number of times that this message has been delivered to the consumer group, including the present
+        delivery. The number is at least 1."""
         return attempts(self.headers) + 1
 
 
@@ -57,8 +59,8 @@ class RecordMetadata(NamedTuple):
     """The place of one committed message.
 
     `timestamp_ms` is the time at which the leader appended the message (ms since 1970). `term` is the Raft term of the
-    message's entry. `duplicate` is True if an earlier attempt of the same send was committed; the other fields then
-    describe that attempt.
+    message's entry. `duplicate` is True if an earlier attempt of the same send was committed. The other fields then
+    describe the earlier attempt.
     """
 
     topic: str
@@ -71,7 +73,8 @@ class RecordMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordRange:
-    """The place of `count` committed messages: consecutive offsets from `first_offset`, in the order of the send."""
+    """The place of `count` committed messages of one send. Their offsets are consecutive, begin at `first_offset`,
+    and have the order of the send."""
 
     topic: str
     queue: int
@@ -93,8 +96,8 @@ class QueueOffsets:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic. Queue i of the topic is in shard `shards[i]`. `created_ms` is in ms since 1970. `offsets` is empty if
-    the caller did not ask for offsets.
+    """A topic. Queue i of the topic is in shard `shards[i]`. `created_ms` is the time of the topic's creation, in ms
+    since 1970. `offsets` is empty unless the description was returned by `describe_topic`.
     """
 
     name: str
@@ -110,11 +113,11 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class ShardStatus:
-    """One node's view of one shard.
+    """The state of one shard's replica, as its node reports it.
 
     `role` is leader, candidate, pre-candidate, follower, learner, waiting (before the first start), joining (until the
-    node is added) or removed. `suspect` means that this replica may have lost entries that it acknowledged; the replica
-    is not counted until it has caught up.
+    node is added) or removed. `suspect` is True if this replica may have lost entries that it acknowledged. A suspect
+    replica is not counted in majorities until it has caught up.
     """
 
     shard: int
@@ -131,11 +134,11 @@ class ShardStatus:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member of a shard as the leader sees it: a voter or a learner.
+    """One member of a shard, a voter or a learner, as the shard's leader reports it.
 
     `lag_entries` and `lag_bytes` count the committed entries that the member does not have yet. `caught_up` is True if
-    the lag is no larger than the entries that are normally on their way to a node. `suspect` is True if the member may
-    have lost entries that it acknowledged.
+    the member lacks no more entries than are normally on their way to a node. `suspect` is True if the member may have
+    lost entries that it acknowledged.
     """
 
     node: int
@@ -152,7 +155,7 @@ class Member:
 class Members:
     """The members of a shard in its newest committed configuration.
 
-    `transferring_to` is the node to which the leader is handing over leadership, or 0 if there is no handover.
+    `transferring_to` is the node to which the leader hands over the leadership now, or 0 if there is no handover.
     """
 
     cluster: str
@@ -174,7 +177,8 @@ class Doubt:
     """The reason why a node is suspect in one shard.
 
     The node may have lost the entries after `last_index`. The node has been suspect since `since_ms` (ms since 1970),
-    because of `reason`. `accepted` is True if the loss was accepted; the node is then no longer suspect.
+    because of `reason`. `accepted` is True if the loss of the missing entries was accepted. The node is then no longer
+    suspect.
     """
 
     node: int
@@ -187,14 +191,15 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True)
 class LogCut:
-    """The part of a log that a trim removed, or, in a dry run, would remove.
+    """The entries of a log that a trim removed, or that the trim would remove without `dry_run`.
 
-    `entries`, `bytes` and `messages` count the removed part; its newest entry was appended at `newest_ms` (ms since
-    1970). After the trim the log starts at entry `first_index` and has `bytes_kept` bytes. If nothing is removed, the
-    counts and `newest_ms` are 0. `held_by` names the holds of the log; nothing is removed while the log has a hold.
+    `entries`, `bytes` and `messages` say how many entries, bytes and messages were removed. The newest removed entry
+    was appended at `newest_ms` (ms since 1970). After the trim the log starts at entry `first_index` and has
+    `bytes_kept` bytes. If nothing is removed, `entries`, `bytes`, `messages` and `newest_ms` are 0. `held_by` has the
+    names of the holds of the log; nothing is removed while the log has a hold.
 
-    After a trim of several shards, `by_shard` has the result of each shard. The other fields are sums, `newest_ms` is
-    the latest time, and `first_index` is 0.
+    After a trim of several shards, `by_shard` has the `LogCut` of each shard. The counts are then sums over the
+    shards, `newest_ms` is the latest time, and `first_index` is 0.
     """
 
     first_index: int
@@ -211,10 +216,11 @@ class LogCut:
 
 @dataclass(frozen=True, slots=True)
 class LogHold:
-    """A named hold of the log of one shard. The hold was taken at entry `index`, at `taken_ms` (ms since 1970).
+    """A hold of the log of one shard, which has a name. The hold was taken at entry `index`, at `taken_ms` (ms since
+    1970).
 
-    The shard removes no entry until the hold is released or expires at `expires_ms` (ms since 1970). A hold expires
-    when an entry with a later append time is applied.
+    The shard removes no entry of the log until the hold is released or expires. The hold expires at `expires_ms` (ms
+    since 1970). A hold expires when the shard applies an entry with an append time after `expires_ms`.
     """
 
     name: str
@@ -226,8 +232,8 @@ class LogHold:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """The status of one node, as the node reports it. If `reachable` is False, `error` says why the node did not answer
-    and the fields after it are empty.
+    """The status of one node, as the node reports it. If `reachable` is False, `error` says why the node did not
+    answer, and the fields after `error` are empty.
     """
 
     node: int

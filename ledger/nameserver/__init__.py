@@ -1,7 +1,8 @@
-"""The name server: it tells clients where the nodes, leaders and topics are.
+"""The name server, which tells clients the addresses of the nodes, the leader of each shard, and the shards of each
+topic.
 
-In reading order:
+The modules in reading order:
 
-    registrations.py  collects the reports of nodes and computes routes from them
-    service.py        the gRPC services for nodes and for clients
+    registrations.py  stores the newest report of each node, and computes routes from all reports
+    service.py        the gRPC services with which nodes report routes and clients get routes
 """

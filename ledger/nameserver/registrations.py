@@ -1,11 +1,11 @@
-"""Collects the reports that nodes send to a name server, and computes routes from all of them.
+"""Stores the newest report of each node that has registered with a name server, and computes routes from all reports.
 
     node 1   routes, 12 s ago     ┐
     node 2   routes,  3 s ago     ├──> nodes of the newest configuration, newest leader of each shard, newest topics
     node 3   (its stream ended)   ┘
 
-A name server drops reports that are older than two minutes. A name server needs no data on disk, because after a
-restart the nodes report again. Name servers do not know each other.
+A name server drops reports that are older than two minutes. A name server stores nothing on disk, because after its
+restart the nodes report again. Name servers do not communicate with each other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class _Said:
 
 
 class Registrations:
-    """The reports of the nodes of one cluster. The first node that registers determines the cluster."""
+    """The newest reports of the nodes of one cluster. While no node is registered, a node of any cluster can
+    register; from then on only nodes of the same cluster."""
 
     def __init__(self, monotonic_ms: Callable[[], float]) -> None:
         self._monotonic_ms = monotonic_ms
@@ -44,7 +45,7 @@ class Registrations:
         return len(self._living())
 
     def register(self, node: int, routes: broker_pb2.GetRouteResponse, stream: object) -> str:
-        """Store the report of a node. Returns an empty string, or the reason why the report is refused."""
+        """Store the report of a node, and return an empty string. If the report is refused, return the reason."""
         if self.cluster not in ("", routes.cluster):
             return (
                 f"this name server serves cluster {self.cluster!r}, not {routes.cluster!r}: correct the node's "
@@ -65,8 +66,8 @@ class Registrations:
             del self._said[node]
 
     def routes(self, topics: Collection[str]) -> broker_pb2.GetRouteResponse:
-        """Return the routes of these topics, or of all topics if `topics` is empty. Without reports the response has no
-        nodes."""
+        """Return the routes of the given topics, or of all topics if `topics` is empty. If there are no reports,
+        the response has no nodes."""
         known = [said.routes for said in self._living().values()]
         response = broker_pb2.GetRouteResponse(cluster=self.cluster)
         if not known:
@@ -94,18 +95,18 @@ class Registrations:
 
 
 def _own_room(node: int, routes: broker_pb2.GetRouteResponse) -> str | None:
-    """Return the machine room that the node itself reports, or None."""
+    """Return the machine room of the node from the node's own report, or None if the report has no room."""
     return next((each.room for each in routes.nodes if each.node == node and each.HasField("room")), None)
 
 
 def _outside(known: Collection[broker_pb2.GetRouteResponse]) -> dict[int, str]:
-    """Return the outside addresses of nodes, as far as a report has them."""
+    """Return the outside address of each node for which a report has an outside address."""
     return {each.node: each.outside_address for routes in known for each in routes.nodes if each.outside_address}
 
 
 def _leaders(known: Collection[broker_pb2.GetRouteResponse]) -> list[broker_pb2.ShardRoute]:
-    """Return the newest route of each shard. If two routes of a shard have the same term, return the route that
-    names a leader."""
+    """Return, for each shard, the reported route with the highest term. If two routes of a shard have the same
+    term, prefer the route that names a leader."""
     shards: dict[int, broker_pb2.ShardRoute] = {}
     for routes in known:
         for shard in routes.shards:

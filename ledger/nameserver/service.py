@@ -1,7 +1,7 @@
 """The gRPC services of a name server.
 
 A node registers over a stream, which stays open while the node runs. A client asks a name server for routes with the
-same RPC as it asks a node.
+RPC `GetRoute`, which nodes have too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Context = aio.ServicerContext[Any, Any]
 
 
 class NameServerService(nameserver_pb2_grpc.NameServerServicer):
-    """The service for nodes, which report their routes."""
+    """The gRPC service with which nodes report their routes."""
 
     def __init__(self, registrations: Registrations) -> None:
         self._registrations = registrations
@@ -45,7 +45,8 @@ class NameServerService(nameserver_pb2_grpc.NameServerServicer):
 
 
 class RouteService(broker_pb2_grpc.BrokerServicer):
-    """The service for clients: `GetRoute` as a broker serves it, and no other call of a broker."""
+    """The gRPC service with which clients get routes. It has the same `GetRoute` as a broker, and no other call of
+    a broker."""
 
     def __init__(self, registrations: Registrations) -> None:
         self._registrations = registrations

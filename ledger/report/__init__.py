@@ -1,9 +1,10 @@
-"""The code that the reports of `ledgermq validate`, `ledgermq chaos` and `make bench` share.
+"""The common code of the reports that `ledgermq validate`, `ledgermq chaos` and `make bench` write.
 
     page.py       renders one HTML file that a browser shows without any network (jinja2)
-    base.html     the frame of every page and its style; parts.html: the pieces that pages repeat
+    base.html     the frame and the style of every page
+    parts.html    the elements that several pages use
     figures.py    draws figures in one style and writes the same bytes for the same figure (matplotlib)
-    text.py       Markdown tables and JSON files; it needs neither library
+    text.py       writes Markdown tables and JSON files, and needs neither jinja2 nor matplotlib
 
-The extras `bench` and `chaos` install jinja2 and matplotlib. Nothing else imports them.
+The extras `bench` and `chaos` install jinja2 and matplotlib. Only the code of reports imports jinja2 and matplotlib.
 """

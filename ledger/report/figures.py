@@ -1,4 +1,4 @@
-"""Draws the figures of a report: one style, no window, and the same bytes for the same figure. Needs matplotlib.
+"""Draws the figures of a report in one style and without a window. Equal figures give equal bytes. Needs matplotlib.
 
 matplotlib's pyplot is not used, because pyplot keeps every figure and changes the settings of the whole process.
 """
@@ -32,7 +32,8 @@ _NO_METADATA: Any = {"Date": None, "Creator": None, "Format": None, "Type": None
 
 @contextmanager
 def drawing(height_inches: float) -> Iterator[Figure]:
-    """Yield an empty figure as wide as the page. All drawing inside the `with` block has the style of reports."""
+    """Yield an empty figure that is as wide as the page of a report. Everything that is drawn inside the `with`
+    block has the style of reports."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(_WIDTH_INCHES, height_inches), dpi=_DPI, layout="constrained")
         yield figure
@@ -40,8 +41,9 @@ def drawing(height_inches: float) -> Iterator[Figure]:
 
 
 def _fix_places(figure: Figure) -> None:
-    """Lay out the axes once, for all files, and round their positions. The layout solver returns positions that
-    differ in the last digits from call to call, and the names of clip paths are hashes of positions."""
+    """Lay out the axes once, for all files, and round their positions. Without rounding, two files of the same
+    figure would differ: the layout solver returns positions that differ in the last digits, and the names of clip
+    paths are hashes of positions."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for axes in figure.axes:
@@ -50,7 +52,7 @@ def _fix_places(figure: Figure) -> None:
 
 
 def as_svg(figure: Figure, name: str) -> str:
-    """Return the figure as an SVG element for an HTML page. `name` must differ between the figures of one page."""
+    """Return the figure as an SVG element for an HTML page. Each figure of a page must have a different `name`."""
     text = _svg_file(figure, name)
     return text[text.index("<svg") :]
 

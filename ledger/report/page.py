@@ -1,6 +1,7 @@
 """Renders the page of a report: one HTML file that a browser shows without any network. Needs jinja2.
 
-A package with a page has a `page.html` that extends `base.html` of this package and fills its blocks.
+A package that writes a page has a template `page.html`, which extends the template `base.html` of this package and
+fills its blocks.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, se
 
 
 def write_page(path: Path, package: str, **values: Any) -> Path:
-    """Fill the template `page.html` of the package with the values, write it to the path, and return the path.
+    """Fill the template `page.html` of `package` with the values, write the page to `path`, and return `path`.
     Raises OSError."""
     loader = ChoiceLoader([PackageLoader(package, "."), PackageLoader("ledger.report", ".")])
     environment = Environment(loader=loader, autoescape=select_autoescape(), undefined=StrictUndefined)

@@ -1,4 +1,4 @@
-"""The text of reports: Markdown tables and JSON files."""
+"""Writes the Markdown tables and the JSON files of reports."""
 
 from __future__ import annotations
 

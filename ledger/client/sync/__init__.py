@@ -1,9 +1,9 @@
-"""The synchronous clients. Each synchronous client runs its asyncio client on an event loop, in a separate thread.
+"""The synchronous clients. Each synchronous client runs an asyncio client on an event loop, in a thread of its own.
 
-In reading order:
+The modules in reading order:
 
-    clients.py        Producer, Consumer and Admin
-    group_clients.py  GroupConsumer and PushConsumer
-    loop_thread.py    the event loop in its thread
-    read_ahead.py     takes messages that were read ahead for iteration
+    clients.py        `Producer`, `Consumer` and `Admin`
+    group_clients.py  `GroupConsumer` and `PushConsumer`
+    loop_thread.py    an event loop in a thread of its own
+    read_ahead.py     selects the next message from the messages that were read ahead for iteration
 """

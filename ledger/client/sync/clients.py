@@ -1,7 +1,7 @@
 """The synchronous clients Producer, Consumer and Admin.
 
-Each synchronous client runs its asyncio client on an event loop in a separate thread, and waits for each call. Methods
-without a docstring do the same as the methods of the asyncio client.
+Each synchronous client runs an asyncio client on an event loop, in a thread of its own, and waits for the result of
+each call. A method without a docstring does the same as the method of the asyncio client with this name.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Producer(Lifetime):
         timestamp_ms: int | None = None,
         queue: int | None = None,
     ) -> RecordMetadata:
-        """Send one message. Return when a majority of the shard's voters has the message. Raises the errors of
-        AsyncProducer.send.
+        """Send one message. Return its queue and offset when a majority of the shard's voters has the message. Raises
+        the same errors as AsyncProducer.send.
         """
         return self._thread.run(
             self._client.send(topic, value, key=key, tag=tag, headers=headers, timestamp_ms=timestamp_ms, queue=queue)
@@ -77,8 +77,8 @@ class Producer(Lifetime):
         timestamp_ms: int | None = None,
         queue: int | None = None,
     ) -> concurrent.futures.Future[RecordMetadata]:
-        """Pass one message to the producer, and return a future at once. The future has the metadata or the error,
-        which may be BufferFullError.
+        """Pass one message to the producer, and return a future at once. The future gets the metadata of the message
+        or an error. If the buffer has no room, the error is BufferFullError.
         """
 
         async def hand_over() -> RecordMetadata:
@@ -97,8 +97,8 @@ class Producer(Lifetime):
         tag: str | None = None,
         queue: int | None = None,
     ) -> list[RecordRange]:
-        """Send many messages fast, and return their places, as AsyncProducer.send_many does. An iterator is read on
-        the client's thread.
+        """Send many messages fast, and return their places, as AsyncProducer.send_many does. If `values` is an
+        iterator, it is read on the client's own thread.
         """
         return self._thread.run(self._client.send_many(topic, values, key=key, tag=tag, queue=queue))
 
@@ -107,7 +107,8 @@ class Producer(Lifetime):
         self._thread.run(self._client.flush())
 
     def close(self) -> None:
-        """Flush, for at most delivery_timeout_ms, and close. The call is idempotent."""
+        """Wait for at most delivery_timeout_ms until every send has a result, and close the producer. The call is
+        idempotent."""
         stopped(self._client, self._thread)
 
 
@@ -124,7 +125,8 @@ class Consumer(Lifetime):
         return self
 
     def __next__(self) -> Message:
-        """Wait for the next message without a time limit. Iteration ends when the consumer is closed."""
+        """Return the next message, and wait for it without a time limit. The iteration ends when the consumer is
+        closed."""
         try:
             message = self._next_ahead()
             while message is None and not self._client.closed:
@@ -138,10 +140,10 @@ class Consumer(Lifetime):
         return message
 
     def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
-        """Return up to `max_messages` messages that are ready.
+        """Return up to `max_messages` messages that were fetched and not handed out yet.
 
-        If no message is ready, wait up to `timeout_ms` milliseconds (None: without limit) for messages. If no message
-        arrives in this time, the list is empty.
+        If there are no such messages, wait for messages for up to `timeout_ms` milliseconds (None: without limit). If
+        no message arrives in this time, return an empty list.
         """
         messages: list[Message] = []
         while len(messages) < max_messages and (message := self._next_ahead()) is not None:
@@ -149,8 +151,8 @@ class Consumer(Lifetime):
         return messages or self._thread.run(self._client.getmany(max_messages, timeout_ms))
 
     def getbatches(self, timeout_ms: float | None = None) -> list[QueueBatch]:
-        """Return all batches that are ready, as AsyncConsumer.getbatches does. Do not use getbatches() together with
-        iteration, because iteration reads ahead.
+        """Return all fetched batches, as AsyncConsumer.getbatches does. Do not use getbatches() together with
+        iteration: getbatches() does not return the messages that an iteration has read ahead.
         """
         return self._thread.run(self._client.getbatches(timeout_ms))
 
@@ -160,20 +162,21 @@ class Consumer(Lifetime):
         self._ahead = deque(one for one in self._ahead if (one.topic, one.queue) != (topic, queue))
 
     def pause(self, *places: tuple[str, int]) -> None:
-        """Stop reading these queues, given as (topic, queue), until resume(); without arguments, all queues."""
+        """Stop reading these queues until resume() is called. Each queue is given as (topic, queue); without
+        arguments, all queues are paused."""
         self._thread.run(made(lambda: self._client.pause(*places)))
 
     def resume(self, *places: tuple[str, int]) -> None:
-        """Read these queues again after pause(); without arguments, all queues."""
+        """Read these paused queues again; without arguments, read all queues again."""
         self._thread.run(made(lambda: self._client.resume(*places)))
 
     @property
     def paused(self) -> list[TopicQueue]:
-        """The queues that are paused, as (topic, queue)."""
+        """The paused queues of this consumer, each as (topic, queue)."""
         return self._thread.run(made(lambda: self._client.paused))
 
     def position(self, topic: str, queue: int) -> int:
-        """Return the offset of the next message to read."""
+        """Return the offset of the next message that the consumer hands out from this queue."""
         for message in self._ahead:
             if (message.topic, message.queue) == (topic, queue):
                 return message.offset
@@ -189,18 +192,20 @@ class Consumer(Lifetime):
         return self._thread.run(self._client.offsets_for_times(times))
 
     def close(self) -> None:
-        """Close the consumer. If other threads are reading, their iteration ends and getmany() raises ClosedError."""
+        """Close the consumer. If another thread waits for messages, its iteration ends, and its getmany() raises
+        ClosedError."""
         stopped(self._client, self._thread)
 
     def _next_ahead(self) -> Message | None:
-        """Return the next message that was read ahead and whose queue is not paused, or None."""
+        """Remove and return the first message that was read ahead and that is not of a paused queue. If there is
+        none, return None."""
         return next_ahead(self._ahead, lambda message: not self._client.is_paused(message.topic, message.queue))
 
 
 class Admin(Lifetime):
     """The synchronous form of AsyncAdmin, with the same arguments and methods. The constructor connects to the cluster.
 
-    `on_progress` functions are called on the client's thread.
+    A function that is passed as `on_progress` is called on the client's own thread.
     """
 
     def __init__(self, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:

@@ -1,6 +1,6 @@
 """The synchronous clients of consumer groups: GroupConsumer and PushConsumer.
 
-Iteration reads messages ahead. A message is finished when the program asks for the next message.
+An iteration reads messages ahead. A message is finished when the program asks for the next message.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class GroupConsumer(Lifetime):
         return self
 
     def __next__(self) -> Message:
-        """Wait for the next message without a time limit. Iteration ends when the consumer is closed."""
+        """Return the next message, and wait for it without a time limit. The iteration ends when the consumer is
+        closed."""
         try:
             self._finish_handed_out()
             message = self._next_ahead()
@@ -68,10 +69,10 @@ class GroupConsumer(Lifetime):
         return message
 
     def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
-        """Return up to `max_messages` messages that are ready.
+        """Return up to `max_messages` messages that were fetched and not handed out yet.
 
-        If no message is ready, wait up to `timeout_ms` milliseconds (None: without limit) for messages. If no message
-        arrives in this time, the list is empty.
+        If there are no such messages, wait for messages for up to `timeout_ms` milliseconds (None: without limit). If
+        no message arrives in this time, return an empty list.
         """
         self._finish_handed_out()
         self._tell()
@@ -82,21 +83,22 @@ class GroupConsumer(Lifetime):
         return list(self._handed_out)
 
     def finish(self, *messages: Message) -> None:
-        """Mark these messages as consumed. With `auto_acknowledge = False` the program must call finish()."""
+        """Mark these messages as consumed. If `auto_acknowledge` is False, the program must call finish() for each
+        message that it has consumed."""
         self._done += messages
         self._tell()
 
     def reconsume_later(self, message: Message) -> None:
-        """Ask for another delivery of the message later, to any member. After the last attempt the message goes to
-        the dead letters."""
+        """Move the message to the retry topic, so that a member receives it again after a delay. After the last
+        attempt the message goes to the dead letters."""
         self._thread.run(self._client.reconsume_later(message))
 
     def give_up(self, message: Message) -> None:
-        """Move the message to the dead letters."""
+        """Move the message to the dead letters of the consumer group."""
         self._thread.run(self._client.give_up(message))
 
     def acknowledge(self) -> None:
-        """Acknowledge all finished messages; return when the offsets are committed."""
+        """Acknowledge all finished messages, and return when the acknowledged offsets are committed."""
         self._tell()
         self._thread.run(self._client.acknowledge())
 
@@ -111,15 +113,15 @@ class GroupConsumer(Lifetime):
         return self._client.member
 
     def position(self, topic: str, queue: int) -> int:
-        """Return the offset of the next message to hand out."""
+        """Return the offset of the next message that this member hands out from the queue."""
         for message in self._ahead:
             if (message.topic, message.queue) == (topic, queue) and self._client.holds(message):
                 return message.offset
         return self._thread.run(made(lambda: self._client.position(topic, queue)))
 
     def seek(self, topic: str, queue: int, offset: int) -> None:
-        """Continue this queue at `offset`. Earlier messages count as finished. Messages from `offset` on are handed
-        out, even if they were handed out before.
+        """Continue to hand out messages of this queue at `offset`. Messages before `offset` count as finished.
+        Messages from `offset` on are handed out, even if they were handed out before.
         """
         self._tell()
         self._handed_out = [one for one in self._handed_out if (one.topic, one.queue) != (topic, queue)]
@@ -127,29 +129,30 @@ class GroupConsumer(Lifetime):
         self._ahead = deque(one for one in self._ahead if (one.topic, one.queue) != (topic, queue))
 
     def pause(self, *places: tuple[str, int]) -> None:
-        """Stop handing out messages of these queues, given as (topic, queue), until resume(); without arguments, of all
-        queues that this member owns now.
+        """Stop handing out messages of these queues until resume() is called. Each queue is given as (topic, queue);
+        without arguments, all queues that this member owns now are paused.
         """
         self._thread.run(made(lambda: self._client.pause(*places)))
 
     def resume(self, *places: tuple[str, int]) -> None:
-        """Hand out messages of these queues again after pause(); without arguments, of all queues."""
+        """Hand out messages of these paused queues again; without arguments, of all queues."""
         self._thread.run(made(lambda: self._client.resume(*places)))
 
     @property
     def paused(self) -> list[TopicQueue]:
-        """The queues that are paused, as (topic, queue)."""
+        """The paused queues of this member, each as (topic, queue)."""
         return self._thread.run(made(lambda: self._client.paused))
 
     def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
         """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.
-        If a queue has no such message, the result is its end offset. Each offset can be passed to seek().
+        If a queue has no message from that time or later, its result is the end offset of the queue. Each offset can
+        be passed to seek().
         """
         return self._thread.run(self._client.offsets_for_times(times))
 
     def close(self) -> None:
-        """Acknowledge finished messages and leave the group, even if other threads are reading. The call is
-        idempotent.
+        """Acknowledge the finished messages and leave the group. The call is allowed while other threads are reading.
+        The call is idempotent.
         """
         try:
             self._tell()
@@ -159,8 +162,8 @@ class GroupConsumer(Lifetime):
             stopped(self._client, self._thread)
 
     def _next_ahead(self) -> Message | None:
-        """Return the next message that was read ahead and whose queue is not paused, or None. Messages of lost queues
-        are dropped.
+        """Remove and return the first message that was read ahead and that is not of a paused queue. If there is none,
+        return None. Messages of queues that the member has lost are not returned.
         """
         while self._ahead and not self._client.holds(self._ahead[0]):
             self._ahead.popleft()
@@ -184,8 +187,9 @@ class GroupConsumer(Lifetime):
 
 
 class PushConsumer(Lifetime):
-    """The synchronous form of AsyncPushConsumer, with the same arguments. The constructor joins the consumer group, and
-    threads begin to call the listener. A coroutine function is called on the client's own thread.
+    """The synchronous form of AsyncPushConsumer, with the same arguments. The constructor joins the consumer group and
+    begins to call the listener. A listener that is a coroutine function is called on the client's own thread, and any
+    other listener on a pool of threads.
     """
 
     def __init__(self, *topics: str, listener: Listener, **settings: Any) -> None:
@@ -198,9 +202,9 @@ class PushConsumer(Lifetime):
         return self._thread.run(made(lambda: self._client.assignment))
 
     def close(self) -> None:
-        """Stop calling the listener, wait for running calls (at most 30 s), acknowledge and leave. The call is
-        idempotent.
+        """Stop calling the listener, wait up to 30 s for running calls, acknowledge the finished messages and leave
+        the group. The call is idempotent.
 
-        The listener must not call this method, because the method waits for the listener.
+        The listener must not call close(), because close() waits for the listener.
         """
         stopped(self._client, self._thread)

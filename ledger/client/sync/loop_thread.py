@@ -1,6 +1,7 @@
 """An event loop in a separate thread, on which a synchronous client runs its asyncio client.
 
-A waiting caller always gets the result or the error of its call. If the loop ends first, the caller gets ClosedError.
+A thread that waits for a call always gets the result or the error of the call. If the event loop ends first, the
+thread gets ClosedError.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ T = TypeVar("T")
 
 
 class AsyncClient(Protocol):
-    """An interface: an asyncio client, which is started once and stopped once."""
+    """An interface: an asyncio client that is started once and stopped once."""
 
     async def start(self) -> None: ...
 
@@ -42,7 +43,8 @@ class LoopThread:
         return self._thread.is_alive() and not self._closing
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` on the loop and return its result. An interrupt of the waiting thread cancels `work`."""
+        """Run the coroutine `work` on the event loop, and return its result. If the waiting thread is interrupted,
+        `work` is cancelled."""
         future = self.submit(work)
         try:
             return future.result()
@@ -58,7 +60,8 @@ class LoopThread:
         raise _closed()
 
     def close(self) -> None:
-        """End the loop. Unfinished work raises ClosedError. The call is idempotent, also from several threads."""
+        """End the event loop and its thread. Threads that wait for unfinished work get ClosedError. The call is
+        idempotent, even if several threads make it at the same time."""
         with self._lock:
             winding_up, self._closing = self.alive, True
             if winding_up:
@@ -70,8 +73,8 @@ class LoopThread:
         self._loop.close()
 
     async def _wind_up(self) -> None:
-        """Cancel all tasks and stop the loop. When `_wind_up` runs, all submitted work has begun, and no more work
-        can be submitted."""
+        """Cancel all tasks, and stop the event loop. When `_wind_up` runs, all submitted work has already begun,
+        and no more work can be submitted."""
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:
             task.cancel()
@@ -92,12 +95,13 @@ def _closed() -> ClosedError:
 
 
 async def made(make: Callable[[], T]) -> T:
-    """Call `make` on the loop and return its result."""
+    """Call the function `make` on the event loop, and return its result."""
     return make()
 
 
 def started(client: AsyncClient, name: str) -> LoopThread:
-    """Start the client on a new thread, and return the thread. Raises the error of the client's start."""
+    """Start the client on the event loop of a new thread, and return the thread. If the client's `start` fails,
+    raise its error."""
     thread = LoopThread(name)
     try:
         thread.run(client.start())

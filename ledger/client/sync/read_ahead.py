@@ -1,6 +1,6 @@
-"""Takes messages from those that a synchronous client has read ahead for iteration.
+"""Selects the next message from the messages that a synchronous client has read ahead for iteration.
 
-A queue may be paused or lost after its messages were read ahead, so each message is checked again before it is handed
+A queue can be paused or lost after its messages were read ahead, so each message is checked again before it is handed
 out.
 """
 
@@ -13,8 +13,8 @@ from ledger.client.records import Message
 
 
 def next_ahead(ahead: deque[Message], may_go: Callable[[Message], bool]) -> Message | None:
-    """Remove and return the first message for which `may_go` returns True, or return None. All other messages keep
-    their order.
+    """Remove and return the first message for which `may_go` returns True. If there is no such message, return None.
+    All other messages keep their order.
     """
     for at, message in enumerate(ahead):
         if may_go(message):
