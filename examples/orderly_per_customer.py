@@ -2,7 +2,7 @@
 
 The key of an event is the customer's name, so all events of one customer are in one queue. An orderly listener
 receives the messages of a queue one after another. A failed message is delivered again before the next message of its
-queue is delivered. Other queues continue meanwhile.
+queue is delivered. The consumers continue with other queues meanwhile.
 """
 
 import os

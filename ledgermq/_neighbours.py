@@ -2,8 +2,8 @@
 packages with these names.
 
 `store`, `raft` and `cluster` are common names. A package `store` in a user's working directory often comes before the
-installed packages on Python's path, and another distribution may install a package of the same name. Without this
-check, the import would fail later, with a message that does not name the cause.
+installed packages on Python's path, and another distribution may install a package of the same name. Without the check
+of this module, the import would fail later, with a message that does not name the cause.
 
 If a package is missing or hidden, a program that imports `ledgermq` gets an ImportError. The command line prints the
 message of this ImportError without a traceback.

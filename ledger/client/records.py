@@ -19,8 +19,8 @@ class Message(NamedTuple):
     """A message as a consumer receives it.
 
     `timestamp_ms` is the time that the producer gave to the message, and `append_time_ms` is the time at which the
-    leader appended the message. Both are in milliseconds since 1970. `term` is the Raft term of the message's entry.
-    `Message` is a named tuple, because a consumer makes millions of messages a second.
+    leader appended the message. Both times are in milliseconds since 1970. `term` is the Raft term of the message's
+    entry. `Message` is a named tuple, because a consumer makes millions of messages a second.
     """
 
     topic: str
@@ -59,8 +59,8 @@ class RecordMetadata(NamedTuple):
     """The place of one committed message.
 
     `timestamp_ms` is the time at which the leader appended the message (ms since 1970). `term` is the Raft term of the
-    message's entry. `duplicate` is True if an earlier attempt of the same send was committed. The other fields then
-    describe the earlier attempt.
+    message's entry. `duplicate` is True if an earlier attempt of the same send was committed. If `duplicate` is True,
+    the other fields describe the earlier attempt.
     """
 
     topic: str
@@ -73,8 +73,8 @@ class RecordMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordRange:
-    """The place of `count` committed messages of one send. Their offsets are consecutive, begin at `first_offset`,
-    and have the order of the send."""
+    """The place of `count` committed messages of one send. The offsets of the messages are consecutive, begin at
+    `first_offset`, and have the order of the send."""
 
     topic: str
     queue: int
@@ -177,8 +177,8 @@ class Doubt:
     """The reason why a node is suspect in one shard.
 
     The node may have lost the entries after `last_index`. The node has been suspect since `since_ms` (ms since 1970),
-    because of `reason`. `accepted` is True if the loss of the missing entries was accepted. The node is then no longer
-    suspect.
+    because of `reason`. `accepted` is True if the loss of the missing entries was accepted. After the loss was
+    accepted, the node is no longer suspect.
     """
 
     node: int
@@ -198,8 +198,8 @@ class LogCut:
     `bytes_kept` bytes. If nothing is removed, `entries`, `bytes`, `messages` and `newest_ms` are 0. `held_by` has the
     names of the holds of the log; nothing is removed while the log has a hold.
 
-    After a trim of several shards, `by_shard` has the `LogCut` of each shard. The counts are then sums over the
-    shards, `newest_ms` is the latest time, and `first_index` is 0.
+    After a trim of several shards, `by_shard` has the `LogCut` of each shard. In a `LogCut` of several shards, the
+    counts and `bytes_kept` are sums, `newest_ms` is the latest time, and `first_index` is 0.
     """
 
     first_index: int
@@ -216,8 +216,8 @@ class LogCut:
 
 @dataclass(frozen=True, slots=True)
 class LogHold:
-    """A hold of the log of one shard, which has a name. The hold was taken at entry `index`, at `taken_ms` (ms since
-    1970).
+    """A named hold, which prevents the removal of entries from the log of one shard. The hold was taken at entry
+    `index`, at `taken_ms` (ms since 1970).
 
     The shard removes no entry of the log until the hold is released or expires. The hold expires at `expires_ms` (ms
     since 1970). A hold expires when the shard applies an entry with an append time after `expires_ms`.

@@ -45,8 +45,8 @@ class NameServerService(nameserver_pb2_grpc.NameServerServicer):
 
 
 class RouteService(broker_pb2_grpc.BrokerServicer):
-    """The gRPC service with which clients get routes. It has the same `GetRoute` as a broker, and no other call of
-    a broker."""
+    """The gRPC service with which clients get routes. `RouteService` has the same RPC `GetRoute` as a broker, and
+    no other RPC of a broker."""
 
     def __init__(self, registrations: Registrations) -> None:
         self._registrations = registrations

@@ -1,4 +1,5 @@
-"""Draws the figures of a report in one style and without a window. Equal figures give equal bytes. Needs matplotlib.
+"""Draws the figures of a report in one style and without a window. If two figures are equal, their files have the same
+bytes. Needs matplotlib.
 
 matplotlib's pyplot is not used, because pyplot keeps every figure and changes the settings of the whole process.
 """

@@ -9,8 +9,8 @@ from typing import Any
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table without a line end after the last row. Cells must not contain `|`, because they are
-    not escaped."""
+    """Return a Markdown table without a line end after the last row. Cells must not contain the character `|`,
+    because it is not escaped."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

@@ -1,7 +1,7 @@
 """The asyncio admin client: topics, nodes, members, shards, consumer groups and the start of the log.
 
-The admin client asks a shard's leader about topics and members, so the results are committed. It asks each node about
-the node's own status.
+The admin client asks a shard's leader about topics and members, so the results are committed. Each node reports its
+own status to the admin client.
 """
 
 from __future__ import annotations
@@ -110,9 +110,8 @@ class AsyncAdmin(AsyncLifetime):
         """Increase the number of queues of a topic to `queues`, and return when clients can use the new queues.
 
         The new queues are placed in the shards with the fewest queues. Many keys select another queue after the
-        change, so a message sent after the change is not ordered behind messages with the same key that were sent
-        before the change. The call is idempotent. Raises UnknownTopicError, or InvalidArgumentError if the topic
-        already has more than `queues` queues.
+        change, so the order of messages with the same key is not kept across the change. The call is idempotent.
+        Raises UnknownTopicError, or InvalidArgumentError if the topic already has more than `queues` queues.
         """
         validate_queue_count(queues)
         request = broker_pb2.AlterTopicRequest(name=name, queues=queues)
@@ -133,7 +132,7 @@ class AsyncAdmin(AsyncLifetime):
         self._client.routes.refresh_soon()
 
     async def _is_there(self, name: str) -> bool:
-        """Return whether the topic exists.
+        """Return True if the topic exists.
 
         `create_topic` calls `_is_there` before its first attempt. After an attempt with a lost answer, the existence
         of the topic proves nothing: a topic does not say which client created it, and its creation time comes from the
@@ -276,12 +275,12 @@ class AsyncAdmin(AsyncLifetime):
         """Add a new node to the cluster as a learner. The node must run at `address`, with the setting `join = true`
         and an empty data directory.
 
-        If `wait` is True, the call returns when the learner has caught up. If `promote` is True too, the learner then
-        becomes a voter, and the call returns when the node is a voter. If `wait` is False, the call returns when the
-        leader has accepted the request. `timeout_ms` limits the wait (default 600,000). If `shard` is given, the node
-        joins only that shard; None (default): the node joins all shards, one after the other. The call is idempotent.
-        Raises NodeRefusedError, NodeExistsError or OperationTimeoutError. After an OperationTimeoutError the operation
-        continues in the cluster.
+        If `wait` is True, the call returns when the learner has caught up. If both `wait` and `promote` are True, the
+        learner then becomes a voter, and the call returns when the node is a voter. If `wait` is False, the call
+        returns when the leader has accepted the request. `timeout_ms` limits the wait (default 600,000). If `shard` is
+        given, the node joins only that shard; None (default): the node joins all shards, one after the other. The call
+        is idempotent. Raises NodeRefusedError, NodeExistsError or OperationTimeoutError. After an
+        OperationTimeoutError the operation continues in the cluster.
         """
         if promote and not wait:
             raise InvalidArgumentError(
@@ -302,7 +301,8 @@ class AsyncAdmin(AsyncLifetime):
         timeout_ms: float = 30_000,
         on_progress: OnProgress | None = None,
     ) -> None:
-        """Change a learner that has caught up to a voter. If `wait` is True, return when the node is a voter.
+        """Make a learner a voter. The learner must have caught up with the leader's log. If `wait` is True, return
+        when the node is a voter.
 
         `shard` limits the call to one shard; None (default) means all shards. Raises NodeBehindError if the node lags
         or does not answer, UnknownNodeError or OperationTimeoutError.
@@ -354,8 +354,8 @@ class AsyncAdmin(AsyncLifetime):
     ) -> list[Doubt]:
         """Return a `Doubt` for each shard in which a node is suspect; the `Doubt` says which entries the node may have
         lost. The call needs no leader, because it asks the node itself. If `accept_loss` is True, the node votes again
-        and its acknowledgements count again. The missing entries may then be lost for good. Raises NotSuspectError, or
-        RecoveryRefusedError if a leader is restoring the missing entries.
+        and its acknowledgements count again. With `accept_loss`, the missing entries may be lost for good. Raises
+        NotSuspectError, or RecoveryRefusedError if a leader is restoring the missing entries.
         """
         self._client.check_open()
         return await self._every_shard.recover(node, shard, accept_loss=accept_loss, timeout_ms=timeout_ms)
@@ -371,9 +371,9 @@ class AsyncAdmin(AsyncLifetime):
         """Add a shard for topics and queues that are created later, and return the number of the shard.
 
         `nodes` are the nodes that get the shard's first replicas; they must be members of shard 0. If `nodes` is
-        empty, the three nodes with the fewest replicas are chosen. The chosen nodes then start the shard without
-        further calls. Raises UnknownNodeError, or InvalidArgumentError if the cluster already has the maximum number
-        of shards.
+        empty, the three nodes with the fewest replicas are chosen. The chosen nodes start the shard on their own, so
+        no further call is needed. Raises UnknownNodeError, or InvalidArgumentError if the cluster already has the
+        maximum number of shards.
         """
         self._client.check_open()
         request = operations_pb2.AddShardRequest(nodes=nodes, shards=len(await self._client.shards()))
@@ -477,7 +477,7 @@ class AsyncAdmin(AsyncLifetime):
         even if they are older than the retention settings allow. Return the hold that expires first.
 
         The hold ends with a call of `release_log`, or after `ttl_ms` milliseconds. `ttl_ms` must be one second to 366
-        days. If a hold with this name exists already, the hold expires `ttl_ms` milliseconds from now instead. `shard`
+        days. If a hold with this name exists already, its end is changed to `ttl_ms` milliseconds from now. `shard`
         limits the call to one shard; None (default) means all shards. Raises InvalidArgumentError if an argument is
         invalid, or if the log already has 1,000 holds.
         """

@@ -186,7 +186,7 @@ class ConsumerGroupsAdmin:
 
 
 def _together(known: ConsumerGroupSummary | None, one: pb2.ConsumerGroupSummary, now_ms: int) -> ConsumerGroupSummary:
-    """Return the summary `known` after the figures that one more shard reported were added."""
+    """Add the figures that one more shard reported to the summary `known`, and return the new summary."""
     known = known or ConsumerGroupSummary(one.name, 0, "", 0, 0, 0.0, 0, 0)
     return ConsumerGroupSummary(
         one.name,

@@ -3,7 +3,7 @@
 Each shard gets its own request, because a shard does not pass a request on to other shards. All requests are
 idempotent, so an interrupted operation can be repeated. A node joins shard 0 first and leaves it last, because shard 0
 has a replica on every node. Before the client changes members, holds or the start of the log in all shards, it asks
-the leader of shard 0 for the list of shards. Otherwise the change could miss a new shard.
+the leader of shard 0 for the list of shards. Without this request, the change could miss a new shard.
 """
 
 from __future__ import annotations

@@ -160,8 +160,8 @@ class MembersAdmin:
     ) -> None:
         """Ask for the shard's members repeatedly, until `done(members)` returns True.
 
-        `otherwise` describes the state in the error that is raised at the deadline. It is a text, or a function that
-        makes the text from the members.
+        `otherwise` describes the state in the error that is raised at the deadline. `otherwise` is a text, or a
+        function that makes the text from the members.
         """
         while True:
             members = await self.members(deadline.left_ms)

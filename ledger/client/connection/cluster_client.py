@@ -1,4 +1,5 @@
-"""`ClusterClient`, which every client uses: its connections, its routes, and its calls to the leader of a shard.
+"""The class `ClusterClient`, with which every client connects to nodes, finds the leader of a shard and calls the
+leader.
 
 A leader may change at any moment. Therefore a call usually names a shard instead of a node, and is repeated until a
 leader answers or the deadline passes.
@@ -110,8 +111,8 @@ class ClusterClient:
         node: int | None = None,
         timeout_ms: float | None = None,
     ) -> R:
-        """Call `send(stub, timeout_seconds)` with the stub of the shard's leader, or of `node` if it is given. Return
-        the response.
+        """Call `send(stub, timeout_seconds)` with the stub of the shard's leader, or of `node` if it is given, and
+        return the response.
 
         The call is repeated after each retriable error until `timeout_ms` (None: the client's request timeout) has
         passed; then the last error is raised. An error that is not retriable is raised at once.
@@ -184,8 +185,8 @@ class ClusterClient:
         return known
 
     async def shards(self, timeout_ms: float | None = None) -> list[int]:
-        """Ask the leader of shard 0 for the numbers of all shards, and return them in ascending order. Other nodes may
-        not know a new shard yet.
+        """Ask the leader of shard 0 for the numbers of all shards, and return them in ascending order. A node that is
+        not the leader of shard 0 may not know a new shard yet.
         """
         request = broker_pb2.GetRouteRequest(linearizable=True)
         response = await self.call(

@@ -25,8 +25,8 @@ def new_producer_id() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The functions with which a client opens connections, reads clocks and makes producer ids. The default values
-    are for an ordinary process."""
+    """The functions with which a client opens connections, reads clocks and makes producer ids. By default, the
+    functions use gRPC, the clocks of the operating system and its random numbers."""
 
     # Opens the connection to a node: (address, client id) -> channel.
     channel: Callable[[str, str | None], Channel] = GrpcChannel

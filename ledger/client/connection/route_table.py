@@ -11,7 +11,7 @@ the table. The newest report about a topic is valid, so a deleted topic disappea
 
 A node can have two addresses: one for the other nodes, and an outside address for clients outside the nodes' network,
 for example on the host of containers. If a bootstrap server of the client is an outside address of a node, the client
-uses outside addresses of nodes.
+uses the outside addresses of nodes.
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ class Routes:
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
     async def start(self) -> None:
-        """Ask all nodes for routes now, and start to ask them regularly. Raises UnavailableError if no node answers.
+        """Ask all nodes for routes now, and start the task that asks all nodes for routes regularly. Raises
+        UnavailableError if no node answers.
 
         A node that has just started may answer first, and report a topic that was deleted while the node was down.
         Therefore a new client waits up to 0.1 s for the answers of the other nodes, and uses the newest answer about

@@ -37,9 +37,10 @@ MAX_WAIT_MS = 60_000
 class AsyncConsumer(AsyncLifetime):
     """An asyncio client that reads the queues of topics; it reads the messages of each queue in order.
 
-    The consumer finds new queues of its topics within 30 s, and reads them from their first message. The same is true
-    of a topic that was deleted and created again. Unread messages of a deleted topic are lost. If all topics are
-    deleted, reading raises UnknownTopicError until one of the topics exists again.
+    The consumer finds new queues of its topics within 30 s, and reads them from their first message. The consumer also
+    finds a topic that was deleted and created again, and reads the new topic from its first message. Unread messages
+    of a deleted topic are lost. If all topics are deleted, reading raises UnknownTopicError until one of the topics
+    exists again.
 
         bootstrap_servers   "host:port,host:port" or a list of addresses; one reachable address is enough
         start               where each queue begins: "earliest" (default), "latest" (the committed end at start()), an
@@ -169,8 +170,8 @@ class AsyncConsumer(AsyncLifetime):
     async def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
         """Return up to `max_messages` messages that were fetched and not handed out yet.
 
-        If there are no such messages, wait for messages for up to `timeout_ms` milliseconds (None: without limit). If
-        no message arrives in this time, return an empty list. Messages of one queue are in order.
+        If there is no fetched message, wait for messages for up to `timeout_ms` milliseconds (None: without limit). If
+        no message arrives before this timeout, return an empty list. Messages of one queue are in order.
         """
 
         if max_messages < 1:
@@ -187,7 +188,8 @@ class AsyncConsumer(AsyncLifetime):
         return await self._read(take, timeout_ms)
 
     async def getbatches(self, timeout_ms: float | None = None) -> list[QueueBatch]:
-        """Return all fetched batches, each as (queue, base_offset, Batch). If there is none, wait as getmany() does.
+        """Return all fetched batches, each as (queue, base_offset, Batch). If no batch is fetched yet, wait for
+        batches for up to `timeout_ms` milliseconds (None: without limit).
 
         A batch is returned whole if one of its messages has a wanted tag.
         """

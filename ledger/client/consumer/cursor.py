@@ -22,8 +22,8 @@ from ledger.errors import LedgerError
 class QueueBatch(NamedTuple):
     """A whole batch of a queue, for programs that read the columns of the batch.
 
-    `base_offset` is the offset of the first message of the batch. It can be lower than the offset that was passed to
-    seek(). `batch.header.topic_id` is the id of the batch's topic.
+    `base_offset` is the offset of the first message of the batch. `base_offset` can be lower than the offset that was
+    passed to seek(). `batch.header.topic_id` is the id of the batch's topic.
     """
 
     queue: int
@@ -53,8 +53,8 @@ class FetchedBlock:
         return self._messages[self._taken].offset
 
     def take(self, count: int) -> list[Message]:
-        """Remove and return the next `count` messages of the block, or fewer at its end. `open` must have been
-        called."""
+        """Remove and return the next `count` messages of the block, or fewer at its end. The caller must have
+        called `open` before `take`."""
         assert self._messages is not None
         taken = self._messages[self._taken : self._taken + count]
         self._taken += len(taken)
@@ -89,8 +89,8 @@ class FetchedBlock:
 
 
 class Cursor:
-    """The position of one consumer in one queue, with the fetched batches of the queue. While the cursor has an
-    `error`, the fetcher does not fetch for it. The next read raises the error, and the program must then call seek().
+    """The position of one consumer in one queue, with the fetched batches of the queue. While a cursor has an `error`,
+    the fetcher does not fetch from its queue. The next read raises the error, and the program must then call seek().
     After a seek or a pause the caller must restart the fetcher, because a fetch from the old offset may be under way.
     """
 
@@ -176,7 +176,7 @@ class Cursor:
         return batches
 
     def _front(self) -> FetchedBlock | None:
-        """Return the first block that still has messages, after it was opened. If no block has messages, or if the
+        """Open the first block that still has messages, and return the block. If no block has messages, or if the
         next batch is damaged, return None."""
         self._drop_exhausted()
         while self._blocks and not self._blocks[0].opened:

@@ -220,7 +220,7 @@ class Fetcher:
         return None
 
     def _skipped(self, cursor: Cursor, error: LedgerError) -> bool:
-        """Continue after the messages that are no longer kept, and return True. Return False if `error` is not an
+        """Skip the messages that are no longer kept, and return True. Return False if `error` is not an
         OffsetTooLowError, or if the setting `skips_dropped` is off."""
         if not self._settings.skips_dropped or not isinstance(error, OffsetTooLowError) or error.first_offset is None:
             return False

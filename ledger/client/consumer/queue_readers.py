@@ -77,8 +77,8 @@ class QueueReaders:
         self._fetchers.made_room()
 
     def raise_trouble(self) -> None:
-        """Raise the error of a cursor that has no messages, or the error of a fetcher. If there is no error,
-        return."""
+        """Raise the error of a cursor that has no messages, or the error of a fetcher. If there is no error, do
+        nothing."""
         for cursor in self._cursors.values():
             if cursor.error is not None and not cursor.ready:
                 raise cursor.error

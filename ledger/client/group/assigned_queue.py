@@ -60,8 +60,8 @@ class AssignedQueue:
 
     @property
     def is_leaving(self) -> bool:
-        """True if the coordinator moves the queue to another member. While a queue is leaving, none of its messages
-        are handed out."""
+        """True if the coordinator is moving the queue to another member. While a queue is leaving, none of its
+        messages are handed out."""
         return self.leaves_by is not None
 
     @property

@@ -75,8 +75,8 @@ class AssignedQueues:
         return sorted(self._by_place)
 
     def seen(self, view: View) -> None:
-        """Handle a new assignment. Queues that are not in the assignment are dropped at once. New queues are claimed,
-        and leaving queues are released, by the task `run`, which may be waiting for an answer now.
+        """Handle a new assignment. Queues that are not in the assignment are dropped at once. The task `run` claims
+        new queues and releases leaving queues later, because this task may be waiting for an answer now.
         """
         self._view = view
         self._drop_lost()
@@ -330,8 +330,8 @@ def _is_same(owned: Assignment, assigned: AssignedQueue) -> bool:
 
 
 async def prepare_retries(client: ClusterClient, consumer_group: str) -> str:
-    """Create the retry topic of this consumer group if it does not exist, or add its queues in new shards. Return
-    the name of the retry topic."""
+    """Create the retry topic of this consumer group if it does not exist. If the cluster has new shards, add queues
+    of the retry topic in these shards. Return the name of the retry topic."""
     request = consumer_group_pb2.PrepareRetriesRequest(consumer_group=consumer_group)
     await client.call(TOPICS_SHARD, lambda stub, seconds: stub.PrepareRetries(request, timeout=seconds))
     return retry_topic(consumer_group)

@@ -99,7 +99,7 @@ class MemberClaims:
 
     def _note_refusal(self, place: TopicQueue, owned: Assignment, error: LedgerError) -> None:
         """Log a rejected claim. In a consumer group the coordinator soon reports the new owner of the queue. A
-        broadcast has no coordinator, so the error is kept and the next read raises it.
+        broadcast has no coordinator, so the error is kept, and the next read raises this error.
         """
         log.info("the claim of queue %d of %s was rejected: %s", place.queue, place.topic, error)
         if not owned.epoch and isinstance(error, ConsumerFencedError):

@@ -10,7 +10,7 @@
 
 Every message is handed out at least once, and usually exactly once. A new owner continues a queue at the acknowledged
 offset. When a queue moves to another member, the present owner first finishes its messages in hand, for at most
-`release_timeout_ms`. If the owner was silent for longer than its session timeout, the queue moves without this wait.
+`release_timeout_ms`. If the owner was silent for longer than its session timeout, the queue moves at once.
 """
 
 from __future__ import annotations
@@ -266,8 +266,8 @@ class AsyncGroupConsumer(AsyncLifetime):
     async def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
         """Return up to `max_messages` messages that were fetched and not handed out yet.
 
-        If there are no such messages, wait for messages for up to `timeout_ms` milliseconds (None: without limit). If
-        no message arrives in this time, return an empty list. Messages of one queue are in order.
+        If there is no fetched message, wait for messages for up to `timeout_ms` milliseconds (None: without limit). If
+        no message arrives before this timeout, return an empty list. Messages of one queue are in order.
         """
         if max_messages < 1:
             raise InvalidArgumentError(f"max_messages is {max_messages}: it must be at least 1.")
@@ -311,8 +311,8 @@ class AsyncGroupConsumer(AsyncLifetime):
     def holds(self, message: Message) -> bool:
         """Return True if this member still has this message object in hand.
 
-        The result is False if the message is finished, was handed out again, or its queue was lost. For a copy of a
-        message object the result is False.
+        The result is False if the message is finished or was handed out again, or if the member has lost its queue.
+        For a copy of a message object the result is False.
         """
         assigned = self._assigned_queues.get(TopicQueue(message.topic, message.queue))
         return assigned is not None and assigned.has_in_hand(message)

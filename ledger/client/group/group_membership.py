@@ -44,8 +44,8 @@ class MemberSettings:
 
     @property
     def wait_ms(self) -> int:
-        """The maximum time in ms for which the coordinator can delay its response to a heartbeat. It is at most a
-        third of the session timeout, so that several heartbeats fit into a session timeout."""
+        """The maximum time in ms for which the coordinator can delay its response to a heartbeat. This time is at
+        most a third of the session timeout, so that several heartbeats fit into a session timeout."""
         return min(3_000, self.session_timeout_ms // 3)
 
 
@@ -272,7 +272,7 @@ class GroupMember:
 
     def _known_rooms(self) -> Mapping[int, str]:
         """Return, for each shard of the topics, the machine room of the shard's leader. If the strategy does not use
-        rooms, return nothing. For a shard without a known leader, return the room from the last join request.
+        rooms, return an empty mapping. For a shard without a known leader, return the room from the last join request.
         """
         if self._settings.strategy not in BY_ROOM:
             return {}

@@ -60,7 +60,8 @@ _AHEAD_S, _MOST_AHEAD = 0.05, 1_000
 
 @dataclass(slots=True)
 class _OrderlyQueue:
-    """The messages of one queue that wait for an orderly listener, with the failed attempts of the first message."""
+    """The messages of one queue that wait for an orderly listener, with the number of failed attempts of the first
+    message."""
 
     messages: deque[Message] = field(default_factory=deque)
     # Failed attempts of the first message by this consumer.
@@ -303,8 +304,8 @@ class AsyncPushConsumer(AsyncLifetime):
                 return
 
     def _consume_now(self, messages: Iterator[Message], settle: Callable[[Message, bool], bool]) -> None:
-        """Do the same as `_consume`, in a thread. If a call took too long, `_watch` has already recorded the
-        attempt as failed, except with `orderly`."""
+        """Call the listener with the messages as `_consume` does, but in a thread. If a call took too long,
+        `_watch` has already recorded the attempt as failed, except with `orderly`."""
         call = self._calls.of(threading.get_ident())
         for message in messages:
             call.message = message

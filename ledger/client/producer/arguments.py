@@ -19,8 +19,8 @@ _MAX_TIMESTAMP_MS = 1 << 62
 
 
 def checked_value(value: bytes, max_message_bytes: int) -> bytes:
-    """Return `value` if it is valid. Raises InvalidArgumentError, or MessageTooLargeError if it has more than
-    `max_message_bytes` bytes; 0 means that the limit is not known yet."""
+    """Return `value` if it is valid. Raises InvalidArgumentError, or MessageTooLargeError if `value` has more than
+    `max_message_bytes` bytes. A `max_message_bytes` of 0 means that the limit is not known yet."""
     if type(value) is not bytes:
         raise not_bytes(type(value))
     if max_message_bytes and len(value) > max_message_bytes:

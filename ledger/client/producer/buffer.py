@@ -52,8 +52,8 @@ class Buffer:
         """Wait until there is room for `size` bytes. Then add `size` to the used bytes and call `place`, both in one
         step.
 
-        Raises TimeoutError or ClosedError. After one of these errors, `place` was not called and will not be called.
-        If the waiting call is cancelled, it is possible that `place` was already called.
+        Raises TimeoutError or ClosedError. If `enter` raises TimeoutError or ClosedError, `place` was not called and
+        will not be called. If the waiting call is cancelled, it is possible that `place` was already called.
         """
         if self._try_enter(size, place):
             return
@@ -86,8 +86,8 @@ class Buffer:
             self._line.popleft().answer.set_result(False)
 
     def take(self, size: int) -> bool:
-        """If there is room for `size` bytes and no other call waits, add `size` to the used bytes and return True.
-        Otherwise return False.
+        """If there is room for `size` bytes and no other call waits, add `size` to the used bytes and return True;
+        otherwise return False.
 
         If the result is True, the caller must give its message to a sequencer at once. Raises ClosedError.
         """

@@ -2,7 +2,7 @@
 
 Batches that are ready are sent together in requests of up to 1 MiB, and several requests can be in flight. The stream
 returns every batch exactly once, with the answer of the broker. If the stream breaks, it returns each unanswered batch
-with the error, and says whether the batch was sent.
+with an error and with a flag that says whether the batch was sent.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class _Request:
 class ProduceStream:
     """A stream of batches to the node at `address`.
 
-    The stream calls `on_return` with the results of attempts, in the order in which the batches were submitted. It
-    calls `on_configuration` with the index of the node's newest configuration. If `broken` is True, the stream accepts
-    no more batches.
+    The stream calls `on_return` with the results of attempts, in the order in which the batches were submitted. With
+    each response, the stream calls `on_configuration` with the index of the node's configuration. If `broken` is True,
+    the stream accepts no more batches.
     """
 
     def __init__(
@@ -140,8 +140,8 @@ class ProduceStream:
             await self._call.write(ProduceRequest([batch.encoded for _, batch in request.batches]))
 
     def _next_request(self) -> list[tuple[QueueSequencer, ProducerBatch]]:
-        """Remove and return the batches of the next request. A request has 1 to MAX_REQUEST_BATCHES batches. They have
-        at most MAX_REQUEST_BYTES bytes, except that a single batch can be larger.
+        """Remove and return the batches of the next request. A request has 1 to MAX_REQUEST_BATCHES batches. A request
+        has at most MAX_REQUEST_BYTES bytes, unless its first batch is larger.
         """
         taken = [self._ready.popleft()]
         size = _bytes(taken[0])

@@ -56,9 +56,9 @@ class AsyncProducer(AsyncLifetime):
     repeated batch by its sequence number.
 
     Messages with the same key, and messages sent with the same `queue`, keep their order. Other messages are spread
-    over the queues, one batch to each queue in turn. If a shard is unavailable, such batches go to a queue of another
-    shard, provided that they cannot be in the log of the first shard. A batch that may already be in the first queue
-    stays there, because a copy in a second queue would be a duplicate.
+    over the queues, one batch to each queue in turn. If a shard is unavailable, a batch of other messages goes to a
+    queue of another shard, unless the batch may already be in the log of the first shard. A batch that may already be
+    in one queue stays in this queue, because a copy in a second queue would be a duplicate.
 
     Settings::
 
@@ -160,8 +160,8 @@ class AsyncProducer(AsyncLifetime):
         )
 
     async def stop(self) -> None:
-        """Wait for at most delivery_timeout_ms until every send has a result, then close the producer. Sends without a
-        result fail then.
+        """Wait for at most delivery_timeout_ms until every send has a result, then close the producer. A send that has
+        no result after this time fails.
         """
         if not self._client.started:
             return
@@ -189,7 +189,8 @@ class AsyncProducer(AsyncLifetime):
         timestamp_ms: int | None = None,
         queue: int | None = None,
     ) -> RecordMetadata:
-        """Send one message. Return its queue and offset when a majority of the shard's voters has the message.
+        """Send one message. Return the queue and the offset of the message when a majority of the shard's voters has
+        the message.
 
         Raises an error that says why the message is invalid, or DeliveryTimeoutError. The attribute `maybe_committed`
         of a DeliveryTimeoutError says whether the message may be in the log. If the call is cancelled after the

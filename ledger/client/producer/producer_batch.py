@@ -74,8 +74,7 @@ def leaves_doubt(error: LedgerError) -> bool:
 
 
 def because(error: LedgerError | None) -> str:
-    """Return text for the end of an error message, which names `error` as the last error. Return "" if `error` is
-    None."""
+    """Return the end of an error message: a text that names `error` as the last error, or "" if `error` is None."""
     return "" if error is None else f"; the last error was: {(error.message or type(error).__name__).rstrip('.')}"
 
 

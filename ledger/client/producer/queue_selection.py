@@ -1,9 +1,9 @@
 """Chooses the queue of each piece of messages, and gives the piece to the sequencer of the queue.
 
-If a topic is unknown, the client asks the leader of shard 0 for it, with one request at a time. Until the answer
-arrives, pieces for the topic wait in order. Pieces for a queue that the client does not know yet wait in the same way.
-A topic that was deleted and created again gets new sequencers. The user's queue selector is called immediately before
-a piece is given to a sequencer, because the number of queues is known only then.
+If a topic is unknown, the client asks the leader of shard 0 for the topic, with one request at a time. Until the
+answer arrives, pieces for the topic wait in order. Pieces for a queue that the client does not know yet wait in the
+same way. A topic that was deleted and created again gets new sequencers. The user's queue selector is called
+immediately before a piece is given to a sequencer, because the number of queues is known only then.
 """
 
 from __future__ import annotations

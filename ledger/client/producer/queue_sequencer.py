@@ -123,8 +123,8 @@ class QueueSequencer:
         return batches if self._open is None else [*batches, self._open]
 
     def refuses(self) -> LedgerError | None:
-        """If this producer was fenced in the queue, return the error that every new piece gets. Otherwise return
-        None."""
+        """If this producer was fenced in the queue, return the error that every new piece gets. If this producer
+        was not fenced, return None."""
         return self._fenced
 
     # --- gathering ---------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ class QueueSequencer:
             self.trouble = error
 
     def _drop(self, batch: ProducerBatch, error: LedgerError) -> BatchResult:
-        """Remove the batch from the line, and return its result, which is `error`."""
+        """Remove the batch from the line, and return a result for the batch that has `error` as its outcome."""
         if batch.numbered and not batch.doubtful:
             self._leave_hole(batch)
         return self._remove(batch, error)

@@ -63,8 +63,8 @@ class ManyReceipt:
     async def result(self) -> list[RecordRange]:
         """Wait until every slice has a result, and return the ranges of all slices in order.
 
-        If an error was recorded, raise the error. Its attribute `acknowledged` has the ranges of the slices that were
-        acknowledged.
+        If an error was recorded, raise the error. The attribute `acknowledged` of the error has the ranges of the
+        slices that were acknowledged.
         """
         while self._unsettled:
             self._done.clear()

@@ -2,7 +2,8 @@
 
 The recorder replaces the receipt of each piece with a receipt that also writes to the file. When the producer accepts
 a piece, the recorder notes the sizes and checksums of its messages, and the time. When the batch has a result, the
-recorder learns the sequence numbers of the piece. It writes the line of the piece before the program gets the result.
+recorder learns the sequence numbers of the piece. The recorder writes the line of the piece before the program gets
+the result.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ledger.history import Close, HistoryWriter, Open, OperationOutcome, Send, n
 
 
 class Recorder:
-    """Writes the history file of one producer. Its methods raise HistoryError if the file cannot be written."""
+    """Writes the history file of one producer. The methods raise HistoryError if the file cannot be written."""
 
     def __init__(self, path: Path, process: int, producer_id: int) -> None:
         self._writer = HistoryWriter(path)

@@ -37,7 +37,8 @@ def blocks(values: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def checked_lengths(values: list[bytes], max_message_bytes: int) -> NDArray[np.int64]:
-    """Return the length of each value in bytes. A `max_message_bytes` of 0 means that the limit is not known yet.
+    """Return the length of each value in bytes. If `max_message_bytes` is 0, the limit is not known yet and is not
+    checked.
 
     Raises InvalidArgumentError if a value is not bytes, and MessageTooLargeError if a value is too large.
     """

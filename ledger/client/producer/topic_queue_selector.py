@@ -50,7 +50,7 @@ class TopicQueueSelector:
 
     def pick(self, key: bytes | None, queue: int | None) -> QueueSequencer:
         """Return the sequencer of `queue`. If `queue` is None, return the sequencer of the queue for the key. If both
-        are None, return the sequencer of the queue that messages without a key go to now.
+        `queue` and `key` are None, return the sequencer of the queue to which messages without a key go now.
 
         Raises UnknownQueueError if the topic has no such queue.
         """

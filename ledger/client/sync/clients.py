@@ -59,8 +59,8 @@ class Producer(Lifetime):
         timestamp_ms: int | None = None,
         queue: int | None = None,
     ) -> RecordMetadata:
-        """Send one message. Return its queue and offset when a majority of the shard's voters has the message. Raises
-        the same errors as AsyncProducer.send.
+        """Send one message. Return the queue and the offset of the message when a majority of the shard's voters has
+        the message. Raises the same errors as AsyncProducer.send.
         """
         return self._thread.run(
             self._client.send(topic, value, key=key, tag=tag, headers=headers, timestamp_ms=timestamp_ms, queue=queue)
@@ -142,8 +142,8 @@ class Consumer(Lifetime):
     def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
         """Return up to `max_messages` messages that were fetched and not handed out yet.
 
-        If there are no such messages, wait for messages for up to `timeout_ms` milliseconds (None: without limit). If
-        no message arrives in this time, return an empty list.
+        If there is no fetched message, wait for messages for up to `timeout_ms` milliseconds (None: without limit). If
+        no message arrives before this timeout, return an empty list.
         """
         messages: list[Message] = []
         while len(messages) < max_messages and (message := self._next_ahead()) is not None:
@@ -197,8 +197,8 @@ class Consumer(Lifetime):
         stopped(self._client, self._thread)
 
     def _next_ahead(self) -> Message | None:
-        """Remove and return the first message that was read ahead and that is not of a paused queue. If there is
-        none, return None."""
+        """Remove and return the first message that was read ahead and that is not of a paused queue. If there is no
+        such message, return None."""
         return next_ahead(self._ahead, lambda message: not self._client.is_paused(message.topic, message.queue))
 
 

@@ -71,8 +71,8 @@ class GroupConsumer(Lifetime):
     def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
         """Return up to `max_messages` messages that were fetched and not handed out yet.
 
-        If there are no such messages, wait for messages for up to `timeout_ms` milliseconds (None: without limit). If
-        no message arrives in this time, return an empty list.
+        If there is no fetched message, wait for messages for up to `timeout_ms` milliseconds (None: without limit). If
+        no message arrives before this timeout, return an empty list.
         """
         self._finish_handed_out()
         self._tell()
@@ -151,8 +151,8 @@ class GroupConsumer(Lifetime):
         return self._thread.run(self._client.offsets_for_times(times))
 
     def close(self) -> None:
-        """Acknowledge the finished messages and leave the group. The call is allowed while other threads are reading.
-        The call is idempotent.
+        """Acknowledge the finished messages and leave the group. It is allowed to call close() while other threads are
+        reading. The call is idempotent.
         """
         try:
             self._tell()
@@ -162,8 +162,8 @@ class GroupConsumer(Lifetime):
             stopped(self._client, self._thread)
 
     def _next_ahead(self) -> Message | None:
-        """Remove and return the first message that was read ahead and that is not of a paused queue. If there is none,
-        return None. Messages of queues that the member has lost are not returned.
+        """Remove and return the first message that was read ahead and that is not of a paused queue. If there is no
+        such message, return None. Messages of queues that the member has lost are not returned.
         """
         while self._ahead and not self._client.holds(self._ahead[0]):
             self._ahead.popleft()

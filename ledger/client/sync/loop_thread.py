@@ -1,7 +1,7 @@
 """An event loop in a separate thread, on which a synchronous client runs its asyncio client.
 
-A thread that waits for a call always gets the result or the error of the call. If the event loop ends first, the
-thread gets ClosedError.
+A thread that waits for a call always gets the result or the error of the call. If the event loop ends before the call,
+the waiting thread gets ClosedError.
 """
 
 from __future__ import annotations
