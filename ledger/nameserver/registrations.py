@@ -5,7 +5,7 @@
     node 3   (its stream ended)   ┘
 
 A name server drops reports that are older than two minutes. A name server needs no data on disk, because after a
-restart the nodes report again. Name servers do not know each other.
+restart the nodes report again. A name server does not communicate with other name servers.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Registrations:
             del self._said[node]
 
     def routes(self, topics: Collection[str]) -> broker_pb2.GetRouteResponse:
-        """Return the routes of these topics, or of all topics if `topics` is empty. Without reports the response has no
-        nodes."""
+        """Return the routes of these topics, or of all topics if `topics` is empty. If no node has reported, the
+        response has no nodes."""
         known = [said.routes for said in self._living().values()]
         response = broker_pb2.GetRouteResponse(cluster=self.cluster)
         if not known:
@@ -99,7 +99,7 @@ def _own_room(node: int, routes: broker_pb2.GetRouteResponse) -> str | None:
 
 
 def _outside(known: Collection[broker_pb2.GetRouteResponse]) -> dict[int, str]:
-    """Return the outside addresses of nodes, as far as a report has them."""
+    """Return the outside address of each node for which a report has one."""
     return {each.node: each.outside_address for routes in known for each in routes.nodes if each.outside_address}
 
 

@@ -5,5 +5,6 @@
     figures.py    draws figures in one style and writes the same bytes for the same figure (matplotlib)
     text.py       Markdown tables and JSON files; it needs neither library
 
-The extras `bench` and `chaos` install jinja2 and matplotlib. Nothing else imports them.
+The extras `bench` and `chaos` install jinja2 and matplotlib. Outside of this package's users, no module imports jinja2
+or matplotlib.
 """

@@ -1,4 +1,5 @@
-"""Draws the figures of a report: one style, no window, and the same bytes for the same figure. Needs matplotlib.
+"""Draws the figures of a report. All figures have the same style, no window is opened, and the same figure always
+gives the same bytes. Needs matplotlib.
 
 matplotlib's pyplot is not used, because pyplot keeps every figure and changes the settings of the whole process.
 """
@@ -40,8 +41,9 @@ def drawing(height_inches: float) -> Iterator[Figure]:
 
 
 def _fix_places(figure: Figure) -> None:
-    """Lay out the axes once, for all files, and round their positions. The layout solver returns positions that
-    differ in the last digits from call to call, and the names of clip paths are hashes of positions."""
+    """Compute the layout of the axes once for all files, and round the positions of the axes. The layout solver
+    returns positions that differ in the last digits from call to call, and the names of clip paths are hashes of
+    positions."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for axes in figure.axes:

@@ -57,7 +57,7 @@ class SparkFailedError(LedgerError):
 
 
 def start_session(name: str, *, master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """Start a session called `name` and return it. If the process has a session already, return that one.
+    """Start a session called `name` and return it. If the process has a session already, return the existing session.
 
         name    the name of the Spark application
         master  `local[2]`, `spark://host:7077`, `yarn`, `k8s://...`; default: as spark-submit or the environment says
@@ -161,8 +161,8 @@ def _set_up_environment(*, is_local: bool) -> None:
 def _home_without_zip() -> Path:
     """Return a copy of Spark's home, made of links, without the zip file of pyspark. The copy is removed at exit.
 
-    Workers would import pyspark from the zip file first. From a zip file each worker compiles all modules again, which
-    takes a second of processor time.
+    Without this copy, workers would import pyspark from the zip file. From a zip file each worker compiles all modules
+    again, which takes a second of processor time.
     """
     import pyspark
 
