@@ -5,7 +5,8 @@
                                                            ->  the log start moves
 
 The pure function `choose` decides how far the log start moves. This module collects the facts for `choose`. The time
-of day is used only to find the hour for `cleaning_hour`. So a clock that jumps does not change the age of any entry.
+of day is used only to find the hour for `cleaning_hour`. Therefore a clock that jumps does not change the age of any
+entry.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ class RetentionWatch:
 
     async def _forget_holds(self) -> None:
         """Propose an entry that removes expired holds. Holds expire by the append times of entries. While no
-        message is written, no entry has a new append time. So the leader must propose an entry."""
+        message is written, no entry has a new append time. Therefore the leader must propose an entry."""
         now_ms = self._clock.now_ms()
         if any(hold.expires_ms <= now_ms for hold in self._replica.state.holds):
             await self._replica.log_holds.expire()

@@ -8,8 +8,8 @@ with the same number and the same bytes until the result of the batch is known.
 
 A batch gets its sequence number when it is sent for the first time, so a batch that is never sent leaves no gap. When
 an attempt fails, the sequencer *halts*: it sends nothing until every attempt in flight is answered. After a back-off
-the sequencer starts again at the head of the line. So a batch has at most one unanswered attempt, and never overtakes
-another batch.
+the sequencer starts again at the head of the line. Therefore a batch has at most one unanswered attempt, and never
+overtakes another batch.
 
 **When a batch gets another number.** A batch is *clean* if every attempt so far was refused before any append.
 Otherwise the batch is *doubtful*. A clean batch is not in the log, and so no later batch of the line is in the log

@@ -1,7 +1,7 @@
 """Drives the accumulator: passes it the time and the answers, and sends its batches to leaders.
 
-Every event (a piece, an answer, a new leader, a timer) requests one poll at the end of the event loop's turn. So
-messages that are sent in one turn share a batch, without waiting for a timer.
+Every event (a piece, an answer, a new leader, a timer) requests one poll at the end of the event loop's turn.
+Therefore messages that are sent in one turn share a batch, without waiting for a timer.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _BLOCK_MESSAGES = 16_384
 def blocks(values: Iterable[bytes]) -> Iterator[list[bytes]]:
     """Yield the values as lists: a list or tuple as one list, any other iterable in lists of at most 16,384 values.
 
-    So an endless generator is allowed. Raises InvalidArgumentError for a single bytes or str.
+    Therefore an endless generator is allowed. Raises InvalidArgumentError for a single bytes or str.
     """
     if issubclass(type(values), (bytes, bytearray, str)):
         raise InvalidArgumentError("send_many() takes an iterable of bytes; for one message use send().")

@@ -1,7 +1,7 @@
 """Chooses the queue of a message. No I/O.
 
 All messages with the same key go to the same queue. Messages without a key go to one queue until its batch closes,
-then to the next queue. So batches become full, and the load is spread over the queues. While other queues are
+then to the next queue. Therefore batches become full, and the load is spread over the queues. While other queues are
 available, queues of shards that are avoided get no messages without a key.
 """
 
