@@ -3,9 +3,10 @@
     with spark_session("ledgermq validate", master="local[2]") as spark: ...      stopped at the end of the block
     spark = start_session("tests", master="local[2]", conf={"spark.sql.shuffle.partitions": "2"})
 
-This module makes Spark work from any virtual environment. It sets the Python of Spark's workers, the loopback
-interface for local sessions, the path of our sources (remote executors receive a copy), and the installed pyspark for
-workers. If pyspark or Java is missing, the error says in one sentence what to install.
+This module makes Spark work from any virtual environment. This module sets the Python program of Spark's workers, the
+loopback interface for local sessions, and the path of our sources, of which remote executors receive a copy. It also
+makes workers import the installed pyspark. If pyspark or Java is missing, the error says in one sentence what to
+install.
 """
 
 from __future__ import annotations

@@ -126,8 +126,8 @@ class ConsumerGroup:
 
     def leave(self, members: Iterable[str], index: int) -> bool:
         """Remove members. If the target of a removed member's queue is still a member, the target becomes the owner
-        of the queue. Otherwise the queue waits for the next assignment. Return True if any of these members
-        existed."""
+        of the queue. If the target is not a member any more, the queue waits for the next assignment. Return True
+        if any of these members existed."""
         gone = [self.members.pop(member) for member in members if member in self.members]
         for queue in [queue for member in gone for queue in member.owned]:
             self.shares[queue].owner = ""

@@ -1,4 +1,5 @@
-"""Implements one server of a shard as a pure state machine. Its inputs are messages and ticks. Its output is `Ready`.
+"""Implements one server of a shard as a pure state machine. The inputs of the state machine are messages and ticks.
+The output of the state machine is `Ready`.
 
     driver                                   core
       step(message), tick(), propose(sizes), read(token), unreachable(peer)
@@ -69,7 +70,7 @@ from raft.core.voting import grants
 
 
 class Raft:
-    """`Raft` is one server of a shard. Its methods never wait, and do no I/O."""
+    """`Raft` is one server of a shard. The methods of `Raft` never wait, and do no I/O."""
 
     def __init__(self, settings: RaftSettings, recovered: RecoveredState) -> None:
         self.settings = settings
@@ -139,8 +140,8 @@ class Raft:
 
     @property
     def progress(self) -> Mapping[int, FollowerProgress]:
-        """Return the progress of each follower by node id, if this server leads. Otherwise return an empty mapping.
-        Callers must not change the returned objects."""
+        """Return the progress of each follower by node id, if this server leads. If this server does not lead,
+        return an empty mapping. Callers must not change the returned objects."""
         return self._role.progress if isinstance(self._role, Leader) else {}
 
     @property
@@ -388,7 +389,8 @@ class Raft:
         return True
 
     def _answered_leader(self, message: AppendResponse | SnapshotResponse | HeartbeatResponse) -> Leader | None:
-        """Return this server's Leader if it still leads the term of this answer. Otherwise return None."""
+        """Return this server's Leader if it still leads the term of this answer. If this server no longer leads
+        that term, return None."""
         if message.term > self.term:
             self._enter(message.term)
         return self._role if isinstance(self._role, Leader) and message.term == self.term else None

@@ -144,7 +144,7 @@ class Server:
         return self.promise == self._saved
 
     def take_save(self) -> Save | None:
-        """Return a new Save if term or vote changed since the last Save. Otherwise return None."""
+        """Return a new Save if term or vote changed since the last Save. If neither has changed, return None."""
         if (self._saving.term, self._saving.voted_for) == (self.term, self.voted_for):
             return None
         self._saving = Save(self.next_token(), self.term, self.voted_for)

@@ -40,8 +40,8 @@ class Suspicion:
         self.known_since = round_number
 
     def lifted(self, match: int) -> int:
-        """Return the number of the suspicion if it is lifted for a follower that holds the log up to `match`.
-        Otherwise return 0. The next heartbeat carries the returned number."""
+        """Return the number of the suspicion if it is lifted for a follower that holds the log up to `match`. If
+        the suspicion is not lifted, return 0. The next heartbeat carries the returned number."""
         return self.number if match >= self.owed else 0
 
     def is_over(self, round_number: int) -> bool:

@@ -134,7 +134,7 @@ class OutboundStream:
 
     async def _converse(self) -> None:
         """Open the stream and read the peer's answers until the stream ends. Return if the stream ended in order.
-        Otherwise raise AioRpcError."""
+        If the stream ended with an error, raise AioRpcError."""
         call = self._open_call()
         if call is None:
             return

@@ -1,4 +1,4 @@
-"""The marks of one shard are small files. They say how the shard was stopped, and whether it may lack entries.
+"""The marks of one shard are small files. The marks say how the shard was stopped, and whether it may lack entries.
 
     <shard>/clean      exists only between an orderly stop and the next start (clean_mark.py)
     <shard>/boot       the run of the machine in which the shard was last written (boot.py)
@@ -98,7 +98,7 @@ class ShardMarks:
     def mark_repair(self, mark: RepairMark) -> None:
         """Write the repair mark durably, before entries of another replica are written into a damaged log. An
         earlier repair mark is joined with the new mark. The joined mark has the earlier reason and time, and the
-        smaller last index. Its field `ends` is true if either mark has `ends` true."""
+        smaller last index. In the joined mark, `ends` is true if it is true in one of the two marks."""
         before = self.repair()
         if before is not None:
             mark = RepairMark(before.doubt.joined(mark.doubt), before.ends or mark.ends)

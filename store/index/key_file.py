@@ -250,7 +250,8 @@ class KeyFile:
         return self.path.with_name(self.path.name + SLOTS_SUFFIX)
 
     def _judged(self, number: int, after: int) -> int:
-        """Return `number` if entry `number` is older than entry `after`. Otherwise raise `IndexDamagedError`."""
+        """Return `number` if entry `number` is older than entry `after`. If entry `number` is not older, raise
+        `IndexDamagedError`."""
         if number >= after:
             raise self._damaged(number, "its chain does not lead back")
         return number

@@ -167,7 +167,8 @@ class LogReader:
 
     def _judge_blank(self, number: int, data: SegmentView, at: int) -> Flaw | None:
         """Decide whether a blank word, at an offset where an entry might begin, is the end of the log or a flaw.
-        Return None if all bytes after the blank word are zero. Otherwise return a flaw."""
+        Return None if all bytes after the blank word are zero. If a byte after the blank word is not zero, return a
+        flaw."""
         if (first := data.first_byte(at)) is None:
             return None
         there_was_more = self._orderly or self._goes_on_behind(number)

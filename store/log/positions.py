@@ -1,7 +1,7 @@
 """The table of positions holds the position, size and term of each entry of the log, in memory.
 
-The table needs 12 bytes of memory for each entry. It consists of flat arrays. The position or the size of an entry is
-found in constant time. `PositionFiles` stores the table on disk up to the last checkpoint. At each start, the
+The table needs 12 bytes of memory for each entry. The table consists of flat arrays. The position or the size of an
+entry is found in constant time. `PositionFiles` stores the table on disk up to the last checkpoint. At each start, the
 positions of later entries are read from the log.
 
     index     1      2      3      4            runs of terms: (1, term 1), (3, term 4)

@@ -218,8 +218,8 @@ class Recovery:
             raise LogDamagedError(self._segments.path(self.tail.end), self.tail.end, reason)
 
     def _erase_behind_tail(self) -> None:
-        """Erase all bytes after the tail. Otherwise the rest of a torn write or cut would become visible when the log
-        grows over it again."""
+        """Erase all bytes after the tail. Without this, the remaining bytes of a torn write or cut could look like
+        entries when the log grows to their position."""
         base = self._grid.tail_base(self.tail.end)
         self._segments.remove_after(base)
         if self._segments.has(base):

@@ -1,5 +1,5 @@
-"""A checkpoint is a file from which the next start of this node continues. It has a snapshot of the state after one
-applied entry, and a mark of each index file.
+"""A checkpoint is a file from which the next start of this node continues. A checkpoint has a snapshot of the state
+after one applied entry, and a mark of each index file.
 
     little-endian
 

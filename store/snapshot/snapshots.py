@@ -129,8 +129,8 @@ class Snapshots:
 
     def receive(self, offer: SnapshotOffer, offset: int, piece: bytes, crc: int) -> int | Snapshot:
         """Add a piece to the snapshot that another node offers. If this piece completes the snapshot and the
-        snapshot is valid, return the snapshot. Otherwise return the number of bytes received so far, without
-        rejected bytes."""
+        snapshot is valid, return the snapshot. If the snapshot is not complete, return the number of bytes received
+        so far, without rejected bytes."""
         incoming = IncomingSnapshot.open(self._disk, self._incoming_path, offer)
         try:
             if not incoming.is_complete and offset == incoming.received:

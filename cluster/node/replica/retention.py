@@ -55,8 +55,8 @@ class LogClock:
 
 class Learners:
     """The learners that are catching up with the log. Retention keeps the entries that these learners still need. A
-    learner that makes no progress between two checks does not count. Otherwise such a learner would stop retention
-    for ever."""
+    learner that makes no progress between two checks does not count. If it counted, a learner without progress
+    would stop retention for ever."""
 
     def __init__(self) -> None:
         # By node, the last index that the learner had at the last check.

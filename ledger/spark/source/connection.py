@@ -1,4 +1,5 @@
-"""The connection of a process to a cluster. Its calls block, and use the asyncio client inside.
+"""The connection of a process to a cluster. The calls of the connection block. Internally, the connection uses the
+asyncio client.
 
 Spark forks its Python workers and reuses them, and a gRPC channel does not work after a fork. Therefore a process opens
 its connection when it first needs one. Connections are kept by process id and must not be pickled.

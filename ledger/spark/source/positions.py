@@ -1,4 +1,5 @@
-"""Parses the options that say where reading starts and ends. Their form is that of Kafka's options. No I/O.
+"""Parses the options that say where reading starts and ends. These options have the same form as Kafka's options. No
+I/O.
 
     "earliest"    "latest"    {"orders": {"0": 23, "1": -1, "2": -2}}     -1: latest, -2: earliest
     the queues to read:       {"orders": [0, 1]}

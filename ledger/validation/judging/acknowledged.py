@@ -264,8 +264,8 @@ class Book:
             self._failed(there[at], sent[at])
 
     def _take_several(self, there: Messages, rows: npt.NDArray[np.int64]) -> None:
-        """Compare a message with several sends that have the same sequence. Such sends were refused, or went to
-        different topics with the same name."""
+        """Compare a message with several sends that have the same sequence. Several sends can have the same
+        sequence if earlier sends were refused, or if they went to different topics with the same name."""
         sent = self.sent[rows]
         same = sent["crc"] == there[0]["crc"]
         ok = sent["outcome"] == OK

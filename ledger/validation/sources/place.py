@@ -216,8 +216,8 @@ def _shard(
 
 
 def _segment_bytes(disk: PosixReadOnlyDisk, segments: Sequence[SegmentFile], snapshot: Snapshot | None) -> int:
-    """Return the segment size. It is read from the configuration in the snapshot or in entry 1. If there is no
-    configuration, the size of most files is used."""
+    """Return the segment size. The segment size is read from the configuration in the snapshot or in entry 1. If
+    there is no configuration, the size of most files is used."""
     try:
         body = snapshot.configuration if snapshot is not None else _first_configuration(disk, segments)
         fixed = decode_configuration(body).segment_bytes if body else 0
