@@ -1,4 +1,4 @@
-"""Sends the entries and snapshot pieces that a leader owes its followers at the end of a turn."""
+"""At the end of a turn, sends the entries and snapshot pieces that the leader has for its followers."""
 
 from __future__ import annotations
 

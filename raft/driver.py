@@ -1,18 +1,18 @@
 """The driver carries out what the core decides, in a fixed order of duties. Each replica has one driver.
 
-The driver reaches files, sockets, clocks and threads only through small interfaces (`raft/interfaces.py`). So the same
-driver runs under gRPC and in the simulator.
+The driver reaches files, sockets, clocks and threads only through small interfaces (`raft/interfaces.py`). Therefore
+the same driver runs under gRPC and in the simulator.
 
     event ──> core.step ──> Ready ──> save vote · write log · send · apply ──> (end of the turn) group write, appends
 
 All entries proposed in one turn of the event loop are written with one group write, and are sent to each follower as
 one message. Until the end of the turn the proposals are queued (`raft/proposals.py`), and the core does not know them.
-So a proposal that fails while it is queued was certainly not appended.
+Therefore a proposal that fails while it is queued was certainly not appended.
 
 When the disk fails (`failure`), this node stops leading and accepts no entries, so that another node can lead. Entries
 that this node has applied stay readable. If the disk is full, or too many files are open, the driver tries to write
-again from time to time. When a write succeeds, the service resumes. After any other failure the node must restart. The
-restart reads the real content of the disk.
+again from time to time. When such a write succeeds, the replica takes part normally again. After any other failure of
+the disk, the node must restart. The restart reads the real content of the disk.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Driver:
         self._settle()
 
     def stop(self) -> None:
-        """Accept no further input and write nothing, so that the log can be closed.
+        """Stop this replica: accept no further input and write nothing more, so that the log can be closed.
 
         Waiting proposals and reads get no answer, so the caller of `stop` must stop their callers before."""
         self._stopped = True
@@ -153,8 +153,8 @@ class Driver:
 
         Raises CorruptRangeError if the bytes are damaged, and ForkedError if they do not continue this log's chain.
         After an error the caller breaks the stream, and the leader sends the range again. If the range forks at the
-        same index again, the two logs really differ. Then this node stops leading and writing, because it must
-        continue neither log."""
+        same index again, the two logs really differ. In this case this node stops leading and writing, because it
+        cannot know which of the two logs is right."""
         self._notice_pause()
         if entries and self.failure is not None and not self._received.continues_log(append):
             return  # this node cannot write the range, and a rejection would make the leader send it again at once
@@ -271,7 +271,7 @@ class Driver:
     # -- failures of the disk
 
     def fail(self, failure: StoreError) -> None:
-        """Handle a write that the disk refused, in this thread or on a helper thread."""
+        """Handle a write that the disk refused. The write was made in this thread or on a helper thread."""
         self.failure = failure
         self._resume_in_ticks = TRY_AGAIN_TICKS if failure.retriable else 0
         self.raft.write_failed(self._log.last_index)
@@ -293,7 +293,8 @@ class Driver:
             self.raft.held_up()
 
     def _settle(self) -> None:
-        """Do all duties in order. Each Ready is carried out completely before the core gets further input."""
+        """Do all duties of the driver in order. Each Ready is carried out completely before the core gets further
+        input."""
         if self._settling:
             return  # called while a duty is carried out: the loop further up the stack continues with the next duty
         self._settling = True
@@ -306,7 +307,7 @@ class Driver:
             self._schedule_turn()
 
     def _next_duty(self) -> bool:
-        """Do one duty. Return True if there was a duty."""
+        """Do the first duty that is due. Return True if a duty was due."""
         try:
             if (ready := self.raft.ready()) is None:
                 return self._writer.report_persisted()

@@ -1,4 +1,5 @@
-"""Errors after which a shard on this node stops. The message of each error says what to do."""
+"""Defines the errors after which a shard stops on this node. The message of each error says what the operator must
+do."""
 
 from __future__ import annotations
 

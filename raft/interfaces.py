@@ -1,7 +1,7 @@
 """The interfaces that the driver uses: the log, the network, the disk's threads, the state machine and proposals.
 
-Each interface has a real implementation and an in-memory implementation (`tests/raft/driver_cluster.py`). So the same
-driver runs under gRPC and in the simulator.
+Each interface has a real implementation and an in-memory implementation (`tests/raft/driver_cluster.py`). Therefore
+the same driver runs under gRPC and in the simulator.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Transport(Protocol):
     def replicate(self, ranges: Iterable[tuple[Append, Readable]]) -> None:
         """Send byte ranges of the CommitLog over the bulk connections, in the order of the iterable.
 
-        A range may be a view of memory that changes after this call. So the transport copies the range before it
-        returns."""
+        A range may be a view of memory that changes after this call. Therefore the transport copies the range
+        before it returns."""
 
     def send_snapshot(self, chunk: SnapshotChunk, piece: SnapshotPiece) -> None:
         """Send a piece of a snapshot over the bulk connection."""
@@ -59,8 +59,8 @@ class Transport(Protocol):
 
 
 class DriverDisk(Protocol):
-    """The disk as the driver uses it: the driver asks for work on helper threads. Each callback runs later, in the
-    driver's thread."""
+    """The interface through which the driver asks helper threads to work on the disk. Each callback runs later, in
+    the driver's thread."""
 
     def save_vote(self, term: int, voted_for: int, done: Callable[[], None]) -> None:
         """Write term and vote to the vote file, fsync the file in every flush mode, and then call done()."""
@@ -68,7 +68,7 @@ class DriverDisk(Protocol):
     def persist(self, done: Callable[[], None]) -> None:
         """Call done() when all writes so far are held as the flush mode promises: in the page cache, or after an fsync.
 
-        Callbacks of `persist` and `flush` run in the order of the calls."""
+        The callbacks of all calls of `persist` and `flush` run in the order of these calls."""
 
     def flush(self, done: Callable[[], None]) -> None:
         """Call done() when all writes so far are on the disk. An fsync is needed in every flush mode."""
@@ -87,7 +87,7 @@ class Machine(Protocol):
     def apply(self, header: Header, body: memoryview) -> None:
         """Apply the next committed entry.
 
-        The driver passes each entry once and in order, within one run of the process."""
+        In one run of the process, the driver passes each entry once, and in order."""
 
     def encoded_state(self) -> bytes:
         """Return the state after all entries applied so far, encoded for a snapshot."""

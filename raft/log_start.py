@@ -1,4 +1,5 @@
-"""The log start of a shard (section 7): how it moves, and how a replica that lacks earlier entries gets a snapshot.
+"""Moves the log start of a shard (section 7), and gives a snapshot to a replica that lacks entries from before the log
+start.
 
     a replica reaches the start of a segment           ──> it keeps a snapshot: position, chain, members and state
     an entry says "the log begins after index i"       ──> the snapshot at i is made durable; whole segments are removed
@@ -33,8 +34,8 @@ def log_start_draft(index: int) -> EntryDraft:
 
 
 class LogStart:
-    """`LogStart` moves the log start of one shard on one replica. Its methods are called rarely, and some of them
-    write to the disk."""
+    """`LogStart` moves the log start of one shard on one replica. The methods of `LogStart` are called rarely. Some
+    of these methods write to the disk."""
 
     def __init__(self, log: Log, snapshots: Snapshots, machine: Machine, resumed: Snapshot | None) -> None:
         """`resumed` is the snapshot from which the state machine started, or None if it started empty."""
@@ -64,8 +65,8 @@ class LogStart:
     # -- this replica's log
 
     def passes(self, header: Header, body: memoryview) -> None:
-        """Called before the driver applies this entry. If the entry is the first of a segment, keep a snapshot of
-        the state before the entry."""
+        """Called before the driver applies this entry. If the entry is the first entry of a segment, store a
+        snapshot of the state before the entry."""
         if header.index > self._log.first_index and self._log.begins_segment(header.index):
             self._keep(header.index - 1)
         if header.kind is EntryKind.CONFIGURATION:
@@ -114,8 +115,8 @@ class LogStart:
 
     @property
     def is_installing(self) -> bool:
-        """Return True if an installation is in progress: the old log is already invalid, and the log after the
-        received snapshot has not begun."""
+        """Return True if an installation is in progress: the old log is already invalid, and the new log after the
+        received snapshot does not exist yet."""
         return self._snapshots.is_resetting
 
     def receive(self, offset: int, piece: SnapshotPiece) -> int | Snapshot:

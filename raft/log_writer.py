@@ -63,8 +63,8 @@ class LogWriter:
             raise CutFailedError(last_index) from failure
 
     def _persist(self, headers: Sequence[Header], token: int, term: int, index: int) -> None:
-        """Ask the disk to hold these entries. A configuration entry is flushed in every flush mode before it counts as
-        held.
+        """Ask the disk to hold these entries as the flush mode promises. A configuration entry is flushed in every
+        flush mode before it counts as held.
 
         Without this flush, a node that lost a configuration in a crash could believe that it is the only voter."""
         is_flushed = any(header.kind is EntryKind.CONFIGURATION for header in headers)

@@ -1,9 +1,10 @@
-"""The proposals of one replica that have no result yet.
+"""Keeps the proposals of one replica that have no result yet.
 
     add ──> queued ──group write──> uncommitted ──commit and apply──> settled(True)
               └───────────── leadership lost, or the write failed ──> settled(False)
 
-The core does not know a queued proposal. So a proposal that fails while it is queued was certainly not appended.
+The core does not know a queued proposal. Therefore a proposal that fails while it is queued was certainly not
+appended.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class WaitingProposals:
         self._queued.append(proposal)
 
     def take_queued(self) -> list[Proposal]:
-        """Remove and return all queued proposals. The caller of `take_queued` must call `appended` or settle each
-        of the proposals."""
+        """Remove and return all queued proposals. For each of these proposals, the caller must call `appended` or
+        settle the proposal."""
         queued, self._queued, self.queued_bytes = self._queued, [], 0
         return queued
 

@@ -1,7 +1,7 @@
 """Linearizable reads that wait at the leader (Raft dissertation, section 6.4).
 
-A read waits twice. First, a majority must confirm that this node still leads. Then the node must apply every entry
-that was committed when the read began.
+A read waits for two conditions, one after the other. First, a majority must confirm that this node still leads. After
+that, the node must apply every entry that was committed when the read began.
 
     begin ──> waiting for a majority ──confirm──> waiting for entries ──applied──> answer(True)
                       └──────────── leadership lost ────────┴──────────────────> answer(False)
@@ -44,7 +44,8 @@ class WaitingReads:
         self._unconfirmed[token] = answer
 
     def confirm(self, token: int, index: int) -> None:
-        """Record that a majority has confirmed the leader. The read now waits until entry `index` is applied."""
+        """Record that a majority has confirmed the leader. From now on, the read waits until the entry `index` is
+        applied."""
         self._confirmed.append((index, self._unconfirmed.pop(token)))
 
     def answer(self, applied: int) -> None:

@@ -1,7 +1,7 @@
-"""The store: the CommitLog, its indexes, snapshots, the vote and the data directory, as bytes on disk.
+"""The store keeps the CommitLog, its indexes, snapshots, the vote and the data directory as bytes on disk.
 
-The store knows entries and positions. It does not know elections, topics or the network. Its packages in reading
-order:
+The store knows entries and positions. The store has no code about elections, topics or the network. The packages of
+the store in reading order:
 
     log/         entries, segments, the CommitLog, and its recovery at a start; begin with entry.py and commit_log.py
     index/       ConsumeQueues, the key index and the time index, all built from the log

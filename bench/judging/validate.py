@@ -1,5 +1,5 @@
-"""Measures how fast `ledgermq validate` checks the logs of three replicas, with one process and with Spark. It also
-measures how much of the time is not spent on reading.
+"""Measures how fast `ledgermq validate` checks the logs of three replicas, with one process and with Spark. The
+benchmark also measures how much of the time is not spent on reading.
 
     .venv/bin/python -m bench.judging.validate --gib 0.25                          plain engine, one minute
     .venv/bin/python -m bench.judging.validate --gib 1 2 4 8 --engine "local[1]" "local[2]"

@@ -31,8 +31,8 @@ _SYSTEM_PATHS = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
 class Installed:
-    """Installs each program or library when it is first needed. Its methods raise PeerUnavailableError if an
-    installation fails."""
+    """Installs each program or library when it is first needed. The methods of this module raise
+    PeerUnavailableError if an installation fails."""
 
     def __init__(self, directory: Path = REPOSITORY / "build" / "peers", say: Callable[[str], None] = print) -> None:
         """`say` is called with a sentence before each step that takes long."""

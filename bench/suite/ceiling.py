@@ -8,8 +8,8 @@ or stored.
 
 The measurement runs four processes on this machine. The figures show what gRPC costs in the environment of ledgermq's
 processes: uvloop, the I/O engine of `cluster/grpc_engine.py`, and the allocator settings of `cluster/allocator.py`.
-The ratio `ours / ceiling` shows what ledgermq's own work costs. Both rates are measured in turns in one run, so the
-ratio does not depend on the speed of the machine.
+The ratio `ours / ceiling` shows what ledgermq's own work costs. The two rates of a ratio are measured in turns in one
+run, so the ratio does not depend on the speed of the machine.
 """
 
 from __future__ import annotations

@@ -158,8 +158,8 @@ def _not_made(options: ChaosOptions, why: str, commit: str) -> CampaignEntry:
 
 
 def table(entries: Iterable[CampaignEntry]) -> list[dict[str, Any]]:
-    """Return the table of docs/RELIABILITY.md. It has one row for each combination of fault, number of nodes, flush
-    mode and environment."""
+    """Return the table of docs/RELIABILITY.md. The table has one row for each combination of fault, number of
+    nodes, flush mode and environment."""
     rows: dict[tuple[str, int, str, str], list[CampaignEntry]] = {}
     for entry in entries:
         rows.setdefault((entry.fault, entry.nodes, entry.flush, entry.env), []).append(entry)

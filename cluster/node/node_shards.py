@@ -4,8 +4,8 @@
     the shard table of shard 0   ──> new shards with a replica on this node; on its leader: shards still to be added
     a leader that adds this node ──> one more shard
 
-Shard 0 stores the table of shards, and every node follows that table. So a node needs to know only shard 0 when it
-starts. When shard 0 commits that a shard begins on this node, this node starts its replica of the shard.
+Shard 0 stores the table of shards, and every node follows that table. Therefore a node needs to know only shard 0 when
+it starts. When shard 0 commits that a shard begins on this node, this node starts its replica of the shard.
 """
 
 from __future__ import annotations

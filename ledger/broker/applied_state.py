@@ -1,7 +1,7 @@
 """`AppliedState` applies committed entries to the replicated state and to the indexes of one replica.
 
-Only committed entries change the state and the indexes, in the order of the log. So neither the state nor the indexes
-are ever rolled back.
+Only committed entries change the state and the indexes, in the order of the log. Therefore neither the state nor the
+indexes are ever rolled back.
 """
 
 from __future__ import annotations

@@ -186,8 +186,8 @@ class NodeView:
         )
 
     def _role(self, replica: BrokerReplica) -> str:
-        """Return the Raft role if this node is a voter. Otherwise return "learner", "removed", "joining" or
-        "waiting"."""
+        """Return the Raft role if this node is a voter. If this node is no voter, return "learner", "removed",
+        "joining" or "waiting"."""
         raft, standing = replica.driver.raft, replica.membership.standing
         if standing is Standing.REMOVED:
             return "removed"

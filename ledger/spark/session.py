@@ -3,9 +3,10 @@
     with spark_session("ledgermq validate", master="local[2]") as spark: ...      stopped at the end of the block
     spark = start_session("tests", master="local[2]", conf={"spark.sql.shuffle.partitions": "2"})
 
-This module makes Spark work from any virtual environment. It sets the Python of Spark's workers, the loopback
-interface for local sessions, the path of our sources (remote executors receive a copy), and the installed pyspark for
-workers. If pyspark or Java is missing, the error says in one sentence what to install.
+This module makes Spark work from any virtual environment. This module sets the Python program of Spark's workers, the
+loopback interface for local sessions, and the path of our sources, of which remote executors receive a copy. It also
+makes workers import the installed pyspark. If pyspark or Java is missing, the error says in one sentence what to
+install.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class SparkFailedError(LedgerError):
 
 
 def start_session(name: str, *, master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """Start a session called `name` and return it. If the process has a session already, return that one.
+    """Start a session called `name` and return it. If the process has a session already, return the existing session.
 
         name    the name of the Spark application
         master  `local[2]`, `spark://host:7077`, `yarn`, `k8s://...`; default: as spark-submit or the environment says
@@ -161,8 +162,8 @@ def _set_up_environment(*, is_local: bool) -> None:
 def _home_without_zip() -> Path:
     """Return a copy of Spark's home, made of links, without the zip file of pyspark. The copy is removed at exit.
 
-    Workers would import pyspark from the zip file first. From a zip file each worker compiles all modules again, which
-    takes a second of processor time.
+    Without this copy, workers would import pyspark from the zip file. From a zip file each worker compiles all modules
+    again, which takes a second of processor time.
     """
     import pyspark
 

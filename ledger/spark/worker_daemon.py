@@ -5,7 +5,7 @@
 This is Spark's own daemon (`pyspark.daemon`) with wrapped workers; a Spark setting selects the module. The corrections:
 
 - Spark's worker collects garbage after each task. Because of the many modules of numpy and pyarrow, this garbage
-  collection took 20 ms for each task. So the wrapper excludes imported modules from garbage collection.
+  collection took 20 ms for each task. Therefore the wrapper excludes imported modules from garbage collection.
 - When the session ends, an idle worker writes the reason to a closed socket. With sockets of the Unix domain this
   write printed a traceback on the user's terminal, so the wrapper ends the worker silently.
 

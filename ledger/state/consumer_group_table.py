@@ -5,8 +5,8 @@
     epoch    7 7 7 9 9 12       index of the entry by which the owner received the queue
 
 If the target of a queue is not its owner, the owner keeps the queue until it releases the queue, leaves, or is
-removed because it was silent. Then the target becomes the owner of the queue, with a new epoch. So a queue never
-has two owners at a time. The shard of the queue fences late requests of an earlier owner (`progress_table`).
+removed because it was silent. Then the target becomes the owner of the queue, with a new epoch. Therefore a queue
+never has two owners at a time. The shard of the queue fences late requests of an earlier owner (`progress_table`).
 Generations, epochs and versions are indexes of log entries, so they always rise. Therefore the table does not have
 to store consumer groups without members."""
 
@@ -126,8 +126,8 @@ class ConsumerGroup:
 
     def leave(self, members: Iterable[str], index: int) -> bool:
         """Remove members. If the target of a removed member's queue is still a member, the target becomes the owner
-        of the queue. Otherwise the queue waits for the next assignment. Return True if any of these members
-        existed."""
+        of the queue. If the target is not a member any more, the queue waits for the next assignment. Return True
+        if any of these members existed."""
         gone = [self.members.pop(member) for member in members if member in self.members]
         for queue in [queue for member in gone for queue in member.owned]:
             self.shares[queue].owner = ""

@@ -1,5 +1,5 @@
-"""The verifier of logs: it reads the bytes of replicas, and checks that replicas are whole, that they agree, and that
-they have all acknowledged messages.
+"""The verifier of logs reads the bytes of replicas. The verifier checks that each replica is undamaged, that the
+replicas agree, and that the replicas have all acknowledged messages.
 
     sources/           opens the directories and URLs that a user names: replicas, segments, spans
     spans/             reads and checks the spans of one replica, and joins them to a log

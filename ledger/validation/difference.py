@@ -31,7 +31,8 @@ _PROGRESS_ENTRIES = 512
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """Two logs without a divergence: the entries that both logs have are the same, and `longer` has more."""
+    """The result for two logs without a divergence: all entries that both logs have are the same, and the log
+    `longer` has more entries."""
 
     # The numbers of the two logs.
     shorter: int
@@ -120,7 +121,7 @@ def _overlapping(here: dict[int, _Window]) -> set[_Pair]:
 
 
 def _compare_window(comparison: Comparison, here: dict[int, _Window]) -> None:
-    """Add the divergences in one window, of each two logs that have not diverged before."""
+    """For each pair of logs that has not diverged in an earlier window, add the divergences in this window."""
     if not differ(each for window in here.values() for each in window_sums(window.entries)):
         return
     diverged = {(each.first_replica, each.second_replica) for each in comparison.divergences}
@@ -180,7 +181,7 @@ def _found(number: int, log: ComparedLog, on_progress: OnProgress) -> Iterator[t
 
 
 def _conclude(comparison: Comparison, overlapping: set[_Pair]) -> None:
-    """Sort the divergences by their logs, and add a prefix for each two logs without a divergence."""
+    """Sort the divergences by their logs, and add a `Prefix` for each pair of logs without a divergence."""
     comparison.divergences.sort(key=lambda each: (each.first_replica, each.second_replica))
     diverged = {(each.first_replica, each.second_replica) for each in comparison.divergences}
     for first, second in combinations(range(len(comparison.logs)), 2):

@@ -2,10 +2,10 @@
 
     small files ─> spans, one after the other (entries, positions, units, keys) ─> snapshots ─> ends of the indexes
 
-The check finds the same faults in a replica as `ledgermq validate`. It does not find faults that show only in the
-replicated state (sequences, epochs, unknown topics) or in another replica. The check reads the spans in order and
-keeps nothing of a span that it has finished. Therefore its memory does not grow with the log. The check writes nothing
-and takes no lock.
+The check finds the same faults in a replica as `ledgermq validate`. The check does not find faults for which the
+replicated state is needed (sequences, epochs, unknown topics) or another replica. The check reads the spans in order
+and keeps nothing of a span that it has finished. Therefore its memory does not grow with the log. The check writes
+nothing and takes no lock.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class _Reading:
         return [*self._of_places(), *map(flaw_of, within), *self._left_out(facts, bounds)]
 
     def _left_out(self, facts: SpanFacts, bounds: LogBounds) -> Iterator[Flaw]:
-        """If a span has too many faults of a kind, yield one flaw that says how many faults are only counted."""
+        """If a span has too many faults of one kind, yield one flaw that states the number of the further faults."""
         path = Path(self._replica.segments[facts.span.segment].path)
         for kind, count in left_out_of(facts, self._replica, bounds).items():
             if kind not in _OF_THE_STATE:
@@ -181,7 +181,7 @@ class _Reading:
         return self._log.end if self._joining.has_ended else 1 << 62
 
     def _misfits(self, facts: SpanFacts) -> Iterator[Violation]:
-        """Yield a flaw for each queue whose offsets do not continue the offsets of the span before."""
+        """Yield a flaw for each queue whose offsets do not continue the offsets of the previous span."""
         self._replay.take(facts.steps, end=self._end)
         found = self._replay.result().told
         path = self._replica.segments[facts.span.segment].path

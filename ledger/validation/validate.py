@@ -57,7 +57,8 @@ def validate(
     span_bytes: int = SPAN_BYTES,
     on_plan: OnPlan = lambda _spans, _bytes: None,
 ) -> ValidationReport:
-    """Read all sources, judge them, and return the report. All faults of sources are in the report.
+    """Read all sources, judge them, and return the report. If a source cannot be read, the report says so, and no
+    exception is raised.
 
         sources      paths or URLs, as the user gave them
         histories    files of acknowledgements of clients
@@ -202,7 +203,7 @@ class _Validation:
                 self._notes[replica.shard].append(note)
 
     def _begin_of(self, replica: LogReplica) -> int:
-        """Return the position of the log start now, as the files of the replica say."""
+        """Return the position at which the replica's log begins now, as the replica's files state."""
         return self._snapshot_now(replica).end if replica.is_running and replica.indexes is not None else replica.begin
 
     def _snapshot_now(self, replica: LogReplica) -> Snapshot:
@@ -345,7 +346,7 @@ class _Validation:
 
     def _begins(self, log: JoinedLog, replayed: Replayed) -> Mapping[tuple[int, int], int]:
         """Return the first kept offset of each queue whose first messages were removed, by topic and queue.
-        Messages that retention removed before they were read count as removed."""
+        Messages that retention removed during the validation, before they were read, count as removed."""
         if log.is_read or not log.replica.is_running:
             return replayed.begins
         try:
@@ -357,8 +358,8 @@ class _Validation:
     def _judged_missing(
         self, found: AcknowledgedFound, judged: Mapping[int, Judged], logs: Mapping[int, JoinedLog]
     ) -> list[Violation]:
-        """Return the violations. Violations about a missing message that may be in an unreadable part of a log are
-        left out."""
+        """Return the violations. If a message may be in an unreadable part of a log, the violation about this
+        missing message is left out."""
         left_out = Counter(found.left_out)
         kept = found.violations
         if not all(logs[each.reference].is_read for each in judged.values()):

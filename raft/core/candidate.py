@@ -32,8 +32,8 @@ PRE_VOTE = Campaign(pre=True)
 
 
 class Candidate:
-    """`Candidate` is one election in which one server stands. Its methods return the role that the server takes on
-    next, or None while the election is not decided."""
+    """`Candidate` is one election in which one server stands. The methods of `Candidate` return the next role of
+    the server, or None while the election is not decided."""
 
     __slots__ = ("_server", "_timer", "_votes", "campaign", "role")
 
@@ -57,7 +57,7 @@ class Candidate:
 
     def stand(self) -> Role | None:
         """Ask all voters for their votes. A candidate has begun a new term and voted for itself before this call. A
-        pre-candidate has not begun a new term."""
+        pre-candidate stays in its present term."""
         server = self._server
         assert self.campaign.pre or server.voted_for == server.node, "a candidate votes for itself"
         for voter in server.voters:
@@ -81,8 +81,8 @@ class Candidate:
         return self._decide()
 
     def on_vote_response(self, response: VoteResponse) -> Role | None:
-        """Count the first response of each voter. Return the role that the server takes on, if the response decides
-        the election."""
+        """Count the first response of each voter. Return the next role of the server if the response decides the
+        election, otherwise None."""
         if response.pre != self.campaign.pre:
             return None
         self._votes.setdefault(response.sender, (response.granted, response.suspicion != 0))

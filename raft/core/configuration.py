@@ -1,9 +1,9 @@
 """The configuration of a shard: its voters and its learners.
 
-A server uses the newest configuration in its log, committed or not (section 6). So each configuration is kept with the
-index of its entry, and is dropped if its entry is cut. Consecutive configurations differ by at most one voter.
-Therefore any majority of a configuration shares a node with any majority of the next configuration (dissertation,
-section 4.1).
+A server uses the newest configuration in its log, committed or not (section 6). Therefore each configuration is kept
+with the index of its entry, and is dropped if its entry is cut. Consecutive configurations differ by at most one
+voter. Therefore any majority of a configuration shares a node with any majority of the next configuration
+(dissertation, section 4.1).
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Configurations:
             self._entries.append((index, configuration))
 
     def drop_before(self, snapshot_index: int) -> None:
-        """Record that the log now begins after `snapshot_index`. Of the configurations up to `snapshot_index`, keep
-        only the newest."""
+        """Record that the log now begins after `snapshot_index`. Of all configurations with an index up to
+        `snapshot_index`, keep only the newest one."""
         while len(self._entries) > 1 and self._entries[1][0] <= snapshot_index:
             self._entries.pop(0)
 
@@ -80,5 +80,5 @@ class Configurations:
             self._entries.pop()
 
     def within(self, first: int, last: int) -> tuple[tuple[int, Configuration], ...]:
-        """Return the configurations with an index in first..last, as (index, configuration)."""
+        """Return the configurations whose index is in first..last, as pairs (index, configuration)."""
         return tuple(entry for entry in self._entries if first <= entry[0] <= last)

@@ -1,13 +1,13 @@
-"""The refusals of the core, and `Diverged`, the error after which a server must stop. A refusal is not a fault of the
-server. A refused request has changed nothing.
+"""Defines the refusals of the core, and the error `Diverged`, after which a server must stop. A refusal is not a fault
+of the server. A refused request has changed nothing.
 """
 
 from __future__ import annotations
 
 
 class Refusal(Exception):  # noqa: N818 (an answer, not a failure)
-    """Base class: the core refused the request and changed nothing. If `retriable` is true, the caller may repeat
-    the request."""
+    """Base class of all refusals: the core refused the request and changed nothing. If `retriable` is true, the
+    caller may repeat the request."""
 
     retriable = True
 
@@ -61,8 +61,8 @@ class ChangeRefused(Refusal):
 
 
 class ChangeInProgress(Refusal):
-    """An earlier configuration change, or this leader's first entry, is not committed yet. Request the change again
-    later."""
+    """The change is refused because an earlier configuration change, or this leader's first entry, is not committed
+    yet. Request the change again later."""
 
 
 class Diverged(Exception):  # noqa: N818 (as the others here)

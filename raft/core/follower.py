@@ -35,7 +35,7 @@ class Follower:
     @property
     def hears_leader(self) -> bool:
         """Return True if this server heard the leader within the shortest election timeout. A server that hears its
-        leader ignores vote requests (section 6)."""
+        leader in this time ignores vote requests (section 6)."""
         return self.leader != 0 and self._timer.is_fresh
 
     def tick(self) -> Role | None:
@@ -70,7 +70,7 @@ class Follower:
         server.send(HeartbeatResponse(server.node, heartbeat.sender, server.term, heartbeat.round, server.suspicion))
 
     def on_chunk(self, chunk: SnapshotChunk) -> None:
-        """Hand a piece of a snapshot to the driver (section 7).
+        """Pass a received piece of a snapshot to the driver (section 7).
 
         If the snapshot's entries are already committed on this server, the follower answers that the snapshot is
         installed."""
@@ -136,8 +136,8 @@ class Follower:
         server.send(AppendResponse(server.node, self.leader, server.term, match=match, suspicion=server.suspicion))
 
     def _reject(self, append: Append) -> None:
-        """Refuse an Append, with a hint at which index the logs may agree. With the hint the leader skips whole
-        terms (end of section 5.3)."""
+        """Refuse an Append. The answer contains a hint: an index at which the logs may agree. With this hint, the
+        leader can skip all entries of a term at once (end of section 5.3)."""
         server = self._server
         hint_index = server.log.last_at_or_below(append.prev_index, append.prev_term)
         server.send(

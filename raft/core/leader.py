@@ -30,8 +30,8 @@ SLOW_DISK_PATIENCE = 4
 
 
 class Leader:
-    """One server as the leader of one term. Its methods return the role that the server takes on next, or None if
-    it stays the leader."""
+    """One server as the leader of one term. The methods of `Leader` return the next role of the server, or None if
+    the server stays the leader."""
 
     __slots__ = (
         "_fresh_round",
@@ -187,7 +187,7 @@ class Leader:
         self._written = last_index
 
     def appends(self) -> Iterator[Append | SnapshotChunk]:
-        """Yield the Appends and snapshot chunks that may be sent to members now, within flow control."""
+        """Yield the Appends and snapshot chunks that the limits of flow control allow this leader to send now."""
         server = self._server
         for peer, progress in self.progress.items():
             if progress.must_send(server.log.snapshot_index):
@@ -277,8 +277,8 @@ class Leader:
     # -- members
 
     def _meet_members(self) -> None:
-        """Start to track the members that are new in the configuration. The progress of a new member begins at the
-        configuration entry that was just appended."""
+        """Create a progress object for each member that is new in the configuration. Replication to a new member
+        begins with the configuration entry that was just appended."""
         server = self._server
         for node in server.members:
             if node != server.node and node not in self.progress:

@@ -1,13 +1,14 @@
 """The core's summary of the log: the term of each entry, and the last index.
 
-Terms never decrease along a log, so one run for each term is enough.
+Terms never decrease along a log. Therefore the summary has one run of entries for each term.
 
     index   1  2  3  4  5  6  7  8        runs  (1, term 1) (4, term 4) (6, term 5)
     term    1  1  1  4  4  5  5  5        last_index 8
 
-By the Log Matching property (section 5.3), two logs with the same term at an index are equal up to that index. So
-elections and the consistency check need only the terms of the entries. A log may begin after a snapshot. Then
-`snapshot_index` and `snapshot_term` are the index and term of the snapshot's last entry (section 7).
+By the Log Matching property (section 5.3), two logs with the same term at an index are equal up to that index.
+Therefore elections and the consistency check need only the terms of the entries. A log may begin after a snapshot. If
+a log begins after a snapshot, `snapshot_index` and `snapshot_term` are the index and the term of the snapshot's last
+entry (section 7).
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class LogTerms:
         self._last_index = last_index
 
     def drop_before(self, snapshot_index: int) -> None:
-        """Drop the entries up to `snapshot_index`. The log now begins after `snapshot_index`."""
+        """Drop the entries up to `snapshot_index`. After this call, the log begins after `snapshot_index`."""
         term = self.term(snapshot_index)
         dropped = bisect_right(self._firsts, snapshot_index)
         self._firsts[:dropped], self._terms[:dropped] = [snapshot_index], [term]
@@ -125,8 +126,8 @@ class LogTerms:
 
     def last_at_or_below(self, index: int, term: int) -> int:
         """Return the last index at or before `index` whose entry has at most this `term`. Return snapshot_index - 1
-        if the log has no such entry. Another log that has an entry of `term` at `index` cannot agree with this log
-        above the returned index."""
+        if the log has no such entry. If another log has an entry of `term` at `index`, the two logs differ at every
+        index above the returned one."""
         run = bisect_right(self._terms, term)
         end = self._firsts[run] - 1 if run < len(self._firsts) else self._last_index
         return min(index, end)

@@ -1,4 +1,4 @@
-"""The messages between the nodes of one shard, as the core sees them.
+"""Defines the messages between the nodes of one shard, as the core uses them.
 
 A message is a frozen value. The core ignores an answer with an old term. The core never sees the body of an entry. An
 `Append` describes a range of entries by their terms, and the driver keeps the bytes of these entries.
@@ -97,7 +97,7 @@ class SnapshotChunk(RaftMessage):
     """InstallSnapshot (section 7): one piece of the snapshot after entry `index`, from byte `offset` on.
 
     A leader sends snapshot chunks to a member that lacks entries from before the leader's log start. The bytes of the
-    piece are not part of this message. They are sent together with it.
+    piece are not part of this message. The transport sends these bytes together with this message.
     """
 
     index: int
@@ -120,9 +120,10 @@ class SnapshotResponse(RaftMessage):
 class AppendResponse(RaftMessage):
     """The answer to an Append.
 
-    If the Append is accepted, the sender's log agrees with the leader's log up to `match`. The sender holds the
-    entries up to `match` as the flush mode promises. If the Append is rejected, the logs differ at `rejected_index`,
-    and cannot agree after `hint_index`. The sender's log has `hint_term` at `hint_index`.
+    If the Append is accepted, the sender's log agrees with the leader's log up to `match`. The sender of the answer
+    holds the entries up to `match` as the flush mode promises. If the Append is rejected, the logs differ at
+    `rejected_index`, and cannot agree after `hint_index`. In the log of the answer's sender, the entry at `hint_index`
+    has the term `hint_term`.
     """
 
     match: int = 0

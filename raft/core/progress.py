@@ -1,5 +1,5 @@
-"""The progress of one follower: what the leader knows about the follower, and which messages it may send to the
-follower.
+"""Tracks the progress of one follower: what the leader knows about the follower's log, and which messages the leader
+may send to the follower.
 
 PROBE: the leader sends one empty Append at a time to find the last entry on which both logs agree. REPLICATE: the logs
 agree, so the leader sends more entries before earlier entries are acknowledged, within limits. SNAPSHOT: the follower
@@ -99,8 +99,8 @@ class FollowerProgress:
 
     def must_ask(self, patience: int) -> bool:
         """Return True if the leader should send an empty Append that asks for agreement at next - 1. The leader
-        asks before it streams entries. The leader asks again if Appends in flight were not acknowledged for
-        `patience` ticks, because some may be lost."""
+        asks for agreement before it sends entries. The leader also asks if Appends in flight were not acknowledged
+        for `patience` ticks, because some of these Appends may be lost."""
         if self.mode is Mode.REPLICATE:
             return self.waited >= patience
         return self.mode is Mode.PROBE and not self.paused
@@ -111,7 +111,7 @@ class FollowerProgress:
         self.waited = 0
 
     def streamed(self, last_index: int, size: int) -> None:
-        """Record that the leader has sent the entries next..last_index."""
+        """Record that the leader has sent the entries from its next index up to `last_index`."""
         assert self.may_stream, "entries may be streamed only in REPLICATE, and only within the bounds"
         assert last_index >= self.next, f"an Append to {last_index} carries nothing from {self.next} on"
         self._in_flight.append((last_index, size))
@@ -119,7 +119,7 @@ class FollowerProgress:
         self.next = last_index + 1
 
     def accepted(self, match: int) -> bool:
-        """Record that the follower holds the log up to `match`. Return True if `match` rose."""
+        """Record that the follower holds the log up to `match`. Return True if this raises the follower's `match`."""
         rises = match > self.match
         self.match = max(self.match, match)
         self.next = max(self.next, match + 1)
@@ -163,14 +163,14 @@ class FollowerProgress:
         self.suspicion = Suspicion(number, last_index, round_number)
 
     def trust(self) -> None:
-        """Count the acknowledgements of a former suspect from now on, because it has all entries again that it may
-        have lost."""
+        """From now on, count the acknowledgements of this former suspect, because it has received all entries that
+        it may have lost."""
         self.suspicion = None
         self.restart()
 
     def restart(self) -> None:
-        """Make the leader ask again for agreement, because messages in flight may be lost. In mode PROBE, the next
-        index stays as it is."""
+        """Make the leader ask again for agreement, because messages in flight may be lost. In the mode PROBE, the
+        follower's next index does not change."""
         if self.mode is Mode.REPLICATE:
             self.mode, self.next = Mode.PROBE, self.match + 1
             self._in_flight.clear()

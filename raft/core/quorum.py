@@ -29,8 +29,8 @@ def reached_by_majority(values: Iterable[int]) -> int:
 
 
 def outcome(voters: Collection[int], votes: Mapping[int, bool], needed: int | None = None) -> VoteOutcome:
-    """Return how an election stands: won, lost or open. The election is lost as soon as `needed` votes are no longer
-    possible. By default `needed` is a majority.
+    """Return the present state of an election: won, lost or open. The election is lost as soon as the candidate can no
+    longer get `needed` votes. By default `needed` is a majority.
 
     Answers of nodes that are not voters do not count."""
     answers = [votes[voter] for voter in voters if voter in votes]

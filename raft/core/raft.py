@@ -1,4 +1,5 @@
-"""One server of a shard as a pure state machine: messages and ticks in, `Ready` out.
+"""Implements one server of a shard as a pure state machine. The inputs of the state machine are messages and ticks.
+The output of the state machine is `Ready`.
 
     driver                                   core
       step(message), tick(), propose(sizes), read(token), unreachable(peer)
@@ -12,7 +13,7 @@
 The core decides, and the driver carries out the decisions. A message leaves a server only after everything that the
 message promises is durable.
 
-Rules of use:
+The driver must follow these rules:
 
 - After every call of step, tick, propose or read, the driver calls ready() until ready() returns None.
 - The driver may call vote_saved, persisted and own_write at any time, also while it handles a Ready. The driver calls
@@ -69,7 +70,7 @@ from raft.core.voting import grants
 
 
 class Raft:
-    """`Raft` is one server of a shard. Its methods never wait, and do no I/O."""
+    """`Raft` is one server of a shard. The methods of `Raft` never wait, and do no I/O."""
 
     def __init__(self, settings: RaftSettings, recovered: RecoveredState) -> None:
         self.settings = settings
@@ -139,8 +140,8 @@ class Raft:
 
     @property
     def progress(self) -> Mapping[int, FollowerProgress]:
-        """Return the progress of each follower by node id, if this server leads. Otherwise return an empty mapping.
-        Callers must not change the returned objects."""
+        """Return the progress of each follower by node id, if this server leads. If this server does not lead,
+        return an empty mapping. Callers must not change the returned objects."""
         return self._role.progress if isinstance(self._role, Leader) else {}
 
     @property
@@ -292,7 +293,7 @@ class Raft:
     # -- outputs
 
     def ready(self) -> Ready | None:
-        """Return the work that the driver must do now, or None if there is no work."""
+        """Return the work that the driver must do next, or None if there is no work."""
         if not self._has_news():
             return None
         if isinstance(self._role, Leader):
@@ -333,8 +334,8 @@ class Raft:
         )
 
     def appends(self) -> list[Append | SnapshotChunk]:
-        """Return the Appends that may be sent now, within flow control. Call `appends` once a turn, after the
-        writes of all Readys."""
+        """Return the Appends that the limits of flow control allow this leader to send now. The driver calls
+        `appends` once in each turn, after it has carried out the writes of all Readys."""
         return list(self._role.appends()) if isinstance(self._role, Leader) else []
 
     def _take_no_op(self) -> int | None:
@@ -374,10 +375,10 @@ class Raft:
 
     def _follow(self, message: Append | SnapshotChunk | Heartbeat | TimeoutNow) -> bool:
         """Follow the sender if its term is at least this server's term. Return True if this server follows the
-        sender. If this server does not follow, the sender is a leader of an older term. Then the caller sends an
-        answer without content, so that the sender learns the newer term. The answer must have no content, because
-        the sender may lead the newer term when the answer arrives. The sender would then take the answer for an
-        answer to a message of the newer term."""
+        sender. If this server does not follow, the sender is a leader of an older term. In this case the caller
+        sends an answer without content, so that the sender learns the newer term. The answer must have no content,
+        because the sender may lead the newer term when the answer arrives. An answer with content would then look
+        like an answer to a message of the newer term."""
         if message.term < self.term:
             return False
         assert self.role is not Role.LEADER or message.term > self.term, f"two leaders in term {self.term}"
@@ -388,7 +389,8 @@ class Raft:
         return True
 
     def _answered_leader(self, message: AppendResponse | SnapshotResponse | HeartbeatResponse) -> Leader | None:
-        """Return this server's Leader if it still leads the term of this answer. Otherwise return None."""
+        """Return this server's Leader if it still leads the term of this answer. If this server no longer leads
+        that term, return None."""
         if message.term > self.term:
             self._enter(message.term)
         return self._role if isinstance(self._role, Leader) and message.term == self.term else None
@@ -422,13 +424,13 @@ class Raft:
         self._become_follower(leader)
 
     def _become(self, role: Role | None) -> None:
-        """Take on `role`, and every role that follows at once from the new role. A server that is alone in its
-        shard passes through all roles to leader in one call."""
+        """Change to `role`, and then to every role that follows at once from the new role. If this server is the
+        only voter of its shard, one call leads from follower to leader."""
         while role is not None:
             role = self._take_on(role)
 
     def _take_on(self, role: Role) -> Role | None:
-        """Take on `role`. Return the role that follows at once from the new role, or None."""
+        """Change to `role`. Return the role that follows at once from the new role, or None."""
         match role:
             case Role.FOLLOWER:
                 self._become_follower(leader=0)

@@ -3,8 +3,8 @@
     requested --begin(round)--> asked --round confirmed by a majority--> answered, once the no-op is committed
 
 The commit index at the time of the request is a correct answer if the leader still led after that time. A round of
-heartbeats that began after the request, and that a majority answered, proves that the leader still led.
-Reads that arrive while a round is under way share the next round.
+heartbeats that began after the request, and that a majority answered, proves that the leader still led. All reads that
+arrive during a round are confirmed together by the next round.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class UnconfirmedReads:
 
     @property
     def in_round(self) -> bool:
-        """Return True if reads wait for a round to be confirmed."""
+        """Return True if some reads wait until a majority confirms the present round."""
         return bool(self._asked)
 
     def begin(self, number: int) -> None:

@@ -1,4 +1,4 @@
-"""The work that the core asks its driver to do: `Ready`, and the fields of a `Ready`.
+"""Defines `Ready`, the work that the core asks its driver to do, and the types of its fields.
 
 The core does no I/O. After each input the driver takes a `Ready` from the core and carries it out.
 """
@@ -30,7 +30,8 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """Make term and vote durable, then call vote_saved(token). A newer Save replaces an older Save."""
+    """The driver must make term and vote durable, and then call vote_saved(token). A newer Save replaces an older
+    Save."""
 
     token: int
     term: int
@@ -39,7 +40,8 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Write entries of a follower: first cut the log to `truncate_to` (unless None), then write first..last.
+    """The driver must write entries of a follower. If `truncate_to` is not None, the driver first cuts the log after
+    `truncate_to`. Then it writes the entries first..last.
 
     These entries are those of the Append that the core has just processed. When these entries are held as the flush
     mode promises, call persisted(token, term, last).
@@ -69,8 +71,8 @@ class RoleChange:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """`Ready` is the work for the driver. The driver carries it out completely before the next step, tick, propose or
-    read.
+    """`Ready` is the work for the driver. The driver must carry out a `Ready` completely before the next call of step,
+    tick, propose or read.
 
     The driver must carry out `write` before `commit`. The driver may carry out the other fields in any order,
     because the core hands out a message only when everything that the message promises is durable."""

@@ -1,11 +1,13 @@
-"""The state of a server in every role: term, vote, log and commit index (the upper part of Figure 2 of the paper).
+"""The state that a server has in every role: term, vote, log and commit index (the upper part of Figure 2 of the
+paper).
 
     log   snapshot_index ...... commit ........ durable ........ last_index
                  | committed  |  held here     |  not yet held as the flush mode promises
                  |            |  (a leader's commit may pass its own durable)
 
-A message leaves this node only after everything that the message promises is durable. So no message is sent while term
-and vote differ from the saved term and vote. A server acknowledges entries up to `durable` and no later entries.
+A message leaves this node only after everything that the message promises is durable. Therefore no message is sent
+while the present term and vote differ from the saved term and vote. A server acknowledges only entries up to the index
+`durable`.
 """
 
 from __future__ import annotations
@@ -105,8 +107,8 @@ class Server:
         """Return True if this server may stand for election: it is a voter, or its removal as a voter is not committed
         yet.
 
-        During the removal of a server its own vote does not count. But an election may need the log of this server
-        to succeed (dissertation, section 4.2.2)."""
+        During the removal of a server its own vote does not count. But this server may have the only log with which
+        an election can be won (dissertation, section 4.2.2)."""
         is_wanted = self.is_voter or self.node in self.configurations.voters_before(self.commit)
         return is_wanted and self.writable and not self.is_slow
 
@@ -126,7 +128,7 @@ class Server:
 
     @property
     def has_output(self) -> bool:
-        """Return True if there may be output for the driver. Messages that wait for a save count as output."""
+        """Return True if this server may have output for the driver. Messages that wait for a save count as output."""
         promise, saving = self.promise, self._saving
         return bool(
             self._outbox
@@ -142,7 +144,7 @@ class Server:
         return self.promise == self._saved
 
     def take_save(self) -> Save | None:
-        """Return a new Save if term or vote changed since the last Save. Otherwise return None."""
+        """Return a new Save if term or vote changed since the last Save. If neither has changed, return None."""
         if (self._saving.term, self._saving.voted_for) == (self.term, self.voted_for):
             return None
         self._saving = Save(self.next_token(), self.term, self.voted_for)
@@ -234,8 +236,9 @@ class Server:
 
     def persisted(self, token: int, term: int, index: int) -> bool:
         """Record that the writes up to `token` are held. The last entry of these writes has this index and term.
-        Return True if `durable` rose. An entry of these writes may have been cut and written again after the write.
-        Only the token shows such a cut, so tokens from before the last cut are ignored."""
+        Return True if this raises `durable`. An entry of these writes may have been cut and written again after the
+        write. Only the token shows that entries were cut after the write. Therefore tokens from before the last cut
+        are ignored."""
         assert token <= self._token, f"the core never issued token {token}"
         if token < self._valid_from:
             return False

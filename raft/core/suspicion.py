@@ -18,8 +18,8 @@ it all entries that it lost.
 - If there are too many suspects for an election, a candidate needs the votes of all voters. In such an election
   suspects vote too, and the most up-to-date log wins. The loss of any other entry is accepted.
 
-A suspicion has a random number, which the suspect draws at each start. So a message about an earlier run is never
-taken for a message about the present run.
+A suspicion has a random number, which the suspect draws at each start. Therefore a message about an earlier run of the
+suspect is never mistaken for a message about the present run.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Suspicion:
         self.known_since = round_number
 
     def lifted(self, match: int) -> int:
-        """Return the number of the suspicion if it is lifted for a follower that holds the log up to `match`.
-        Otherwise return 0. The next heartbeat carries the returned number."""
+        """Return the number of the suspicion if it is lifted for a follower that holds the log up to `match`. If
+        the suspicion is not lifted, return 0. The next heartbeat carries the returned number."""
         return self.number if match >= self.owed else 0
 
     def is_over(self, round_number: int) -> bool:

@@ -6,8 +6,8 @@
       +──> refused: the target is not a voter, is a suspect, or was not heard lately
 
 During a handover the leader accepts no proposals, so the target's log can become equal to the leader's log. Proposals
-from before the handover are not lost. If the shard has a preferred leader, any other leader hands leadership over as
-soon as the preferred leader keeps up with the log.
+from before the handover are not lost. A shard may have a preferred leader. Any other leader hands leadership over as
+soon as the preferred leader's log keeps up with its own log.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PREFERENCE_PATIENCE = 8
 
 
 class Transfer:
-    """The handovers of one leader, at most one at a time."""
+    """Carries out the handovers of one leader, at most one at a time."""
 
     __slots__ = ("_began", "_prefer", "_progress", "_server", "_timing", "to")
 
@@ -56,7 +56,8 @@ class Transfer:
         self.heard(to)
 
     def tick(self) -> None:
-        """Give up a handover that takes too long. Begin the handover to the preferred leader when it is time."""
+        """Give up a handover that takes too long. If the preferred leader's log keeps up, begin the handover to the
+        preferred leader."""
         if self.to and self._server.ticks - self._began >= self._timing.election_ticks:
             self.to = 0
         if not self.to and (preferred := self._prefer(self._server.voters)) and self._wants(preferred):

@@ -3,9 +3,9 @@
     0x2A | length of the entries (varint) | entries | all other fields, as protobuf writes them
 
 Protobuf copies large bytes into the message object, and again into the encoded bytes. For a megabyte these copies cost
-more time than the transmission of the bytes. Protobuf allows fields in any order. So this module writes `entries`
-first, and the reader finds `entries` at the start of the message. A message with another order of fields is decoded by
-protobuf.
+more time than the transmission of the bytes. Protobuf allows fields in any order. Therefore this module writes the
+field `entries` first, and the reader finds `entries` at the start of the message. If the fields of a message have
+another order, protobuf decodes the message.
 """
 
 from __future__ import annotations

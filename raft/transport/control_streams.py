@@ -5,9 +5,10 @@
     shard 2 ─┘                                                                        └─> shard 2     same stream
 
 All control messages that leave for one node in the same turn are sent in one bundle, because a write to a stream costs
-more than a message. All shards of a node tick in the same turn, so many idle shards cost little more than one shard.
-The node checks the caller's identity when a stream opens. Each control message also names the receiver's incarnation,
-because two shards may know different incarnations of one node. Control messages that cannot be sent are dropped.
+more than a message. All shards of a node tick in the same turn, so their messages share bundles. Therefore many idle
+shards cost little more than one idle shard. The node checks the caller's identity when a stream opens. Each control
+message also names the receiver's incarnation, because two shards may know different incarnations of one node. Control
+messages that cannot be sent are dropped.
 """
 
 from __future__ import annotations

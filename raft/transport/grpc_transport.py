@@ -1,10 +1,10 @@
 """The transport of one shard over gRPC.
 
 Votes and heartbeats use the control stream that all shards of the node share (control_streams.py). Byte ranges of the
-log use a separate connection to each peer. A caller names the incarnation that its configuration has for the peer. So
-a node with a wiped disk refuses the call. A node with a wiped disk can neither vote nor acknowledge until an operator
-adds it again. A stream for byte ranges names cluster, shard, caller and callee in its metadata when it opens. Messages
-that cannot be sent over gRPC are dropped.
+log use a separate connection to each peer. In each call, the caller names the incarnation that its configuration has
+for the peer. A node with a wiped disk has another incarnation, so it refuses the call. A node with a wiped disk can
+neither vote nor acknowledge until an operator adds it again. A stream for byte ranges names cluster, shard, caller and
+callee in its metadata when it opens. Messages that cannot be sent over gRPC are dropped.
 """
 
 from __future__ import annotations

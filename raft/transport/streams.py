@@ -1,7 +1,8 @@
 """A stream to one peer that is opened again whenever it breaks, and the options of gRPC channels and servers.
 
-`send` never waits. While the stream is down or its bounded queue is full, a message is dropped. Raft repeats lost
-messages, and stale messages are useless. `on_broken` reports each break, so that the core can ask the peer again.
+`send` never waits. While the stream is down or its bounded queue is full, a message is dropped. Dropping is harmless,
+because Raft repeats lost messages, and because old messages are useless. `on_broken` reports each break, so that the
+core can ask the peer again.
 """
 
 from __future__ import annotations
@@ -63,10 +64,11 @@ class SendQueue:
 
     @contextlib.asynccontextmanager
     async def drained(self, write: Callable[[Any], Awaitable[None]], name: str) -> AsyncIterator[None]:
-        """Return a context in which a task writes the queued messages in order, until a write fails.
+        """Return a context manager. During its `with` block, a task writes the queued messages in order, until a write
+        fails.
 
-        The context does not report a failed write, because the task that reads the same stream notices the end of
-        the stream."""
+        The context manager does not report a failed write, because the task that reads the same stream notices the
+        end of the stream."""
         writer = asyncio.create_task(self._drain(write), name=name)
         try:
             yield
@@ -132,7 +134,7 @@ class OutboundStream:
 
     async def _converse(self) -> None:
         """Open the stream and read the peer's answers until the stream ends. Return if the stream ended in order.
-        Otherwise raise AioRpcError."""
+        If the stream ended with an error, raise AioRpcError."""
         call = self._open_call()
         if call is None:
             return

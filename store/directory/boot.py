@@ -8,10 +8,10 @@ bytes are certainly on the disk. Some cases:
 - A container that is restarted on the same machine has the same boot id, so the stop counts as a kill.
 - A directory that was copied to another machine without an orderly stop has another boot id, so it counts as a crash.
 - A virtual machine that is set back to a snapshot of itself is not noticed.
-- After a failed sync, the page cache does not prove what is on the disk. So the node removes the boot record, and the
-  stop counts as a crash.
-- A process that stages its writes loses the staged bytes when it is killed. So a node with staged writes records an
-  empty boot id, and every stop that is not orderly counts as a crash.
+- After a failed sync, the page cache does not prove what is on the disk. Therefore the node removes the boot record,
+  and the stop counts as a crash.
+- A process that stages its writes loses the staged bytes when it is killed. Therefore a node with staged writes
+  records an empty boot id, and every stop that is not orderly counts as a crash.
 
 A record is a line of JSON: {"boot_id": "6c2d9b6e-..."}
 """

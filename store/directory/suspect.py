@@ -1,7 +1,7 @@
 """The suspect mark: a file that says that this node may have lost entries it acknowledged in one shard.
 
-A power loss removes unflushed entries and leaves no trace of them. So the node writes the suspect mark durably before
-recovery cuts the log. The suspect mark survives kills, and stays until `ShardMarks.clear_suspect`.
+A power loss removes unflushed entries and leaves no trace of them. Therefore the node writes the suspect mark durably
+before recovery cuts the log. The suspect mark survives kills, and stays until `ShardMarks.clear_suspect`.
 
 A mark is a line of JSON: {"reason": "power loss", "since_ms": 1700000000000, "last_index": 7}
 """

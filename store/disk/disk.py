@@ -1,9 +1,10 @@
-"""The disk: the interface through which the store reaches all bytes that outlive the process.
+"""Defines the disk, the interface through which the store reaches all bytes that outlive the process.
 
 `memory_disk.MemoryDisk` implements the same operations in memory and passes the same tests. A test can simulate the
 kill of the process at any byte that a `MemoryDisk` writes. Recovery relies on these promises of every disk:
 
-- After the kill of a process, all earlier writes are on the disk. A write in progress is on the disk up to some byte.
+- After the kill of a process, all earlier writes are on the disk. If a write was in progress, its first bytes are on
+  the disk, up to some byte.
 - A write of 8 bytes at a multiple of 8 is on the disk whole or not at all, because it lies in one page.
 - After a power loss, only the bytes and names that `sync` and `sync_directory` covered are certain. Every other sector
   (512 bytes or more) and every other name may be in any state that it had since its last sync.
@@ -39,8 +40,8 @@ class File(Protocol):
     def size(self) -> int: ...
 
     def write(self, offset: int, *pieces: Writable) -> None:
-        """Write all pieces, one after another, from `offset`. The file grows if needed. After an error, some bytes
-        of the pieces may have been written."""
+        """Write all pieces, one after another, from `offset`. The file grows if needed. If the write fails, some
+        bytes of the pieces may have been written."""
 
     def read(self, offset: int, count: int) -> bytes:
         """Return `count` bytes from `offset`. Return fewer bytes only at the end of the file."""
@@ -55,7 +56,8 @@ class File(Protocol):
         reference to it exists. The file must not grow after this call."""
 
     def sync(self) -> None:
-        """Flush. When the call returns, all earlier writes are on the disk. Another thread may call `sync`."""
+        """Flush. Flush the file: when the call returns, all earlier writes are on the disk. Another thread may call
+        `sync`."""
 
     def close(self) -> None: ...
 
@@ -223,7 +225,8 @@ class PosixFile:
         return found
 
     def _next_data(self, offset: int) -> int:
-        """Return the offset of the next data at or after `offset`, or the file's size if only a hole follows."""
+        """Return the first offset at or after `offset` that is not in a hole of the file. If only a hole follows,
+        return the file's size."""
         try:
             return os.lseek(self._descriptor, offset, os.SEEK_DATA)
         except OSError as error:

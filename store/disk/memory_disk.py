@@ -1,10 +1,10 @@
 """An in-memory implementation of the disk. Tests can simulate the kill of the process at any written byte, and can
 make operations of the disk fail.
 
-After the simulated kill, the disk holds exactly the bytes that were written before the kill. So a test that kills the
-process after n bytes, for every n, covers every state that recovery can find after a kill. `kill_after(n)` counts the
-bytes that are written after its call. Creating, renaming or removing a name counts as one byte. After the kill every
-operation of the memory disk raises `Killed`. `after_kill()` returns the disk that the next process finds.
+After the simulated kill, the disk holds exactly the bytes that were written before the kill. Therefore a test that
+kills the process after n bytes, for every n, covers every state that recovery can find after a kill. `kill_after(n)`
+counts the bytes that are written after its call. Creating, renaming or removing a name counts as one byte. After the
+kill every operation of the memory disk raises `Killed`. `after_kill()` returns the disk that the next process finds.
 
 The memory disk keeps the promises of `disk.py`: for example, a write of one aligned word is whole or absent.
 """
@@ -123,7 +123,7 @@ class MemoryDisk:
 
     def fail(self, operation: str, error: StoreError, *, after: int = 0, times: int | None = None) -> None:
         """Make calls of `operation` (write, sync, create, ...) raise `error`, after `after` more calls have
-        succeeded. With `times`, only `times` calls fail."""
+        succeeded. If `times` is given, only this number of calls fails."""
         self._faults[operation] = chain(repeat(None, after), repeat(error) if times is None else repeat(error, times))
 
     def heal(self) -> None:

@@ -1,4 +1,4 @@
-"""File names that are numbers: 20 digits, so that the names sort like the numbers."""
+"""File names that are numbers have 20 digits, so that the names sort in the order of the numbers."""
 
 from __future__ import annotations
 

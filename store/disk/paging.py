@@ -1,8 +1,8 @@
 """Paging: asks the kernel to lock, load or read ahead the memory of a view.
 
 Every request is a hint. If the kernel refuses a request (no permission, an older kernel), the program is slower and
-stays correct. So the functions of this module raise no error if the kernel refuses a request. `lock`, `touch` and
-`advise` return True if the kernel granted the request. Each call releases Python's GIL, so other threads can run.
+stays correct. Therefore the functions of this module raise no error if the kernel refuses a request. `lock`, `touch`
+and `advise` return True if the kernel granted the request. Each call releases Python's GIL, so other threads can run.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ def lock(view: memoryview) -> bool:
 
 
 def touch(view: memoryview, *, to_write: bool) -> bool:
-    """Load all pages of the view, and with `to_write` also make them writable without a page fault. No byte
-    changes. Return True if the kernel loaded all pages."""
+    """Load all pages of the view. If `to_write` is true, also make the pages writable, so that a later write causes
+    no page fault. This function changes no byte. Return True if the kernel loaded all pages."""
     advice = _POPULATE_WRITE if to_write else _POPULATE_READ
     return all(_madvise(at, count, advice) for at, count in _steps(view))
 
 
 def advise(view: memoryview, how: str) -> bool:
-    """Tell the kernel how the pages of the view will be read: "normal", "random", or "willneed" (soon). The view
-    must begin at the first byte of a page. Return True if the kernel accepted the advice."""
+    """Tell the kernel how the pages of the view will be read: "normal", "random", or "willneed", which means soon.
+    The view must begin at the first byte of a page. Return True if the kernel accepted the advice."""
     return all(_madvise(at, count, _ADVICE[how]) for at, count in _steps(view))
 
 

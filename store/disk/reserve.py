@@ -1,10 +1,10 @@
-"""The reserve: disk space that is kept for the small files without which a node could not start or stop.
+"""The reserve is disk space that is kept free for small files. Without these files, a node could not start or stop.
 
     <path>/0 ... 7      blocks without content, one file of 4 KiB each
 
 A small file is replaced whole, so for a moment the disk holds two versions of the file. On a full disk the second
-version uses the space of a reserve file. The reserve is filled again as soon as there is space. A missing reserve file
-has only one effect: on a full disk, the replacement of a small file may fail.
+version uses the space of a reserve file. The missing reserve files are made again as soon as the disk has space. A
+missing reserve file has only one effect: on a full disk, the replacement of a small file may fail.
 
 The vote file does not use the reserve, because its space is allocated at its creation, and each vote is written in
 place (vote_file.py).

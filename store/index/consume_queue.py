@@ -1,4 +1,5 @@
-"""The ConsumeQueue: for each message of one queue, position and size of the CommitLog's entry that holds the message.
+"""The ConsumeQueue is the index of one queue. For each message, it has the position and the size of the CommitLog's
+entry that holds the message.
 
     unit, 20 bytes, little-endian; offset N is unit N, so no search is needed
 
@@ -10,8 +11,8 @@
 A ConsumeQueue holds only committed messages. The units of one batch are written together, with numpy. The files of a
 ConsumeQueue (unit_files.py) are not flushed. If these files differ from their file marks in the checkpoint, all
 ConsumeQueues are built again from the CommitLog (`ConsumeQueues.wipe`, then `put`). If the log start has moved, a
-ConsumeQueue begins at its first offset after the log start. The files of a deleted queue stay until no checkpoint
-refers to them, because a start with the old checkpoint would miss these files.
+ConsumeQueue begins at its first message that is after the log start. The files of a deleted queue stay until no
+checkpoint refers to them, because a start with the old checkpoint would miss these files.
 """
 
 from __future__ import annotations
@@ -104,7 +105,8 @@ class ConsumeQueue:
 
 
 def unit_bytes(position: int, size: int, tag_hashes: npt.NDArray[np.int64] | None, count: int) -> bytes:
-    """Return the units of one entry's messages. A single message is packed without numpy, which is faster."""
+    """Return the units of one entry's messages. If the entry has a single message, this function does not use
+    numpy, because that is faster."""
     if count == 1:
         return _ONE_UNIT.pack(position, size, 0 if tag_hashes is None else int(tag_hashes[0]))
     units = np.empty(count, UNIT)

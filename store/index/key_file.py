@@ -18,10 +18,11 @@
 
     <directory>/<20 digits>.slots      u32[slots], the newest entry of each slot, or 0; written once, when it is full
 
-Entries never change. Only slots change, and slots can be computed from the entries. So while a file grows, its slots
-are kept in memory, and entries are appended to the file on disk. A growing file is therefore fully described by the
-length and the CRC of its bytes on disk. Each slot covers a range of hashes, so ascending hashes have ascending slots.
-To link the entries of a batch, each entry's slot is compared with the slot of the entry before it.
+Entries never change. Only slots change, and slots can be computed from the entries. Therefore, while a file grows, its
+slots are kept in memory, and its entries are appended to the file on disk. A growing file is therefore fully described
+by the length and the CRC of its bytes on disk. Each slot covers a range of hashes, so ascending hashes have ascending
+slots. Therefore two entries of a batch have the same slot only if they are neighbours, and the entries are linked by
+comparing neighbours.
 """
 
 from __future__ import annotations
@@ -211,8 +212,8 @@ class KeyFile:
         self._crc = google_crc32c.extend(self._crc, entries)
 
     def _take_up(self, mark: FileMark) -> bool:
-        """Read the entries that the mark covers, and compute the slots unless they are on the disk. Return False if the
-        file differs from the mark."""
+        """Read the entries that the mark covers. Compute the slots, unless the slots are on the disk. Return False
+        if the file differs from the mark."""
         file = self._entries()
         length, rest = divmod(mark.length - HEADER.size, ENTRY_BYTES)
         if rest or not 0 < length <= self.capacity:
@@ -249,7 +250,8 @@ class KeyFile:
         return self.path.with_name(self.path.name + SLOTS_SUFFIX)
 
     def _judged(self, number: int, after: int) -> int:
-        """Return `number` if entry `number` is older than entry `after`. Otherwise raise `IndexDamagedError`."""
+        """Return `number` if entry `number` is older than entry `after`. If entry `number` is not older, raise
+        `IndexDamagedError`."""
         if number >= after:
             raise self._damaged(number, "its chain does not lead back")
         return number

@@ -6,8 +6,8 @@ files.
 
 The time index searches the log and the ConsumeQueue by bisection. Bisection is possible because append times never
 decrease along the log, and positions never decrease along a ConsumeQueue. The position that the bisection of the log
-finds is the same for all queues. Each search takes some tens of reads. docs/STORE.md compares the speed with a table
-of all append times in memory.
+finds is the same for all queues. Each search reads some tens of entries and units. docs/STORE.md compares the speed
+with a table of all append times in memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Unit files: densely numbered units of one length, in files that hold an equal number of units.
+"""Unit files store units of equal length, which are numbered without gaps. Each file has room for the same number of
+units.
 
     <directory>/00000000000000000000    units 0 ... units_per_file - 1
     <directory>/00000000000000300000    and so on; files grow as units are added

@@ -1,8 +1,10 @@
-"""The CommitLog: entries in order, numbered by Raft, each at a position that is the same on every replica.
+"""The CommitLog holds the entries of a shard in order. Raft numbers the entries, and each entry has the same position
+on every replica.
 
-A leader makes entries (`append`). A follower copies a range of the leader's entries unchanged (`examine`, `write`). So
-leader and follower have the same bytes at the same positions. The log checks its bytes at each start (`recovery`), and
-checks received bytes before it writes them. Later reads use a mapping of the file, without another check (`reading`).
+A leader makes entries (`append`). A follower copies a range of the leader's entries unchanged (`examine`, `write`).
+Therefore leader and follower have the same bytes at the same positions. The log checks its bytes at each start
+(`recovery`), and checks received bytes before it writes them. Later reads use a mapping of the file, and do not check
+the bytes again (`reading`).
 
 The memory holds only the tail, the table of positions, and the largest commit index that an entry mentions. A failed
 append changes neither the memory nor the visible log on the disk (`entry_writes`).
@@ -107,7 +109,7 @@ class CommitLog:
 
     @property
     def last_index(self) -> int:
-        """Index of the last entry. If the log is empty, the index of its snapshot, or 0."""
+        """Index of the last entry. If the log is empty, this is the index of its snapshot, or 0."""
         return self._state.tail.index
 
     @property
@@ -128,7 +130,7 @@ class CommitLog:
 
     @property
     def tail(self) -> LogTail:
-        """The tail after the last entry. If the log is empty, `start_tail`."""
+        """The tail after the last entry. If the log is empty, this is `start_tail`."""
         return self._state.tail
 
     @property
@@ -146,9 +148,9 @@ class CommitLog:
     # Growing and cutting.
 
     def append(self, drafts: Sequence[EntryDraft], *, term: int, commit: int, now_ms: int) -> list[Header]:
-        """As the leader, append entries made of `drafts`, in one group write for each segment. The append time of
-        the entries is `now_ms` (Unix time in milliseconds), but never less than the append time of the last entry.
-        If the call raises an error, none of the entries is in the log."""
+        """As the leader, make entries of `drafts`, and append the entries in one group write for each segment. The
+        append time of the entries is `now_ms` (Unix time in milliseconds), but never less than the append time of
+        the last entry. If the call raises an error, none of the entries is in the log."""
         self._writes.check_health()
         tail = self._state.tail
         assert term >= tail.term
@@ -175,8 +177,8 @@ class CommitLog:
         return headers
 
     def examine(self, data: Readable, prev_index: int) -> list[Header]:
-        """As a follower, check a received range that claims to follow entry `prev_index`, which the log must hold.
-        Return the headers of the range. `examine` writes nothing.
+        """As a follower, check a received range of entries. The range must follow the entry `prev_index`, which this
+        log must hold. Return the headers of the range. `examine` writes nothing.
 
         Raise `CorruptRangeError` if the range is damaged, and `ForkedError` if its chain does not continue this log."""
         return examined(data, self.reading.tail_at(prev_index), self._grid)

@@ -1,8 +1,8 @@
-"""`EntryWrites` changes the bytes of an open log. Each write succeeds as a whole or leaves no trace.
+"""`EntryWrites` changes the bytes of an open log. Each write either succeeds as a whole or changes nothing.
 
-If a write fails, the log erases the bytes of that write. If the erasing fails too, memory and disk disagree, and the
-log is poisoned: it refuses all further writes. A failed sync poisons the log as well, because the kernel may have
-dropped the pages, and a second fsync would report success.
+If a write fails, the log erases the bytes of that write. If erasing these bytes fails too, the memory disagrees with
+the disk. The log is then *poisoned*: it refuses all further writes. A failed sync poisons the log as well, because the
+kernel may have dropped the pages, and a second fsync would report success.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A flaw: one damaged place that a reader of a log found, with its extent.
+"""Describes a flaw: one damaged place that a reader of a log found, with its begin and end.
 
     ... entry 6 | #### damaged bytes #### | entry 9 | ...
                 ^ position, index 7       ^ end

@@ -1,7 +1,7 @@
-"""The segment files of a log as its directory lists them, for readers that do not open the log.
+"""Lists the segment files in a log's directory, for readers that do not open the log.
 
-Such readers learn the segment length from the files themselves. A file name of 20 digits is the position of the file's
-first byte. The most frequent file length is the length of a segment.
+Readers that do not open the log learn the segment length from the files themselves. A file name of 20 digits is the
+position of the file's first byte. The most frequent file length is the length of a segment.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The log reader: reads a log that is not open, whole or damaged, and writes nothing.
+"""The log reader reads a log that is not open. The log may be damaged. The log reader writes nothing.
 
     | entry | entry | #### | entry |  blank   | entry | blank
       found   found   flaw   found              found   (the log ends)
@@ -53,8 +53,8 @@ class LogReader:
     ) -> None:
         """`start` is the tail that the first entry follows: `EMPTY` for the first entry of all, or the tail of a
         snapshot. If `start` is None, this tail is unknown, for example for a single segment. Entries before the end
-        of `start` are skipped. `orderly` is True after an orderly stop of the node. No bytes may then follow the
-        last entry."""
+        of `start` are skipped. `orderly` is True after an orderly stop of the node. In this case, bytes after the
+        last entry are a flaw."""
         self._disk = disk
         self._segments = segments
         self._grid = Grid(segment_bytes)
@@ -166,8 +166,9 @@ class LogReader:
     # -- blank space
 
     def _judge_blank(self, number: int, data: SegmentView, at: int) -> Flaw | None:
-        """Decide what a blank word means at an offset where an entry might begin. Return None if all bytes after
-        the blank word are zero. Otherwise return a flaw."""
+        """Decide whether a blank word, at an offset where an entry might begin, is the end of the log or a flaw.
+        Return None if all bytes after the blank word are zero. If a byte after the blank word is not zero, return a
+        flaw."""
         if (first := data.first_byte(at)) is None:
             return None
         there_was_more = self._orderly or self._goes_on_behind(number)
@@ -247,8 +248,8 @@ class LogReader:
         return None
 
     def _hole(self, segment: SegmentFile, header: Header, tail: LogTail) -> Flaw:
-        """Return the flaw for entries whose indexes are missing between the tail and this entry, although no
-        damaged bytes lie between them."""
+        """Return the flaw for a gap in the indexes: entries between the tail and this entry are missing, although
+        no damaged bytes lie in between."""
         first, last = tail.index + 1, header.index - 1
         path = segment.path if tail.end >= segment.base else self._path_of(tail.end)
         reason = f"entries {first} to {last} are missing: entry {header.index} comes next"

@@ -1,8 +1,8 @@
-"""Reading an open CommitLog: headers, bodies and byte ranges of its entries.
+"""Reads headers, bodies and byte ranges of entries from an open CommitLog.
 
-Methods that take an index require an entry that the log holds. A read does not check bytes again, because they were
-checked when they entered the log. A read raises `RangeDamagedError` if the bytes lie in a range that is marked as
-damaged.
+If a method has an index as its parameter, the log must hold the entry with this index. A read does not check bytes
+again, because they were checked when they entered the log. A read raises `RangeDamagedError` if the bytes lie in a
+range that is marked as damaged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LogReading:
 
     @property
     def last_index(self) -> int:
-        """Index of the last entry. If the log is empty, the index of the entry before its first entry."""
+        """Index of the last entry. If the log is empty, this is the index of the entry before its first entry."""
         return self._state.tail.index
 
     # Damage, found while the log is open.

@@ -1,4 +1,5 @@
-"""The parameters of `CommitLog.open`: the settings of a log, the facts about its previous run, and callbacks."""
+"""Defines the parameters of `CommitLog.open`: the settings of a log, the facts about its previous run, and
+callbacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The state of an open log in memory: which entries it holds, its tail, and the commit index that its entries mention.
+"""The state of an open log in memory: the entries that the log holds, its tail, and the largest commit index that its
+entries mention.
 
 `CommitLog` and `LogReading` share one `LogState` object. Only `CommitLog` changes this object, in the log's thread.
 """

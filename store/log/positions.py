@@ -1,8 +1,8 @@
-"""The table of positions: the position, size and term of each entry of the log, in memory.
+"""The table of positions holds the position, size and term of each entry of the log, in memory.
 
-The table takes 12 bytes for each entry, in flat arrays. The position or the size of an entry is found in constant
-time. `PositionFiles` stores the table on disk up to the last checkpoint. Each start learns the positions of later
-entries from the log.
+The table needs 12 bytes of memory for each entry. The table consists of flat arrays. The position or the size of an
+entry is found in constant time. `PositionFiles` stores the table on disk up to the last checkpoint. At each start, the
+positions of later entries are read from the log.
 
     index     1      2      3      4            runs of terms: (1, term 1), (3, term 4)
     position  0      160    400    1024         index 0 stands for "before the first entry": term 0, end 0
@@ -82,8 +82,8 @@ class Positions:
         del self._run_terms[runs:]
 
     def drop_before(self, start_tail: LogTail) -> None:
-        """Keep the entries after `start_tail`, and drop the others. `start_tail` must be the tail of an entry in
-        this table, or the start tail of this table."""
+        """Keep the entries after `start_tail`, and drop all earlier entries. `start_tail` must be the tail of an
+        entry in this table, or the start tail of this table."""
         dropped = start_tail.index - self._start_tail.index
         assert 0 <= dropped <= len(self._positions)
         del self._positions[:dropped]

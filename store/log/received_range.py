@@ -1,4 +1,4 @@
-"""A received range: entries of another replica's log, checked before a byte of them is written.
+"""Checks a received range: entries of another replica's log, of which no byte is written before the check.
 
 The range is compared with the tail that it claims to follow, in the same way as recovery compares an entry with its
 tail. A flaw in a received range does not damage this log, because the bytes can be requested from the sender again. If

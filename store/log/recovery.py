@@ -1,4 +1,4 @@
-"""Recovery: reads the CommitLog at a start, and distinguishes a torn end from damage.
+"""Recovery reads the CommitLog at a start, and distinguishes a torn end of the log from damage.
 
 When the log writes a group of entries, it writes the first word of the group last. Therefore, after the kill of the
 process, the log ends at a zero word, whatever bytes follow that word. A word that is not zero begins an entry that was
@@ -13,8 +13,8 @@ A zero word ends the entries of its segment. The log continues in the next segme
 that did not fit into the rest of this segment.
 
 After a power loss (`after_crash`), each sector that was not flushed may be missing, or may hold any state since the
-last flush. So after a power loss, the log ends before the first entry that is blank, torn, or does not follow the
-entry before it. The bytes after this end were not flushed, or cannot be distinguished from unflushed bytes, and
+last flush. Therefore, after a power loss, the log ends before the first entry that is blank, torn, or does not follow
+the entry before it. The bytes after this end were not flushed, or cannot be distinguished from unflushed bytes, and
 recovery cuts them. A power loss cannot cause three kinds of flaws, so recovery stops with an error at each of them:
 
 - A flaw is before the position `Segments.flushed_below`. All bytes before this position were flushed.
@@ -23,17 +23,17 @@ recovery cuts them. A power loss cannot cause three kinds of flaws, so recovery 
 - A segment between two segments is missing, or a segment file has a wrong length. A blank last segment is no flaw.
 
 A commit index does not prove that this node flushed the committed entries, because a majority without this node may
-have stored them. So the cut may remove entries that this node acknowledged in `async` mode. Recovery calls
+have stored them. Therefore the cut may remove entries that this node acknowledged in `async` mode. Recovery calls
 `before_cut` before it changes any byte. Recovery durably erases the word at the end of the log first, then the bytes
-after it, and only then the log is used. So if another power loss interrupts the cut, the next recovery finds the same
-log. After a failed sync, the page cache may show bytes as clean that never reached the disk. So recovery after a crash
-writes the bytes that it keeps again in the same place.
+after it, and only then the log is used. Therefore, if another power loss interrupts the cut, the next recovery finds
+the same log. After a failed sync, the page cache may show bytes as clean that never reached the disk. Therefore, after
+a crash, recovery writes all bytes that it keeps once more, in the same place.
 
 A log that begins after a snapshot is read from the end of the snapshot. Earlier bytes of the same segment (older
-entries, or blank space) are not checked. If the log was cut before the end of its snapshot, it is empty.
+entries, or blank space) are not checked. If the log was cut before the end of its snapshot, the log is empty.
 
 The entries up to a checkpoint are the *known* entries: an earlier run read, committed and flushed them. Recovery reads
-only the last known entries again, so that damage near the end is found at once. Because known entries were flushed,
+only the last known entries again, so that damage near the end is found at once. Known entries were flushed. Therefore
 every flaw in a known entry is damage.
 """
 
@@ -109,8 +109,9 @@ class Recovery:
         self._start = self.tail.end
 
     def _go_on_from(self, known: KnownEntries, *, reads_again: bool) -> None:
-        """Adopt the known entries. The last known entries are left out, so that they are read again. With
-        `reads_again` False, because the log is known to be damaged, all known entries are adopted."""
+        """Adopt the known entries. The last known entries are not adopted, so that recovery reads them again. If
+        `reads_again` is False, all known entries are adopted. The caller uses this if the log is known to be
+        damaged."""
         first, last = self.tail.index, known.tail.index
         if known.tail.end > self._limit:
             raise LogDamagedError(self._segments.path(known.tail.end - 1), self._limit, "the segment is missing")
@@ -217,8 +218,8 @@ class Recovery:
             raise LogDamagedError(self._segments.path(self.tail.end), self.tail.end, reason)
 
     def _erase_behind_tail(self) -> None:
-        """Erase all bytes after the tail. Otherwise the rest of a torn write or cut would become visible when the log
-        grows over it again."""
+        """Erase all bytes after the tail. Without this, the remaining bytes of a torn write or cut could look like
+        entries when the log grows to their position."""
         base = self._grid.tail_base(self.tail.end)
         self._segments.remove_after(base)
         if self._segments.has(base):

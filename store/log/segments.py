@@ -1,20 +1,24 @@
-"""The segments: the files of a CommitLog as one row of bytes, addressed by position.
+"""The segments present the files of a CommitLog as one sequence of bytes, which are addressed by their position in the
+log.
 
-All segment files have the same length, and a file's name is the position of its first byte in 20 digits. So a position
-alone gives the file and the offset in it. A file is allocated in full, with zeros, before it is used; a helper thread
-prepares the next file in advance. Each file is read through one mapping. The number of open files is limited.
+All segment files have the same length, and a file's name is the position of its first byte in 20 digits. Therefore the
+file, and the offset in the file, follow from a position alone. A file is allocated in full, with zeros, before it is
+used; a helper thread prepares the next file in advance. Each file is read through one mapping. The number of open
+files is limited.
 
 A new segment is made only after all earlier writes and names are flushed, and is used only after its length is
-durable. Segments are removed one by one, the last first, each durably. So after a power loss the file names prove what
-was flushed: if segment s exists, all segments before s - 1 were whole on the disk, and no earlier segment is missing.
+durable. Segments are removed one by one, the last first, each durably. Therefore, after a power loss, the file names
+prove what was flushed. If segment s exists, all segments before s - 1 were flushed completely, and no earlier segment
+is missing.
 
     0          1          2          3 (made when 2 was begun)
     | flushed  | flushed  | perhaps  | perhaps ...
                           ^ flushed_below
 
 If the log begins at a later position, its first segment contains that position and is blank before it. `drop_before`
-gives up the segments before the log start at once. `remove_dropped` removes their files later, the oldest first. The
-log's thread makes all calls, except that helper threads may call `prepare`, `remove_dropped` and `sync` at any time.
+stops using the segments before the log start at once. Later, `remove_dropped` removes the files of these segments, the
+oldest first. The log's thread makes all calls, except that helper threads may call `prepare`, `remove_dropped` and
+`sync` at any time.
 """
 
 from __future__ import annotations
@@ -170,7 +174,7 @@ class Segments:
         self._mark_dirty(base, file, WORD)
 
     def write_again(self, first: int, end: int) -> None:
-        """Write the same bytes in the same place, so that the next sync certainly covers them."""
+        """Write the same bytes again in the same place, so that the next sync certainly covers these bytes."""
         for base in self.bases:
             file = self._file(base)
             stop = min(end - base, self._grid.segment_bytes)

@@ -8,14 +8,15 @@ The repair takes an entry from another replica for one of two reasons. First: a 
 also in this log's own file, byte for byte. Then the chain proves that the entries before it are the lost entries.
 Second: the entry is committed. Then no other entry can have its index.
 
-Until the log's own entries are found again in this way, the repair may hide entries that this node acknowledged. So
-the repair mark (`repair_mark`) is written before any other byte. The repair cuts bytes after a flaw in two cases only.
-Either the bytes contain no whole entry, or a committed entry of the other replica contradicts them, so they can never
-be committed. If no whole entry follows the flaw, the leader sends the rest of the log, as to any follower that lags.
+Until the log's own entries are found again in this way, the repair may hide entries that this node acknowledged.
+Therefore the repair mark (`repair_mark`) is written before any other byte. The repair cuts bytes after a flaw in two
+cases only. Either the bytes contain no whole entry, or a committed entry of the other replica contradicts them, so
+they can never be committed. If no whole entry follows the flaw, the leader sends the rest of the log, as to any
+follower that lags.
 
 If a segment file is missing or has a wrong length, the repair makes it again when it writes a valid entry into this
-segment. So a wrong setting of `segment_bytes` changes no file. All methods raise `StoreError` if the disk fails. A
-failed repair does not make the damage worse.
+segment. Therefore a wrong setting of `segment_bytes` changes no file. All methods raise `StoreError` if the disk
+fails. A failed repair does not make the damage worse.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     | entry 1 | entry 2 | entry 3 | #### | entry 5 | ...
     prefix                        ^ tail
 
-A log that cannot be opened is still useful: other replicas can read its whole prefix. The entries are checked with the
-same comparisons as at recovery. This module writes nothing.
+A log that cannot be opened is still useful: other replicas can read its whole prefix. This module checks the entries
+with the same comparisons as recovery. This module writes nothing.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class WholePrefix:
         return LogTail.of(entry.parse(self._read(self._positions.position(index), HEADER_SIZE), 0))
 
     def reach(self, first: int, max_bytes: int) -> int:
-        """Return the last index such that first..last lies in one segment and has at most `max_bytes` bytes; at least
-        `first`."""
+        """Return the largest index `last` for which the entries first..last lie in one segment and have at most
+        `max_bytes` bytes together. Return at least `first`."""
         position = self._positions.position(first)
         limit = min(position + max_bytes, self._grid.base(position) + self._grid.segment_bytes)
         return max(first, self._positions.last_ending_by(limit))

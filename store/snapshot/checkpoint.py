@@ -1,4 +1,5 @@
-"""A checkpoint: a local restart file with a snapshot after one applied entry and marks of the indexes; and its bytes.
+"""A checkpoint is a file from which the next start of this node continues. A checkpoint has a snapshot of the state
+after one applied entry, and a mark of each index file.
 
     little-endian
 
@@ -9,9 +10,10 @@
     +--------+--------+----------------+--------+--------+--------+---------+-------+--------+
                                                                    snapshot.py JSON: [[name, length, crc], ...]
 
-The entries up to this snapshot were read, applied and flushed once, so a start continues from here: it takes the state
-from the snapshot, and checks each index against its mark. If any part of a checkpoint is wrong, the whole checkpoint is
-ignored, and the start reads the log from its beginning. A checkpoint is one small file, which is replaced whole.
+The entries up to this snapshot were read, applied and flushed by an earlier run. Therefore a start takes the state
+from the snapshot, and compares each index file with its mark. If any part of a checkpoint is wrong, the whole
+checkpoint is ignored, and the start reads the log from its beginning. A checkpoint is one small file. A new checkpoint
+replaces the old file as a whole.
 """
 
 from __future__ import annotations

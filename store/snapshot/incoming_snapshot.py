@@ -8,9 +8,10 @@
     | size   | crc    | piece           |      crc = CRC32C of the piece
     +--------+--------+----------- - - -+
 
-Each piece carries its own CRC, so no piece needs to be flushed. After a kill or a power loss the pieces in the file
-are whole up to some place, and the node requests the later pieces again. An incoming snapshot is usable only when it
-is received completely and its CRC is right. `SnapshotFile.begin_reset` makes the decision to use the snapshot.
+Each piece carries its own CRC, so no piece needs to be flushed. After a kill or a power loss, the first pieces in the
+file are undamaged, up to some place. The node requests all later pieces again. An incoming snapshot can be used only
+when it has been received completely and its CRC is right. `SnapshotFile.begin_reset` makes the decision to use the
+snapshot.
 """
 
 from __future__ import annotations

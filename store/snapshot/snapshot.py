@@ -1,4 +1,5 @@
-"""The snapshot: state, configuration and chain after entry `index`, for a log that begins after this entry.
+"""A snapshot holds the state, the configuration and the chain after the entry `index`. A log that begins after this
+entry needs them.
 
     little-endian
 
@@ -12,9 +13,9 @@
     | size of state  | configuration   | state           | crc    |      crc = CRC32C of all before it
     +----------------+-----------------+-----------------+--------+
 
-A snapshot holds the place and chain of the last entry that the log lacks, so the log can continue as if that entry
-were there. A snapshot also holds the configuration and the state of the state machine after that entry. The store
-treats configuration and state as opaque bytes.
+The snapshot describes the last entry that the log lacks: its index, term, end position and chain. With these, the log
+continues as if it still had that entry. A snapshot also holds the configuration and the state of the state machine
+after that entry. The store treats configuration and state as opaque bytes.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The snapshots of one shard: the snapshot at the log start, candidates for a later log start, and an incoming
-snapshot.
+"""Keeps the snapshots of one shard: the snapshot at the log start, the candidates for a later log start, and an
+incoming snapshot.
 
     <shard>/snapshot, snapshot.next      the log start (snapshot_file.py)
     <shard>/snapshots/<20-digit index>   candidates, made when the state machine passed the start of a segment
     <shard>/incoming                     a snapshot that arrives from another node (incoming_snapshot.py)
     <shard>/checkpoint                   the place where the next start of this node continues (checkpoint.py)
 
-The state after an entry is known only when the state machine has just applied that entry. So the node keeps one
-snapshot as a candidate for each segment, and the log start moves to a candidate later. If a candidate is missing or
-damaged, the log of this node begins earlier than it could, and nothing else happens.
+The state after an entry is known only when the state machine has just applied that entry. Therefore the node stores
+one snapshot for each segment as a candidate. Later, the log start moves to one of the candidates. If a candidate is
+missing or damaged, the log of this node begins earlier than it could, and nothing else happens.
 """
 
 from __future__ import annotations
@@ -128,8 +128,9 @@ class Snapshots:
     # A snapshot from another node.
 
     def receive(self, offer: SnapshotOffer, offset: int, piece: bytes, crc: int) -> int | Snapshot:
-        """Add a piece to the snapshot that another node offers. Return the snapshot when it is complete and valid.
-        Before that, return the number of bytes received so far, without rejected bytes."""
+        """Add a piece to the snapshot that another node offers. If this piece completes the snapshot and the
+        snapshot is valid, return the snapshot. If the snapshot is not complete, return the number of bytes received
+        so far, without rejected bytes."""
         incoming = IncomingSnapshot.open(self._disk, self._incoming_path, offer)
         try:
             if not incoming.is_complete and offset == incoming.received:

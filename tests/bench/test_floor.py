@@ -1,8 +1,8 @@
 """Guards the speed: compared with the ceiling in the same minute, the figures are at least half of the best ones
 reached.
 
-Other load on the machine slows both sides, but seldom all rounds alike. So both sides take turns, and the best round of
-each side counts. Load hardly changes CPU time, so the limit of CPU time is the strictest.
+Other load on the machine slows both sides, but seldom all rounds alike. Therefore both sides take turns, and the best
+round of each side counts. Load hardly changes CPU time, so the limit of CPU time is the strictest.
 """
 
 from __future__ import annotations

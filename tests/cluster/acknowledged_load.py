@@ -1,7 +1,7 @@
 """A load of messages whose acknowledgements are remembered, and the comparison of every replica with them.
 
-The offsets of a queue have no gaps. So a replica holds each acknowledged message exactly once and in order if, from
-offset 0 to the end, it returns the values that were acknowledged for these offsets.
+The offsets of a queue have no gaps. Therefore a replica holds each acknowledged message exactly once and in order if,
+from offset 0 to the end, it returns the values that were acknowledged for these offsets.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """A disk on which a test can hold back every fsync of the CommitLog. With `flush = "sync"` a node then acknowledges no
-new entry. So entries stay uncommitted for as long as the test needs, while votes and heartbeats continue.
+new entry. Therefore entries stay uncommitted for as long as the test needs, while votes and heartbeats continue.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
 In each round the producers get more acknowledgements, nodes are killed, and the loop checks the files of the killed
 nodes. The nodes start again, catch up, and must return every message that was acknowledged before. Segments are small,
-checkpoints are taken every 0.3 s, messages have keys, and retention is short. So the kills hit appends, segment rolls,
-index writes, checkpoints, snapshots, cuts of a killed leader's tail, and removals of segments.
+checkpoints are taken every 0.3 s, messages have keys, and retention is short. Therefore the kills hit appends, segment
+rolls, index writes, checkpoints, snapshots, cuts of a killed leader's tail, and removals of segments.
 
     who is killed       one node, or all three at once; under async a staged node alone, for what waits in its memory
                         is promised by the others

@@ -1,7 +1,7 @@
 """The red gates: faults of the deployed system, each of which `chaos run` must find.
 
-A checker that has never reported "not valid" proves nothing. So the nodes of a run get code or a library with a planted
-fault. The clients, the faults of the run and the checker are unchanged. The format of a file in `plants/`:
+A checker that has never reported "not valid" proves nothing. Therefore the nodes of a run get code or a library with a
+planted fault. The clients, the faults of the run and the checker are unchanged. The format of a file in `plants/`:
 
     # the reason why this is a fault
     run: --faults kill --seconds 20                the options of `chaos run`

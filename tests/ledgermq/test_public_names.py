@@ -74,7 +74,8 @@ def test_the_version_has_one_home() -> None:
 
 
 def test_a_program_that_sets_up_no_logging_still_sees_warnings() -> None:
-    """The package installs no logging handler, not even a NullHandler. So Python prints warnings on standard error."""
+    """The package installs no logging handler, not even a NullHandler. Therefore Python prints warnings on standard
+    error."""
     assert logging.getLogger("ledgermq").handlers == []
 
 

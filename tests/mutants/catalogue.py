@@ -1,7 +1,7 @@
 """The planted faults: each is a small change of the production code that the simulator must notice.
 
-A simulator that has never failed proves nothing. So each planted fault is kept in a file, and hunted again when the
-code or the simulator changes (`make mutants`). The format of a file in `patches/`:
+A simulator that has never failed proves nothing. Therefore each planted fault is kept in a file, and hunted again when
+the code or the simulator changes (`make mutants`). The format of a file in `patches/`:
 
     # the reason why this change is a fault
     world: stack                                   optional; the default is `protocol`

@@ -1,6 +1,6 @@
 """Tests of a single node: a test builds messages by hand, hands them to the node, and looks at its answers.
 
-The test plays all other nodes. So `step` first discards all messages that are in flight.
+The test plays all other nodes. Therefore `step` first discards all messages that are in flight.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A memory disk whose power can be cut. Bytes and names that were not synced are then there or not, each on its own.
 
 Beside the page cache, the disk keeps every state of each sector, length and name since its last sync. A power loss
-chooses one state for each of them independently. So writes are lost, kept, torn and reordered. Only the tests of the
-store use this disk; the simulator has its own disk.
+chooses one state for each of them independently. Therefore writes are lost, kept, torn and reordered. Only the tests
+of the store use this disk; the simulator has its own disk.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ AFTERMATH_NS = 5_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class WriteGap:
-    """A write gap lasts from one acknowledgement to the next. Its times are in ns of the histories' clock."""
+    """A write gap lasts from one acknowledgement to the next. The times of a write gap are in ns of the histories'
+    clock."""
 
     start: int
     end: int

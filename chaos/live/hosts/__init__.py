@@ -1,3 +1,3 @@
 """The environments in which the nodes of a chaos run are started: processes in network namespaces, or containers. Both
-implement one interface.
+kinds of environment implement the interface `NodeEnvironment`.
 """

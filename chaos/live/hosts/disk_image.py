@@ -57,8 +57,9 @@ class DiskImage:
     def cut_power(self) -> str:
         """Cut the disk's power: all data that was not synced is lost. No process may have a file open on the disk.
 
-        Return the names of the lost files. One of them is an unsynced file that this method wrote as a probe. The
-        others are files of the node; under `flush = sync` there may be none. If the probe was not lost, return "".
+        Return the names of the lost files. One of these files is a probe: this method wrote it and did not sync it.
+        The other lost files are files of the node; under `flush = sync` there may be none. If the probe was not lost,
+        return "".
         """
         probe = self.mountpoint / _PROBE
         probe.write_bytes(b"not synced")

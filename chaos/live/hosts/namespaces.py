@@ -1,5 +1,5 @@
-"""Creates the network namespaces of a run. They form a small network: each node has its own host, and all hosts are
-connected by a bridge in the namespace of this process.
+"""Creates the network namespaces of a run. The namespaces form a small network: each node has its own host, and all
+hosts are connected by a bridge in the namespace of this process.
 
     this process ── bridge 10.88.0.254 ─┬─ veth ─ namespace of node 1: 10.88.0.1
                                         ├─ veth ─ namespace of node 2: 10.88.0.2

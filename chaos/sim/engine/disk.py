@@ -3,7 +3,8 @@ faults into the disk.
 
 A process can read its own writes at once. The data that the next process finds depends on the end of this process.
 `kill()` keeps everything that was written. `power_cut()` keeps all synced data, and a random part of the unsynced
-data. Both methods return a new disk for the next process. After that, each operation on the old disk raises `Killed`.
+data. `kill()` and `power_cut()` return a new disk for the next process. After that, each operation on the old disk
+raises `Killed`.
 
     faults   fail(operation)     the next such operations end in EIO; a failed sync drops its data and marks it clean
              room                free bytes; writes beyond them end in ENOSPC

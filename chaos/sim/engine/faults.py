@@ -1,9 +1,9 @@
 """Defines every fault kind of the simulator: its name, duration, frequency, and the nodes that it may hit.
 
-A fault event is an immutable value. It has a time, a fault kind, and the target in words ("leader", "follower", or the
-number of a node). The world chooses the node that fits the target when the event happens. Therefore a schedule of
-events can be drawn before a run, printed, shortened and replayed. The events are carried out by `network_faults.py` in
-this package, `chaos/sim/protocol/node_faults.py`, `chaos/sim/stack/faults.py` and, for faults of consumers,
+A fault event is an immutable value. The event has a time, a fault kind, and the target in words ("leader", "follower",
+or the number of a node). The world chooses the node that fits the target when the event happens. Therefore a schedule
+of events can be drawn before a run, printed, shortened and replayed. The events are carried out by `network_faults.py`
+in this package, `chaos/sim/protocol/node_faults.py`, `chaos/sim/stack/faults.py` and, for faults of consumers,
 `chaos/sim/consumers/consumption.py`.
 
 The fault kinds in `RATES` are not events. The fault kinds in `RATES` are error rates of the network for a whole run

@@ -1,8 +1,8 @@
 """The server side of simulated RPCs: runs a node's own servicer methods as tasks of its simulated process.
 
-The handlers are production code. This module replaces gRPC's server. It passes
-each handler a context, with which the handler reads requests, writes responses and aborts the call. This module
-cancels the handler when the client gives up or the connection breaks.
+The handlers are production code. This module replaces gRPC's server. The simulated server passes each handler a
+context, with which the handler reads requests, writes responses and aborts the call. This module cancels the handler
+when the client gives up or the connection breaks.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A fault that the cluster does not promise to survive is not carried out and not counted. An example is a fault in which
 a majority would lose acknowledged data. If a process ends without being killed, this is a violation, unless an
-injected disk fault caused the end. An event may concern one shard. Such a fault hits the leader of this shard, or the
-shard's files.
+injected disk fault caused the end. An event may concern one shard. A fault that concerns one shard hits the leader of
+this shard, or the shard's files.
 
 damage.py damages the files of nodes that are down.
 """

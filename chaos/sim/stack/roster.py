@@ -97,8 +97,8 @@ class Roster:
         return any(member.node == node for member in self.members)
 
     def answers(self, node: StackNode) -> bool:
-        """Return whether the node still has the disk with which a configuration names it. Both configurations of
-        `electorates` count."""
+        """Return whether the node still has the disk with which a configuration names it. It is enough if one of
+        the configurations in `electorates` names this disk."""
         named = [each.members.get(node.node) for each in (self._newest, self._applied) if each is not None]
         return not named or any(
             member is not None and member.incarnation == node.part(self.shard).incarnation for member in named

@@ -4,8 +4,8 @@
                                    └─> refused: entry 6 differs, is not here, or is damaged here
 
 A request names the last whole entry before the damage, by index and chain. The chain covers the whole log up to this
-entry. So another node answers with entries of the same log, or refuses the request. The answering node does not check
-the entries; the requesting node checks each entry.
+entry. Therefore another node answers with entries of the same log, or refuses the request. The answering node does not
+check the entries; the requesting node checks each entry.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ class Opening:
         observe_append: Callable[[float], None],
     ) -> None:
         """Open the files and read the entries after the last checkpoint. Raise StoreError or ShardError if the
-        files cannot be opened. A damaged log raises LogDamagedError only if no other node can repair it. Otherwise
-        `finish` repairs the log."""
+        files cannot be opened. A damaged log raises LogDamagedError only if no other node can repair it. If another
+        node can repair the log, `finish` repairs it."""
         # Exactly one of `files` and `repair` is not None.
         self.files: ShardFiles | None = None
         self.repair: StartupRepair | None = None

@@ -5,7 +5,8 @@
                                                            ->  the log start moves
 
 The pure function `choose` decides how far the log start moves. This module collects the facts for `choose`. The time
-of day is used only to find the hour for `cleaning_hour`. So a clock that jumps does not change the age of any entry.
+of day is used only to find the hour for `cleaning_hour`. Therefore a clock that jumps does not change the age of any
+entry.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class LogClock:
 
 class Learners:
     """The learners that are catching up with the log. Retention keeps the entries that these learners still need. A
-    learner that makes no progress between two checks does not count. Otherwise such a learner would stop retention
-    for ever."""
+    learner that makes no progress between two checks does not count. If it counted, a learner without progress
+    would stop retention for ever."""
 
     def __init__(self) -> None:
         # By node, the last index that the learner had at the last check.
@@ -146,7 +147,7 @@ class RetentionWatch:
 
     async def _forget_holds(self) -> None:
         """Propose an entry that removes expired holds. Holds expire by the append times of entries. While no
-        message is written, no entry has a new append time. So the leader must propose an entry."""
+        message is written, no entry has a new append time. Therefore the leader must propose an entry."""
         now_ms = self._clock.now_ms()
         if any(hold.expires_ms <= now_ms for hold in self._replica.state.holds):
             await self._replica.log_holds.expire()

@@ -74,8 +74,8 @@ async def fetch(
     queues: ReadableQueues, wanted: Sequence[QueueFetch], *, max_bytes: int, max_wait_ms: int
 ) -> FetchResult:
     """Return the messages of the requested queues. If a queue of the request has messages or an error, return at
-    once. Otherwise wait until a message arrives, at most `max_wait_ms` and at most a minute. Queues after the first
-    MAX_FETCH_QUEUES are ignored."""
+    once. If no queue has messages or an error, wait until a message arrives, at most `max_wait_ms` and at most a
+    minute. Queues after the first MAX_FETCH_QUEUES are ignored."""
     wanted = wanted[:MAX_FETCH_QUEUES]
     loop = asyncio.get_running_loop()
     deadline = loop.time() + min(max_wait_ms, MAX_WAIT_MS) / 1000

@@ -54,7 +54,7 @@ AskJoiningNode = Callable[[int, str, ShardConfiguration], Awaitable[Introduction
 
 
 class SuspectShard(Protocol):
-    """A shard of this node. It is possible that this node is a suspect in the shard."""
+    """A shard of this node. This node may be a suspect in the shard."""
 
     async def ask_introduction(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
         """Ask the node at this address for its introduction. Return None if the node does not answer."""

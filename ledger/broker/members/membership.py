@@ -4,9 +4,9 @@ standing.
     JOINING ──> LEARNER ──> VOTER ──> REMOVED        one life of a data directory; a voter may become a learner again
 
 Only committed configurations count, so clients and operators never see a change that is undone later. A node counts as
-removed if the incarnation of its data directory was in a configuration and is not in the newest configuration. It is
-possible that a removed node never receives the newest configuration, because no leader sends entries to the node any
-more. So another node tells the removed node about its removal (`removed_by`).
+removed if the incarnation of its data directory was in a configuration and is not in the newest configuration. A
+removed node may never receive the newest configuration, because no leader sends entries to the node any more.
+Therefore another node tells the removed node about its removal (`removed_by`).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ only once.
 
 The protobuf library would copy each body into a message object, and then the message into a growing buffer. In this
 module, bodies are views of the log until they are copied once, into the response. Protobuf allows the fields of a
-message in any order. So the queues without batches come last, and the protobuf library writes them.
+message in any order. Therefore the queues without batches come last, and the protobuf library writes them.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     user agent "billing grpc-python-asyncio/1.x ..."  ──> client "billing"
     user agent "grpc-python-asyncio/1.x ..."          ──> the clients without a name at that host, as one client
 
-A client states its name itself (`client_id`), and the broker does not verify it. So a quota protects against careless
-clients and not against malicious clients.
+A client states its name itself (`client_id`), and the broker does not verify it. Therefore a quota protects against
+careless clients and not against malicious clients.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ _ANSWER_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class TaskIdentity:
-    """The producer id and epoch of a task's rows. Both are the same in every attempt of the task."""
+    """The producer id and epoch of a task's rows. Producer id and epoch are the same in every attempt of the task."""
 
     producer_id: int
     epoch: int
@@ -55,15 +55,15 @@ class TaskIdentity:
 
 @dataclass(slots=True)
 class SentRows:
-    """The number of committed rows; `known` of them were committed by an earlier attempt."""
+    """The number of committed rows. An earlier attempt had already committed `known` of these rows."""
 
     rows: int = 0
     known: int = 0
 
 
 class OtherRowsError(LedgerError):
-    """An earlier attempt has written other rows under the same name. Restore the query's newest checkpoint, or start
-    the query with a new checkpoint.
+    """An earlier attempt has written other rows under the same name. To continue, restore the query's newest
+    checkpoint, or start the query with a new checkpoint.
     """
 
 

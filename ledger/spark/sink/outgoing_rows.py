@@ -4,8 +4,8 @@
                                       └── without: round the queues, a batch to each ──┘
 
 A broker recognises a repeated batch by its number. Therefore every attempt of a task must make the same batches from
-the same rows. After a shuffle the rows come in any order, so this module sorts them. A user whose rows always come in
-the same order can set the option rowOrder = "arrival" to avoid the sort.
+the same rows. After a shuffle the rows arrive in any order, so this module sorts the rows. A user whose rows always
+come in the same order can set the option rowOrder = "arrival" to avoid the sort.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The rows of one batch. To save memory, the content of the rows is copied from the table only when it is
-    needed."""
+    """The rows that form one batch. To save memory, the content of the rows is copied from the table only when it
+    is needed."""
 
     topic: RoutedTopic
     queue: int
@@ -170,7 +170,7 @@ def _queues(keys: pa.ChunkedArray, queues: int) -> NDArray[np.int64]:
 
 
 def _sizes(table: Table) -> NDArray[np.int64]:
-    """Return about how many bytes each row takes."""
+    """Return the approximate size of each row, in bytes."""
     parts = [pc.fill_null(pc.binary_length(table[name]), 0) for name in ("value", "key", "tag")]
     sizes: NDArray[np.int64] = np.sum([np.asarray(part, np.int64) for part in parts], axis=0)
     if table["headers"].null_count < len(table):

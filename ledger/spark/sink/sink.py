@@ -97,8 +97,8 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, query: 
 
 
 def identity(query: str, partition: int, epoch: int) -> TaskIdentity:
-    """Return the producer id and epoch of a task. They are the same in all attempts of a task, and different for
-    different tasks."""
+    """Return the producer id and epoch of a task. Producer id and epoch are the same in all attempts of a task, and
+    different for different tasks."""
     from ledger.spark.sink.numbered_sender import TaskIdentity
 
     return TaskIdentity(xxhash.xxh3_64_intdigest(f"{query}/{partition}".encode()), epoch)
@@ -125,7 +125,8 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
 
 
 def check_topic(options: WriteOptions) -> None:
-    """Ask the cluster for the topic of the option "topic". Raises UnknownTopicError if the topic does not exist."""
+    """Ask the cluster whether the topic in the option "topic" exists. Raises UnknownTopicError if the topic does
+    not exist."""
     from ledger.spark.source.connection import connection_to
 
     if options.topic is None:

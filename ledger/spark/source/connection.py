@@ -1,4 +1,5 @@
-"""The connection of a process to a cluster: blocking calls that run on the asyncio client.
+"""The connection of a process to a cluster. The calls of the connection block. Internally, the connection uses the
+asyncio client.
 
 Spark forks its Python workers and reuses them, and a gRPC channel does not work after a fork. Therefore a process opens
 its connection when it first needs one. Connections are kept by process id and must not be pickled.
@@ -61,7 +62,7 @@ def connection_to(servers: tuple[str, ...]) -> SparkConnection:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The answer to one fetch, and the number of the node that gave it (0: not known)."""
+    """The answer to one fetch, and the number of the node that answered (0: not known)."""
 
     node: int
     queue: broker_pb2.FetchedQueue
@@ -102,7 +103,8 @@ class SparkConnection:
     # -- topics, offsets and members
 
     def topics(self, names: Iterable[str]) -> list[RoutedTopic]:
-        """Return these topics as shard 0's leader knows them now. Raises UnknownTopicError."""
+        """Return the present descriptions of these topics, as shard 0's leader reports them. Raises
+        UnknownTopicError."""
 
         async def ask() -> list[RoutedTopic]:
             return [await self.client.topic(name, newest=True) for name in names]

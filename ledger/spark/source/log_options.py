@@ -1,6 +1,6 @@
 """Checks the options of the source "ledgermq-log", which reads logs from files.
 
-The rules are the rules of options.py, except that the option `path` replaces the addresses of servers.
+The rules are the same as in options.py, except that the option `path` replaces the addresses of servers.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
 def _paths(options: GivenOptions) -> tuple[str, ...]:
     """Return the paths of .load(path), .load([path, ...]) or the option `path`, with wildcards expanded.
 
-    A text may name several paths, separated by commas.
+    The text of an option may name several paths, separated by commas.
     """
     from ledger.validation.sources.access import is_url  # here, because Spark imports this module to learn a name
 

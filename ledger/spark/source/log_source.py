@@ -2,9 +2,10 @@
 
     spark.read.format("ledgermq-log").option("replica", "all").load("/var/lib/ledgermq")
 
-The columns are the columns of the format "ledgermq". The source reads the files of each replica and asks no node, so a
-groupBy(topic, partition, offset) compares the replicas. Files are cut into spans at arbitrary positions, and each task
-reads one span, as in the validation (`ledger/validation`). Errors name the place of damage.
+The format has the same columns as the format "ledgermq". The source reads the files of each replica and asks no node,
+so a groupBy(topic, partition, offset) compares the replicas. Files are cut into spans at arbitrary positions, and each
+task reads one span, as in the validation (`ledger/validation`). If a file is damaged, the error names the file and the
+position.
 """
 
 from __future__ import annotations

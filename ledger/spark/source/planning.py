@@ -1,8 +1,8 @@
 """Makes ranges of offsets from the options, before any message is read.
 
-The planner asks the cluster for the queues, their offsets and the nodes with replicas. The other steps are arithmetic.
-If the cluster no longer has some of the messages to read, the planner reports it before a task runs: as an error, or
-as a warning if `failOnDataLoss` is false.
+The planner asks the cluster for the queues, their offsets and the nodes with replicas. All other steps only compute
+with these numbers. If the cluster no longer has some of the messages to read, the planner reports it before a task
+runs: as an error, or as a warning if `failOnDataLoss` is false.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ QueueMap = dict[TopicQueue, int]
 
 
 class DataLossError(OffsetOutOfRangeError):
-    """Messages that should be read no longer exist. Set `failOnDataLoss` to "false" to read the remaining messages."""
+    """Raised if messages that should be read no longer exist. To read the remaining messages, set the option
+    `failOnDataLoss` to "false"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +82,11 @@ class Planner:
     # -- starts and ends
 
     def starts(self, contents: Contents) -> QueueMap:
-        """Return the offset at which the options start each queue."""
+        """Return for each queue the offset at which reading starts, as the options say."""
         return self._resolved(self._options.starting, contents, "startingOffsets")
 
     def ends(self, contents: Contents) -> QueueMap:
-        """Return the offset at which the options end each queue of a batch."""
+        """Return for each queue the offset at which the reading of a table ends, as the options say."""
         return self._resolved(self._options.ending, contents, "endingOffsets")
 
     def _resolved(self, position: Position, contents: Contents, option: str) -> QueueMap:

@@ -1,9 +1,11 @@
-"""Parses the start or end of reading, in the form of Kafka's options. No I/O.
+"""Parses the options that say where reading starts and ends. These options have the same form as Kafka's options. No
+I/O.
 
     "earliest"    "latest"    {"orders": {"0": 23, "1": -1, "2": -2}}     -1: latest, -2: earliest
     the queues to read:       {"orders": [0, 1]}
 
-This module keeps the numbers as the user wrote them. `planning.py` replaces -1 and -2 by offsets of the cluster.
+This module keeps the numbers as the user wrote them. `planning.py` replaces the numbers -1 and -2 (latest and
+earliest) by offsets that the cluster reports.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ def read_range(wanted: OffsetRange, options: ReadOptions, schema: pa.Schema) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The batches of a fetch from offset `asked`. Messages of the first batch before the offset `asked` are left
-    out."""
+    """The batches of a fetch from offset `asked`. The first batch may contain messages before the offset `asked`;
+    the reader leaves these messages out."""
 
     asked: int
     batches: list[tuple[Batch, int, Origin]]

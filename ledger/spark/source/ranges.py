@@ -1,7 +1,7 @@
 """Ranges of offsets: cuts them for tasks, and limits the messages of a micro-batch. No I/O.
 
-Shares are proportional to sizes, as in Kafka's source: a queue with ten times as many messages gets ten times as many
-tasks, and ten times the share of a limited micro-batch.
+The share of each queue is proportional to its number of messages, as in Kafka's source. A queue with ten times as many
+messages gets ten times as many tasks, and ten times as much of a limited micro-batch.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ledger.client.records import TopicQueue
 class OffsetRange:
     """The messages [start, end) of a queue.
 
-    `nodes` are the nodes to ask, each if the node before it fails. If `nodes` is empty, the leader of the shard is
-    asked.
+    `nodes` has the nodes to ask, in this order: if one node fails, the next node is asked. If `nodes` is empty, the
+    leader of the shard is asked.
     """
 
     topic: str

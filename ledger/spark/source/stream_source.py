@@ -3,10 +3,10 @@
     checkpoint:  {"orders": {"0": 42, "1": 17}}      the offset of the next message of each queue, as in Kafka's source
 
 Spark stores the offsets in its checkpoint. After a failure Spark asks for the same offsets again, and a log returns
-the same messages each time. So a micro-batch has the same input in every attempt.
+the same messages each time. Therefore a micro-batch has the same input in every attempt.
 
-Spark calls `read` in tasks, and all other methods in one long-lived process beside the driver. The tasks and this
-process share only the partition.
+Spark calls `read` in tasks, and all other methods in one long-lived process beside the driver. This process passes
+data to the tasks only through their partitions.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._planner.lost(f'Queue {place.queue} of topic "{place.topic}" was read and no longer exists')
 
     def _beginnings(self, starts: QueueMap, contents: Contents, ends: QueueMap) -> QueueMap:
-        """Return the offset at which each queue continues, at least its first kept offset."""
+        """Return the offset at which reading continues in each queue. This offset is at least the queue's first
+        kept offset."""
         firsts = {place: each.first_offset for place, each in contents.offsets.items()}
         return {place: max(starts.get(place, 0), firsts.get(place, 0)) for place in ends}
 

@@ -1,8 +1,9 @@
-"""Finds the names of topics in a log. Batches contain topic ids; the names are only in commands and in the state.
+"""Finds the names of topics in a log. Batches contain only topic ids. The names of topics are in commands and in the
+state.
 
     checkpoint or snapshot ── its state ──> commands of later entries ──> id -> name
 
-The state machine, which gives topics their ids, applies the commands again. Of entries that are not commands, only the
+The state machine, which gives topics their ids, applies the commands again. If an entry is not a command, only its
 header is read. A deleted topic has no name in the result, although the log may still contain its messages.
 """
 

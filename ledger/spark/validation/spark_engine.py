@@ -87,8 +87,8 @@ class SparkEngine:
 
     @property
     def _few(self) -> RDD[SpanFacts]:
-        """Return all facts in few partitions, for work that reads no log. Starting a task costs more than such
-        work."""
+        """Return all facts in a few partitions. The following work reads no log. For such work, starting more tasks
+        would cost more time than it saves."""
         return self._facts.coalesce(self._shares)
 
     # -- reading
@@ -311,7 +311,8 @@ class SparkEngine:
 
 @dataclass(slots=True)
 class _Sum:
-    """The sum of the violations of some spans: the number by kind, and the first violations of each kind."""
+    """The violations of some spans, summed up: the number of violations of each kind, and the first violations of
+    each kind."""
 
     first: list[Violation] = field(default_factory=list)
     told: Counter[str] = field(default_factory=Counter)
@@ -329,7 +330,8 @@ class _Sum:
 
 
 def _added(one: _Sums, other: _Sums) -> _Sums:
-    """Return the sums of both dicts in a new dict. Spark keeps the arguments, so they must not change."""
+    """Return the sums of both dicts in a new dict. Spark keeps the arguments, so this function must not change
+    them."""
     both = dict(one)
     for replica, each in other.items():
         both[replica] = both[replica] + each if replica in both else each

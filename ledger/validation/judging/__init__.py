@@ -1,4 +1,4 @@
-"""Judges a shard by the facts that were read from its replicas.
+"""Judges a shard, from the facts that the span readers found in its replicas.
 
 In reading order:
 

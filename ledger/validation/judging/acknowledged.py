@@ -1,17 +1,17 @@
-"""Compares the histories of clients with the log: every acknowledged message must be in the log, and no failed message
-may be.
+"""Compares the histories of clients with the log: the log must contain every acknowledged message, and must not
+contain a message whose send failed.
 
     history   producer 9f3c.. epoch 0 sequence 12, topic t, queue 0: ok at offset 41, CRC cb33..
     log       producer 9f3c.. epoch 0 sequence 12, topic t, queue 0:    at offset 41, CRC cb33..     exactly once
 
 A message is identified by its queue, producer, epoch and sequence. Sent messages and messages of the log are sorted by
-a hash of this identity, and joined. Messages with the same hash are in the same share, so several machines can judge
-shares.
+a hash of this identity, and then joined. Messages with the same hash are in the same share, so several machines can
+judge shares.
 
 A producer may use the sequence of a refused message again for another message. Therefore a failed send counts as
 present only if the log has its payload, and no other send of that sequence had the same payload. A history names
-topics by name. If a topic was deleted and created again, the same sequence may be in both topics. Payload and offset
-then decide to which send a message belongs.
+topics by name. If a topic was deleted and created again, the same sequence may be in both topics. In this case,
+payload and offset decide to which send a message belongs.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _with_keys(messages: Messages) -> Messages:
 
 @dataclass(slots=True)
 class SentMessages:
-    """Messages that a history says were sent, and the names of their topics by hash."""
+    """The messages that clients sent according to a history, and the names of their topics by hash."""
 
     messages: Messages
     topics: dict[int, str] = field(default_factory=dict)
@@ -120,7 +120,7 @@ def messages_in(
     block: SpanBlock, facts: Facts, topics: Mapping[int, int], replica: LogReplica, committed: int
 ) -> Messages:
     """Return the messages of a block. `topics` maps topic ids to hashes of topic names; messages of other topics are
-    left out. Messages after the entry `committed` are marked as part of the tail.
+    left out. Messages in entries after the index `committed` are marked as part of the tail.
     """
     wanted = np.isin(facts["topic_id"], np.array(list(topics), np.uint32))
     facts = facts[wanted]
@@ -166,7 +166,8 @@ class KnownQueue(NamedTuple):
 
 @dataclass(slots=True)
 class Book:
-    """A share of the sent messages, which are searched for in the log. A share has all messages with the same key."""
+    """One share of the sent messages. The book searches the log for these messages. A share has all messages with
+    the same key."""
 
     sent: Messages
     topics: dict[int, str]
@@ -200,7 +201,7 @@ class Book:
 
     @property
     def times(self) -> npt.NDArray[np.int64]:
-        """For each message, the number of times that it was found in the replica that has it most often."""
+        """For each message, the largest number of times that any one replica contains the message."""
         times = np.zeros(len(self.sent), np.int64)
         for found in self.found.values():
             np.maximum(times, found, out=times)
@@ -212,7 +213,7 @@ class Book:
         return int(((self.sent["outcome"] == OK) & (self.times > 0) & ~self.is_committed).sum())
 
     def take(self, there: Messages) -> None:
-        """Compare messages of the log with the sent messages."""
+        """Compare these messages of the log with the sent messages."""
         low = np.searchsorted(self.sent["key"], there["key"], "left")
         high = np.searchsorted(self.sent["key"], there["key"], "right")
         one = np.flatnonzero(high - low == 1)
@@ -223,8 +224,9 @@ class Book:
     def finish(self, queues: Mapping[tuple[int, int], KnownQueue], all_kept: bool) -> int:
         """Add violations for acknowledged messages that are missing or repeated.
 
-        `queues` has the known queues by topic (hash) and queue. If `all_kept` is False, retention may have removed
-        whole topics. Returns the number of acknowledged messages that retention has removed.
+        `queues` maps the hash of a topic and the number of a queue to the known queue. If `all_kept` is False,
+        retention may have removed whole topics. Returns the number of acknowledged messages that retention has
+        removed.
         """
         ok, times = self.sent["outcome"] == OK, self.times
         for row in np.flatnonzero(ok & (times > 1)).tolist():
@@ -262,7 +264,8 @@ class Book:
             self._failed(there[at], sent[at])
 
     def _take_several(self, there: Messages, rows: npt.NDArray[np.int64]) -> None:
-        """Compare a message with several sends of one sequence: refused sends, or sends to topics of one name."""
+        """Compare a message with several sends that have the same sequence. Several sends can have the same
+        sequence if earlier sends were refused, or if they went to different topics with the same name."""
         sent = self.sent[rows]
         same = sent["crc"] == there[0]["crc"]
         ok = sent["outcome"] == OK
@@ -273,8 +276,8 @@ class Book:
             self._failed(there[0], sent[int(np.flatnonzero(same)[0])])
 
     def _nearest(self, there: np.void, rows: npt.NDArray[np.int64], same: npt.NDArray[np.bool_]) -> int:
-        """Return the acknowledged send to which a message belongs: a send with the same payload, if possible with
-        the same offset, and then the send that was found least often."""
+        """Return the acknowledged send to which a message belongs. The payloads must be equal. A send with the same
+        offset is preferred, and then the send that was found least often."""
         found = self.found.get(int(there["replica"]))
         times = found[rows] if found is not None else np.zeros(len(rows), np.int64)
         elsewhere = self.sent["offset"][rows] != there["offset"]

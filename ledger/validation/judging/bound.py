@@ -1,7 +1,8 @@
 """Limits how many violations of each kind are kept. Further violations of the kind are only counted.
 
 The limit bounds the memory of a validation, even if every entry of a log is wrong. Violations after the end of a log
-do not count. The end of a log is not known at first, so the positions of left-out violations are kept.
+are not reported. The end of a log is not known at first. Therefore the positions of all violations are kept, also of
+those that are only counted.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Bound:
         return False
 
     def left_out(self, end: int | None = None) -> Counter[str]:
-        """Return the number of violations left out, by kind: all, or those before the position `end`."""
+        """Return, by kind, the number of violations that were only counted. If `end` is given, include only
+        violations before this position."""
         return Counter(
             {
                 kind.value: len(places) if end is None else sum(place < end for place in places)

@@ -4,8 +4,8 @@
                                         read the windows that differ once more, entry by entry
                                         read what clients were told, and the messages
 
-Pure functions make all judgements from the facts of spans. An engine only decides in which process these functions
-run. So the engine of a single process and the engine on Spark find the same violations.
+All judgements are made by pure functions, from the facts of spans. An engine only decides in which process these
+functions run. Therefore the engine in a single process and the engine on Spark find the same violations.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WINDOWS_AT_ONCE = 64
 
 
 def no_progress(_spans: int, _bytes: int, _wrong: int) -> None:
-    """Ignore the progress."""
+    """Ignore reports of progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +105,12 @@ class Engine(Protocol):
         """The name of the engine in reports."""
 
     def read(self, plan: ReadPlan) -> list[SpanFacts]:
-        """Read all spans. Return the outlines of the spans, which are enough to join them: outlines have no
-        windows, no steps, and no faults inside spans."""
+        """Read all spans. Return the outlines of the spans. An outline has only the facts that are needed to join
+        spans: no windows, no steps, and no faults inside the span."""
 
     def read_again(self, spans: Sequence[ReplicaSpan]) -> list[SpanFacts]:
-        """Read spans again after the joining has found where their first entry begins. The new facts replace those
-        of the spans with the same numbers."""
+        """Read spans again after the joining has found where their first entry begins. The new facts replace the
+        earlier facts of the spans with the same numbers."""
 
     def replay(self, ends: Mapping[int, int]) -> tuple[list[Replayed], list[Violation], list[str]]:
         """Replay each replica up to the end of its log, given in `ends` by replica.
@@ -170,7 +170,7 @@ def _end_of(replica: LogReplica, bounds: LogBounds) -> int:
 
 
 def violations_in(facts: SpanFacts, replica: LogReplica, bounds: LogBounds) -> Iterator[Violation]:
-    """Yield the violations that a span shows by itself."""
+    """Yield the violations that are found in a span without looking at other spans."""
     end = _end_of(replica, bounds)
     path = replica.segments[facts.span.segment].path
     for each in facts.breaks:

@@ -43,8 +43,8 @@ class ShardJudge:
         divergences: Sequence[Divergence],
         counted: Mapping[int, tuple[int, int, int]],
     ) -> None:
-        """`counted` has for each replica three numbers: of messages, of units that agree with the log, and of keys
-        that agree with the log."""
+        """`counted` has three numbers for each replica: its messages, its ConsumeQueue units that agree with the
+        log, and its keys that agree with the log."""
         self._shard = shard
         self._logs = {log.replica.number: log for log in logs}
         self._replayed = replayed
@@ -75,8 +75,8 @@ class ShardJudge:
         return Judged(report, tuple(self._violations), self._reference.number, committed)
 
     def _worth(self, log: JoinedLog) -> tuple[bool, bool, int, int]:
-        """Return the sort key for the choice of the reference: whole logs are best, then the largest commit index,
-        then the longest log."""
+        """Return the sort key by which the reference replica is chosen. Complete logs are preferred, then a larger
+        commit index, then a longer log."""
         return log.is_read, not log.wrong, self._commits[log.replica.number], log.last_index
 
     # -- replicas against each other
@@ -135,8 +135,8 @@ class ShardJudge:
     def _judge_holders(self, known: int) -> int:
         """Return the index up to which a majority of the voters holds the reference's log.
 
-        Add a violation if an entry counts as committed although no majority can hold it, even if all missing replicas
-        hold it.
+        Add a violation if a replica knows that an entry is committed, but no majority can hold the entry, even if all
+        missing replicas hold it.
         """
         voters = self._voters()
         if not voters:
@@ -179,7 +179,8 @@ class ShardJudge:
     # -- states
 
     def _compare_states(self) -> int | None:
-        """Compare the replayed states; return the largest index at which the states of all replicas are known."""
+        """Compare the replayed states of the replicas. Return the largest index at which the states of all replicas
+        are known."""
         told = {number: self._replayed[number].states for number in self._logs}
         for index in sorted({index for states in told.values() for index in states}):
             having = {number: states[index] for number, states in told.items() if index in states}
@@ -255,8 +256,8 @@ def _last_term(log: JoinedLog) -> int:
 
 
 def _rising(terms: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return each term once, with its first index. The input has a term at the beginning of every span, even if the
-    term did not change."""
+    """Return each term once, together with the first index that has the term. The input has a term at the beginning
+    of every span, even if the term did not change."""
     found: list[tuple[int, int]] = []
     for term, index in terms:
         if not found or found[-1][0] != term:
@@ -273,7 +274,7 @@ def _some(course: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def place_violations(replica: LogReplica, log: JoinedLog) -> list[Violation]:
-    """Return the violations that were found when the spans of a replica were joined."""
+    """Return, as violations, the faults that were found when the spans of a replica were joined."""
     return [place_violation(replica, place) for place in log.wrong]
 
 

@@ -1,4 +1,5 @@
-"""A violation: one fault with its exact place. The module also defines the kinds of violations."""
+"""Defines a violation: one fault of a replica, with the exact place of the fault. The module also defines the kinds
+of violations."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@
 
 A window is a range of 4,096 indexes. First, replicas are compared by two numbers for each window: the number of
 entries, and the sum of their hashes. Only if these numbers differ are the entries of the window compared one by one. A
-sum does not depend on the order of its parts, so several machines can compute parts of a sum.
+sum does not depend on the order in which its parts are added. Therefore several machines can compute the parts of a
+sum.
 """
 
 from __future__ import annotations
@@ -131,8 +132,8 @@ class Divergence:
 def divergences(said: Said) -> list[Divergence]:
     """Compare each two replicas of one shard and return their divergences.
 
-    `said` must have the entries of all replicas for the windows in it. Divergences of neighbouring windows are not
-    merged; `joined` does that.
+    If `said` has entries of a window, it must have the entries of all replicas in this window. Divergences of
+    neighbouring windows are not merged; `joined` does that.
     """
     found: list[Divergence] = []
     replicas = np.unique(said["replica"]).tolist()

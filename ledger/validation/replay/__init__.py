@@ -1,4 +1,4 @@
-"""Replays the log of one replica, and compares the result with the files that belong to the log.
+"""Replays the log of one replica, and compares the result with the other files of the replica.
 
 In reading order:
 

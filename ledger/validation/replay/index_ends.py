@@ -1,8 +1,8 @@
 """Checks the ends of a replica's indexes: missing entries, surplus entries, and the links of the key index.
 
-Span readers compare the indexes with the entries of the log. This check runs after the span readers, when the ends of
-the log, of its queues and of its topics are known. After a kill, indexes may lag behind the log, and the next start
-completes them. Indexes must never have an entry for a message that the log does not have.
+Span readers compare the indexes with the entries of the log. This check runs after all spans were read, because it
+needs the end of the log, the end of each queue, and the list of deleted topics. After a kill, indexes may lag behind
+the log, and the next start completes them. Indexes must never have an entry for a message that the log does not have.
 """
 
 from __future__ import annotations

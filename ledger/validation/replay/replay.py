@@ -3,10 +3,10 @@ indexes.
 
     base ── steps of span 0 ── steps of span 1 ── ... ──>   digests at cuts, topics, where queues end, what did not fit
 
-The replay applies steps (spans/steps.py) to `ledger.state.State`, the state machine of nodes. Before each step the
-replay checks the conditions that the state machine asserts, and records a misfit if one fails. After missing entries
-the state is unknown. From then on the replay checks only the offsets and sequences of each queue, from the next batch
-of the queue on.
+The replay applies steps (spans/steps.py) to `ledger.state.State`, the state machine of nodes. Before each step, the
+replay checks the conditions that the state machine asserts. If a condition does not hold, the replay records a
+`Misfit`. After missing entries the state is unknown. From then on, the replay checks only offsets and sequences. For
+each queue this check begins with the queue's next batch.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from store import LogTail
 
 @dataclass(frozen=True, slots=True)
 class PlacedMisfit:
-    """A misfit with its place in the log."""
+    """A `Misfit`, with the place of its batch in the log."""
 
     kind: ViolationKind
     reason: str
@@ -103,7 +103,8 @@ class Replay:
             self._cut(start.index, start)
 
     def take(self, steps: Iterable[Step], *, end: int | None = None) -> None:
-        """Apply the next steps. Runs at the position `end` or later do not belong to the log and are left out."""
+        """Apply the next steps. Runs that begin at the position `end` or later do not belong to the log, so the
+        replay ignores them."""
         skipping = False
         for step in steps:
             if isinstance(step, RunBegins):
@@ -248,7 +249,7 @@ class Replay:
 
 
 def placed(facts: Facts, misfit: Misfit) -> PlacedMisfit:
-    """Return the misfit together with the log index, position, topic and queue of the batch in which it was found."""
+    """Return the misfit, together with the log index, position, topic and queue of its batch."""
     fact = facts[misfit.fact]
     return PlacedMisfit(
         misfit.kind,

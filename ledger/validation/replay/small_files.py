@@ -1,6 +1,6 @@
 """Checks the small files of a shard: vote file, clean mark, boot record, suspect mark and repair mark.
 
-Each file has a checksum, so the file alone shows whether it is whole.
+Each of these files has a checksum. Therefore damage is found without reading any other file.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def _base_of(access: Access, path: str) -> Snapshot:
 
 
 def check_files(replica: LogReplica, replayed: Replayed, last_index: int) -> Iterator[Violation]:
-    """Check all files of a shard except its log and its indexes. Raises SourceError."""
+    """Check all files of a shard except the files of its log and of its indexes. Raises SourceError."""
     yield from check_small_files(replica)
     yield from check_snapshots(replica, replayed, last_index)
 

@@ -1,5 +1,5 @@
-"""Finds the places of violations in the pictures: for each violation, an index and a position in each log that it
-concerns.
+"""Finds where the pictures of a report mark violations. For each violation, this module finds an index and a position
+in each log that the violation concerns.
 
     position
        |            x     a violation without a position lies on the log's curve at its index;
@@ -7,9 +7,9 @@ concerns.
        |    ....
        +------------ index
 
-A picture of a log shows bytes over entries, so a mark needs an index and a position. If a violation has only an index
-or only a position, the curve of its log gives the missing value. Violations with neither value are in no picture; the
-report counts them.
+A picture of a log has entry indexes on one axis and byte positions on the other, so a mark needs an index and a
+position. If a violation has only an index or only a position, the curve of its log gives the missing value. Violations
+with neither value are in no picture; the report counts them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class Mark:
 
 
 def marks_of(replica: ReplicaReport, violations: Iterable[Violation]) -> list[Mark]:
-    """Return the marks of violations of this replica, of a pair with this replica, and of its whole shard."""
+    """Return the marks of all violations that concern this replica, a pair of replicas with this replica, or the
+    whole shard."""
     found = (_mark(replica, each) for each in violations if is_of(replica, each))
     return [mark for mark in found if mark is not None]
 

@@ -13,7 +13,8 @@ COLUMNS = ("source", "node", "entries", "from", "to", "commit", "behind", "messa
 
 
 def rows_of(shard: ShardReport) -> list[tuple[object, ...]]:
-    """Return the rows of the table with `COLUMNS`, one for each replica. None stands for an unknown value."""
+    """Return the rows of the table with `COLUMNS`, one for each replica. In a row, None stands for an unknown
+    value."""
     return [_row(replica) for replica in shard.replicas]
 
 

@@ -92,8 +92,8 @@ class LogPlace:
     def narrowed(self, first_index: int, segment: int | None) -> LogPlace:
         """Return the log without segments that end before entry `first_index`.
 
-        With `segment`, a position, keep only the segment that contains this position. Raises `UnreadableError` if no
-        segment is left.
+        If `segment` is given, it is a position, and only the segment that contains this position is kept. Raises
+        `UnreadableError` if no segment is left.
         """
         kept = self.segments
         if segment is not None:
@@ -175,8 +175,8 @@ def _segment(disk: PosixReadOnlyDisk, path: Path) -> LogPlace:
 
 
 def _log(disk: PosixReadOnlyDisk, path: Path) -> LogPlace:
-    """Return the log of a log directory, with the shard's snapshot and clean mark, and without the shard's other
-    files."""
+    """Return the log in a log directory. The result includes the shard's snapshot and clean mark, but no other file
+    of the shard."""
     shard = _shard(disk, path.parent, disk.lock_holder(path.parent.parent / "lock"), log=path)
     return LogPlace(
         path,
@@ -216,7 +216,8 @@ def _shard(
 
 
 def _segment_bytes(disk: PosixReadOnlyDisk, segments: Sequence[SegmentFile], snapshot: Snapshot | None) -> int:
-    """Return the segment size: from the configuration in the snapshot or in entry 1, else the usual size of files."""
+    """Return the segment size. The segment size is read from the configuration in the snapshot or in entry 1. If
+    there is no configuration, the size of most files is used."""
     try:
         body = snapshot.configuration if snapshot is not None else _first_configuration(disk, segments)
         fixed = decode_configuration(body).segment_bytes if body else 0

@@ -1,4 +1,4 @@
-"""Replicas, their segments, and the spans of bytes in which they are read, as plain values.
+"""Describes replicas, their segments, and the spans of bytes in which replicas are read. All these are plain values.
 
     segment  | entry | entry | en|try | entry | entr|y | entry | blank         |
     spans    [ 0               ) [ 1                ) [ 2                       )

@@ -3,7 +3,7 @@
     /var/lib/ledgermq, a copy of it, data/node-1     a directory: see place.py
     http://10.0.0.1:9872                             the HTTP port of a node that runs
 
-The numbers of shards, the node and the log starts are read from the data itself. The end of each log is determined
+The shard numbers, the node id and the log starts are read from the files themselves. The end of each log is determined
 once, at the start. Therefore a log that grows during the validation is judged as it was at the start.
 """
 
@@ -147,8 +147,8 @@ def _index_in(checkpoint: Path) -> int:
 
 
 def _segment_of(file: SegmentFile) -> Segment:
-    """Return the segment of a file. The file must not have been read before, because after read-ahead by the kernel
-    blank space counts as written.
+    """Return the segment of a file. Call this function before any other code reads the file. After a read-ahead by the
+    kernel, blank space would count as written.
 
     Raises SegmentGoneError or SourceError.
     """
@@ -231,7 +231,7 @@ def _of_node(url: str, node: int, cluster: str, shard: int, access: HttpAccess) 
 
 
 def _grid_of(segments: Sequence[Segment]) -> int:
-    """Return the segment size in bytes, for a log whose configuration is unknown."""
+    """Return the segment size of a log whose configuration is unknown, in bytes."""
     if len(segments) > 1:
         return min(later.base - segment.base for segment, later in pairwise(segments))
     return 1 << 30
@@ -241,7 +241,8 @@ def _grid_of(segments: Sequence[Segment]) -> int:
 
 
 def _configured(replica: LogReplica, access: Access, snapshot: Snapshot | None) -> LogReplica:
-    """Return the replica with the sizes of its configuration, which is in the snapshot or in entry 1."""
+    """Return the replica with the sizes that its configuration states. The configuration is in the snapshot or in
+    entry 1."""
     configuration = configuration_of(snapshot.configuration if snapshot is not None else _first_body(replica, access))
     if configuration is None:
         return replica
@@ -282,7 +283,8 @@ def _first_body(replica: LogReplica, access: Access) -> bytes:
 
 
 def _bounded(replica: LogReplica, access: Access) -> LogReplica:
-    """Return the replica with its present end. Bytes after the end of a running replica are not read."""
+    """Return the replica with the position at which its log ends at this moment. Bytes after the end of a running
+    replica are not read."""
     segments = replica.segments
     found = last_entry(replica, access)
     if found is None:

@@ -1,4 +1,4 @@
-"""Reads the spans of one replica's log, checks each span, and joins the spans to a log.
+"""Reads the spans of one replica's log, checks each span, and checks that the spans together form one log.
 
 In reading order:
 

@@ -1,4 +1,5 @@
-"""The batches of a run of entries as columns: the fields of the batch headers and of the entry headers.
+"""Returns the batches in a run of entries as columns. The columns are the fields of the batch headers and of the entry
+headers.
 
 The producer wrote the batch header, and the leader wrote the entry header. Fields that both headers have must be equal.
 """

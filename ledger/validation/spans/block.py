@@ -1,4 +1,4 @@
-"""A block: bytes of one segment in memory, as arrays for numpy and for the CRC library.
+"""A block holds bytes of one segment in memory. numpy and the CRC library read these bytes as arrays.
 
     segment   |..........| begin ......... end |...........|
     words                  u64, u64, ...                          entries begin at multiples of 8
@@ -30,7 +30,7 @@ _SEARCHED = 32 << 10
 
 
 class SpanBlock:
-    """Bytes [begin, end) of a log, and some bytes after them. Positions are positions in the log."""
+    """Bytes [begin, end) of a log, and some bytes after them. All positions in this class are positions in the log."""
 
     def __init__(self, access: Access, segment: Segment, begin: int, end: int, largest: int, data: bytes) -> None:
         self._access = access
@@ -99,7 +99,7 @@ class SpanBlock:
         return None
 
     def _magics(self, at: int, last: int) -> Iterator[int]:
-        """Yield the numbers of the words in [at, last) that look like the beginning of an entry."""
+        """Yield the numbers of those words in [at, last) that may be the beginning of an entry."""
         begins = self.words.view("<u4")[::2]
         for first in range(at, last, _SEARCHED):
             found = np.flatnonzero(begins[first : min(first + _SEARCHED, last)] == MAGIC)
@@ -112,7 +112,7 @@ class SpanBlock:
 
 
 def written_in(data: bytes | memoryview) -> tuple[int, int] | None:
-    """Return the places of the first and the last byte that is not zero, or None if all are zero."""
+    """Return the places of the first and the last byte that is not zero, or None if all bytes are zero."""
     words = np.frombuffer(data, "<u8", len(data) // ALIGNMENT)
     if not np.count_nonzero(words) and not any(data[len(words) * ALIGNMENT :]):
         return None

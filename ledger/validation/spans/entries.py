@@ -1,12 +1,12 @@
-"""Finds the entries of a block, checks each entry by itself, and returns them as columns.
+"""Finds the entries of a block, checks each entry separately, and returns the entries as columns.
 
     positions  80        480       1,000 ...
     rows       header    header    header ...        `store.log.entry.ROW`, one gather of 10 words each
     digests    xxh3 of each body
 
 A Python loop reads the size, the CRCs and the digest of each entry, because numpy cannot do that. All other checks are
-numpy operations on all entries at once. This module judges each entry by its own bytes. `run_check.py` and `pieces.py`
-compare an entry with its neighbours.
+numpy operations on all entries at once. This module checks each entry without looking at other entries. `run_check.py`
+and `pieces.py` compare an entry with its neighbours.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _sizes_from(block: SpanBlock, position: int) -> tuple[list[int], list[int], 
 
 
 def _judged(block: SpanBlock, ats: list[int], sizes: list[int]) -> Entries:
-    """Return the entries before the first entry that is damaged or whose header has another position."""
+    """Return the entries before the first bad entry. A bad entry is damaged, or its header states another position."""
     crcs, digests, batch_crcs = _hashed(block, ats, sizes)
     at = np.array(ats, np.int64)
     words = at // ALIGNMENT
@@ -144,8 +144,8 @@ def _judged(block: SpanBlock, ats: list[int], sizes: list[int]) -> Entries:
 
 def _hashed(block: SpanBlock, ats: list[int], sizes: list[int]) -> tuple[list[int], list[int], list[int]]:
     """Return for each entry the CRC that it must have, the digest of its body, and the CRC of its body as a batch.
-    This loop takes most of the time of reading. Small bodies are copied, because a copy is faster than a view of
-    them."""
+    This loop takes most of the time in which a span is read. Small bodies are copied, because a copy is faster than
+    a view of them."""
     data, cells = block.data, block.cells
     value, extend, digest = google_crc32c.value, google_crc32c.extend, xxhash.xxh3_64_intdigest
     crcs, digests, batch_crcs = [], [], []

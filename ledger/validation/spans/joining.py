@@ -3,9 +3,9 @@
     span 0   | run 1..57 |                      span 1   | run 58..99 | blank       segment 2: span 2 | run 100.. |
                         the entry 57 ends in span 1 ^    ^ does 58 follow 57?       ^ is this where 100 belongs?
 
-Span readers have checked the entries within a run. Joining checks by the same rule that each run continues the run
-before it. Joining also decides what a blank word means. A blank word ends the log, unless something shows that entries
-follow. Bytes that a killed write leaves after the end are reported as torn, and are not a violation.
+Span readers have checked the entries within a run. The joining checks, by the same rules, that each run continues the
+run before it. The joining also decides what a blank word means. A blank word ends the log, unless something shows that
+entries follow. Bytes that a killed write leaves after the end are reported as torn, and are not a violation.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class LogFinding:
 
 @dataclass(slots=True)
 class JoinedLog:
-    """The log of one replica, as its spans show it."""
+    """The log of one replica, as it results from the facts of its spans."""
 
     replica: LogReplica
     first_index: int | None = None
@@ -250,8 +250,8 @@ class SpanJoiner:
         log.terms += [each for each in facts.terms if run.first.index <= each[1] <= run.last.index]
 
     def _judge(self, run: EntryRun, tail: LogTail) -> tuple[Break | None, int | None]:
-        """Return the fault at the start of a run, and the right chain of its first entry if the entry has a wrong
-        chain."""
+        """Return the fault at the start of a run. If the first entry of the run has a wrong chain, also return the
+        right chain."""
         header = run.first
         if not self._lost:
             return break_between(tail, header, self._grid, self._due_chain)
@@ -330,7 +330,8 @@ class SpanJoiner:
     # -- what is said of it
 
     def _wrong(self, place: LogFinding) -> None:
-        """Report a fault. In the changing end of a running replica, a fault is no violation."""
+        """Report a fault. The end of a running replica's log still changes, so a fault there is not reported as a
+        violation."""
         if self._replica.is_running and place.position >= self._replica.settled:
             self.log.torn.append(place)
         else:

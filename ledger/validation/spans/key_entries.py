@@ -107,7 +107,8 @@ class KeyEntryCheck:
         (self.wrong if goes_on else self.absent).append(wrong)
 
     def _place(self, there: list[KeyEntries], number: int, log_position: int) -> tuple[str, int]:
-        """Return the file and the byte position of the entry with this number. The entry need not exist."""
+        """Return the file and the byte position of the entry with this number. The function also works for an entry
+        that does not exist."""
         for each in there:
             if number < len(each.entries):
                 return str(each.file.path), each.file.place(each.first + number)

@@ -1,7 +1,7 @@
 """Reads the files of a key index, and checks that their entries are linked correctly.
 
 Index entries are in the order of the log, so a binary search finds the entries of a range of the log with a few small
-reads. The links follow from the hashes alone, so each file can be checked by itself.
+reads. The links of a file follow from the hashes in this file, so each file can be checked separately.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class KeyIndexFile:
     def between(self, begin: int, end: int, *, thoroughly: bool = False) -> KeyEntries:
         """Return the entries of batches in the range [begin, end) of log positions.
 
-        With `thoroughly`, all entries are read, so they are found even if some positions in the file are wrong."""
+        If `thoroughly` is true, all entries of the file are read. The wanted entries are then found even if some
+        positions in the file are wrong."""
         if thoroughly:
             said = self.entries()["position"]
             positions = _in_order(said, self.limit)
@@ -100,7 +101,8 @@ class KeyEntries:
 
 
 def key_files_in(directory: Path) -> list[KeyIndexFile]:
-    """Return the files with a known header, in the order of the log. `unreadable_in` yields the other files."""
+    """Return the files whose header this program knows, in the order of the log. `unreadable_in` yields the other
+    files."""
     files = []
     for path in _paths(directory):
         try:
@@ -162,8 +164,8 @@ def _slot_flaws(path: Path, due: bytes, *, is_last: bool) -> Iterator[Flaw]:
 
 
 def _in_order(positions: npt.NDArray[np.uint64], limit: int | None) -> npt.NDArray[np.uint64]:
-    """Return the positions in ascending order. A position that does not fit between its neighbours, or reaches the
-    limit, is replaced by the position before it."""
+    """Return the log positions of index entries, corrected so that they ascend. A position that does not fit
+    between its neighbours, or reaches the limit, is replaced by the position before it."""
     ordered = positions.astype(np.int64).clip(0)
     if limit is not None and len(ordered) > 1 and ordered[-1] >= limit:
         ordered[-1] = ordered[-2]

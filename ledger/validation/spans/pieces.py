@@ -1,10 +1,11 @@
-"""The contents of a span in the order of positions: runs of whole entries, and the gaps between runs.
+"""Defines the pieces of a span. In the order of positions, a span consists of runs of whole entries and of the gaps
+between the runs.
 
     | entry 5 | entry 6 | entry 7 | ######## | entry 9 | entry 10 |   blank   |
       run: first 5, last 7          gap        run: first 9, last 10  gap: blank
 
-The reader of a run has already checked the entries inside the run. The remaining checks are that each piece follows
-the piece before it, and that the first piece follows the previous span.
+The reader of a run has already checked the entries inside the run. Two checks remain: each piece must follow the piece
+before it, and the first piece must follow the previous span.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class EntryRun:
 
 @dataclass(frozen=True, slots=True)
 class EntryGap:
-    """Bytes that are no entry. A gap ends where the next run begins, or where the span ends."""
+    """A range of bytes that contains no whole entry. A gap ends where the next run begins, or where the span ends."""
 
     kind: GapKind
     position: int
@@ -71,7 +72,7 @@ def break_between(tail: LogTail, header: Header, grid: Grid, due_chain: int | No
     """Check that the entry `header` may follow `tail`. Return the fault or None, and the correct chain or None.
 
     The second value is the correct chain of the entry if the entry states another chain. `due_chain` is the second
-    value for the entry before it."""
+    value that this function returned for the previous entry."""
     if header.index > tail.index + 1:
         first, last = tail.index + 1, header.index - 1
         reason = f"entries {first} to {last} are missing: entry {header.index} comes next"

@@ -3,8 +3,8 @@
     entry 57 at 4,096, 800 bytes, term 3
     <shard>/positions/00000000000000000000, unit 57     position 4,096, size 800, term 3
 
-The next start trusts the positions up to the checkpoint's entry and writes all later positions again. So this check
-compares only the positions up to the checkpoint's entry.
+The next start trusts the positions up to the checkpoint's entry and writes all later positions again. Therefore this
+check compares only the positions up to the checkpoint's entry.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class WrongPositions:
 
 
 class PositionCheck:
-    """Compares the positions of one replica. A replica without position files always passes."""
+    """Compares the position files of one replica with its log. A replica without position files always passes."""
 
     def __init__(self, replica: LogReplica) -> None:
         self._directory = Path(replica.directory) / "positions" if replica.directory is not None else None

@@ -64,7 +64,8 @@ def _last_byte(access: Access, segment: Segment, end: int) -> int:
 
 
 def _entries_before(replica: LogReplica, segment: Segment, access: Access, end: int) -> list[Header]:
-    """Return the whole entries that begin shortly before `end`. For large entries the search begins further back."""
+    """Return the whole entries that begin shortly before `end`. If entries are large, the search begins further
+    back."""
     for reach in (_PIECE, replica.largest_entry + _PIECE):
         begin = max(segment.base, (end - reach) & -ALIGNMENT)
         upto = min(end + ALIGNMENT, segment.base + segment.length)

@@ -70,7 +70,7 @@ class SpanFacts:
 
     @property
     def findings(self) -> int:
-        """The number of faults that this span shows by itself."""
+        """The number of faults that were found in this span without looking at other spans."""
         gaps = [piece for piece in self.pieces if isinstance(piece, EntryGap) and piece.kind is not GapKind.BLANK]
         beside = len(self.wrong_positions) + len(self.wrong_units) + len(self.wrong_keys)
         inside = len(self.breaks) + len(self.misfits) + beside
@@ -122,7 +122,8 @@ def runs_in(block: SpanBlock, position: int | None) -> Iterator[Entries | EntryG
 
 
 def look(block: SpanBlock, position: int) -> tuple[EntryGap, int | None]:
-    """Return the gap at `position`, which has no whole entry, and the position of the next entry in this block."""
+    """No whole entry begins at `position`. Return the gap that begins there, and the position of the next entry in
+    this block."""
     at = position - block.begin
     if entry.is_blank(block.view, at):
         junk = block.blank_from(position)
@@ -169,8 +170,8 @@ class _SpanReader:
         self._close()
 
     def _describe_lead(self) -> None:
-        """Describe the bytes before the first entry of the span. They are the rest of an entry of the span before,
-        blank space, or damage; only the span before can decide which."""
+        """Describe the bytes before the first entry of the span. These bytes are the rest of an entry of the
+        previous span, blank space, or damage. Only the previous span shows which of these they are."""
         first = self._facts.pieces[0] if self._facts.pieces else None
         assert not isinstance(first, EntryGap)
         end = first.first.position if first is not None else self._block.end
@@ -204,8 +205,8 @@ class _SpanReader:
                 yield placed(batches, misfit)
 
     def _compare_indexes(self, entries: Entries, batches: Facts, continuity: Continuity) -> None:
-        """Compare the indexes with the batches of the span. Of a running replica, compare only entries that no
-        longer change."""
+        """Compare the indexes with the batches of the span. If the replica is running, compare only index entries
+        that no longer change."""
         assert self._units is not None
         assert self._keys is not None
         begin, end = entries.header(0).position, entries.header(-1).position + 1

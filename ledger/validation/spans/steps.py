@@ -1,11 +1,11 @@
-"""The steps by which a run of entries changes the replicated state. A replay needs only these steps of a run.
+"""Computes the steps by which a run of entries changes the replicated state. A replay needs only these steps of a run.
 
     entries   batch batch batch ... batch  command  batch batch ... batch   cut   batch ...
     steps     [the last few of each      ] command  [the last few         ] cut   [...
 
 The state remembers only the last few batches of a producer in a queue, and the end of a queue. Therefore all other
 batches between two commands are left out, and the replayed state is the same (tests/ledger/validation/test_steps.py).
-So the time of a replay depends on the number of commands and producers, and not on the number of entries.
+Therefore the time of a replay depends on the number of commands and producers, and not on the number of entries.
 
 A *cut* is an index at which the digest of the state is kept, because a snapshot exists there.
 """
@@ -66,7 +66,7 @@ class Configured:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A batch of the broker itself: it moves a message to a retry topic or to the dead letters."""
+    """A batch that the broker itself wrote to move a message to a retry topic or to the dead letters."""
 
     index: int
     topic_id: int

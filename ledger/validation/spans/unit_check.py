@@ -4,7 +4,7 @@
     <queues>/3-1/00000000000000000000, units 100 .. 119     position 4,096, size 800, tag hash as in the batch
 
 Within a span, the offsets of a queue are consecutive, and so are its units in the file. This module computes all units
-that the file must have and compares them as bytes. It looks at single units only if the bytes differ.
+that the file must have and compares them as bytes. Only if the bytes differ, this module compares single units.
 """
 
 from __future__ import annotations

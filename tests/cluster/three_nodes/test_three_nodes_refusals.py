@@ -200,7 +200,7 @@ async def test_what_was_appended_without_a_majority_is_unknown(make_fleet: MakeF
 
 async def test_a_new_leader_does_not_take_a_consumer_for_one_that_is_ahead(make_fleet: MakeFleet) -> None:
     """The old leader delivered a message to a consumer. The new leader has the message, but does not know yet that
-    it is committed. So the new leader answers an offset after its known end with a retriable error."""
+    it is committed. Therefore the new leader answers an offset after its known end with a retriable error."""
     disks = {node: GatedDisk() for node in (1, 2, 3)}
     # Heartbeats are rare, so followers hear of a commit late.
     fleet = make_fleet(disks=disks, flush="sync", heartbeat_ticks=20, election_ticks=40)

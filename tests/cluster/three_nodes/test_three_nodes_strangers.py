@@ -115,8 +115,8 @@ async def test_on_the_stream_of_all_shards_each_message_says_whom_it_means(fleet
 
 
 async def test_once_begun_nobody_is_empty(fleet: Fleet) -> None:
-    """Nodes that have formed a cluster no longer answer that they are empty. So no second cluster can be formed
-    with them."""
+    """Nodes that have formed a cluster no longer answer that they are empty. Therefore no second cluster can be
+    formed with them."""
     await fleet.level()
     assert [(await introduction(fleet, node)).empty for node in fleet.nodes] == [False] * 3
 

@@ -108,8 +108,9 @@ async def test_to_ask_once_more_is_no_error_and_asks_all_shards() -> None:
 
 
 async def test_a_leader_deletes_by_itself_what_its_node_knows_to_be_deleted() -> None:
-    """The leader of another shard deletes a topic by itself if its own replica of shard 0 shows the deletion. So a
-    topic also goes if the leader of shard 0 failed before it sent a request, or if the topic was opened again late.
+    """The leader of another shard deletes a topic by itself if its own replica of shard 0 shows the deletion.
+    Therefore a topic also goes if the leader of shard 0 failed before it sent a request, or if the topic was opened
+    again late.
     """
     first, second = Leading(0, leads=False), Leading(1)
     replicas = cluster(first, second)

@@ -308,8 +308,8 @@ def test_those_behind_a_refused_batch_are_numbered_anew() -> None:
 
 
 def test_a_lost_answer_behind_a_refused_batch_leaves_no_doubt() -> None:
-    """The broker accepts only consecutive sequence numbers. So if a batch was refused, no later batch of the same epoch
-    can be in the log, even if its answer was lost.
+    """The broker accepts only consecutive sequence numbers. Therefore if a batch was refused, no later batch of the
+    same epoch can be in the log, even if its answer was lost.
     """
     sequencer = make_sequencer()
     add_closed(sequencer, 2)
@@ -321,8 +321,8 @@ def test_a_lost_answer_behind_a_refused_batch_leaves_no_doubt() -> None:
 
 
 def test_what_is_behind_a_refused_batch_waits_until_what_is_before_it_is_settled() -> None:
-    """Batches after a refused batch get a new epoch, and the new epoch fences the old one. So the later
-    batches wait until earlier batches of the old epoch have a result.
+    """Batches after a refused batch get a new epoch, and the new epoch fences the old one. Therefore the later batches
+    wait until earlier batches of the old epoch have a result.
     """
     sequencer = make_sequencer()
     add_closed(sequencer, 3)
@@ -373,8 +373,8 @@ def test_a_fenced_producer_writes_nothing_any_more() -> None:
 
 
 def test_a_gap_before_a_clean_head_starts_a_new_epoch() -> None:
-    """The broker has forgotten this producer, and no attempt of the first batch can be in a log. So the batches are
-    sent again in a new epoch.
+    """The broker has forgotten this producer, and no attempt of the first batch can be in a log. Therefore the batches
+    are sent again in a new epoch.
     """
     sequencer = make_sequencer()
     add(sequencer, b"a", close=True)

@@ -201,8 +201,8 @@ class ConsumptionOfTwoStates(RuleBasedStateMachine):
 
     @invariant()
     def owned_queues_agree_with_shares(self) -> None:
-        """The queues that a member owns are those whose share names the member as owner. So a queue has at most one
-        owner.
+        """The queues that a member owns are those whose share names the member as owner. Therefore a queue has at most
+        one owner.
         """
         for group in self.state.consumption.groups:
             for name, member in group.members.items():

@@ -255,8 +255,8 @@ class TestSync:
         assert list(disk.list(DIRECTORY)) == [f"{0:020}"]
 
     def test_segments_made_for_a_write_that_failed_are_removed(self, disk: WatchedDisk) -> None:
-        """If a third segment exists, the first segment counts as flushed. So it must not exist while the first segment
-        is in use."""
+        """If a third segment exists, the first segment counts as flushed. Therefore it must not exist while the
+        first segment is in use."""
         log = open_log(disk)
         append(log, 10)
         disk.fail("write", FULL, after=5, times=1)
