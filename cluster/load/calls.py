@@ -52,9 +52,9 @@ class CallRecorder(Protocol):
         """Record that all messages of the call are committed."""
 
     def record_failed(self, call: ProducerCall, error: LedgerError) -> None:
-        """Record that the call failed. `error.acknowledged` has the messages that were acknowledged nevertheless,
-        and `is_unknown` tells whether messages may be committed. The recorder ends the load by raising an error
-        from this method."""
+        """Record that the call failed. `error.acknowledged` has those messages of the call that were acknowledged.
+        `is_unknown` says whether other messages of the call were possibly committed. The recorder ends the load by
+        raising an error from this method."""
 
 
 # Returns the next call when it is due; None when the load ends.

@@ -1,7 +1,7 @@
 """The runtime of a node: the transports, clocks, randomness, clients and worker threads that the node is given.
 
-`Runtime` is one frozen object. A real node gets gRPC, clocks and threads; the simulator gives the same code its own
-implementations.
+A node has one `Runtime`, an immutable object. A real node gets gRPC, clocks and threads; the simulator gives the same
+code its own implementations.
 """
 
 from __future__ import annotations

@@ -133,7 +133,8 @@ class Leader:
     def held_up(self) -> None:
         """Record that this node did nothing for longer than an election takes, so that another leader may exist.
 
-        Until a majority has confirmed this leadership in a new round of heartbeats, no acknowledgement counts."""
+        After that, followers' acknowledgements do not count for commits until a majority has answered a new round
+        of heartbeats."""
         self.begin_round()
         self._fresh_round = self._round
 

@@ -18,8 +18,8 @@ The driver must follow these rules:
 - After every call of step, tick, propose or read, the driver calls ready() until ready() returns None.
 - The driver may call vote_saved, persisted and own_write at any time, also while it handles a Ready. The driver calls
   ready() after these calls, too.
-- The core counts the whole log as held when the server starts. A driver that promises more than the page cache must
-  flush the log before it builds the server.
+- The core counts the whole log as held when the server starts. If the flush mode promises that entries survive a power
+  loss, the driver must flush the log before it builds the server.
 
 Calls:
 

@@ -41,7 +41,8 @@ _EVENT = struct.Struct("<dIQQQI")
 
 
 class ProtocolWorld:
-    """A simulated cluster of protocol nodes. Implements `World` and the `Watch` of its nodes."""
+    """A simulated cluster of protocol nodes. The class implements `World`. It also implements `Watch`: the nodes
+    report each of their events to this object."""
 
     def __init__(self, options: Options) -> None:
         self.options = options

@@ -1,4 +1,4 @@
-"""Joins the spans of one replica to a log, from its start to its end.
+"""Joins the spans of one replica into one log, from the start of the log to its end.
 
     span 0   | run 1..57 |                      span 1   | run 58..99 | blank       segment 2: span 2 | run 100.. |
                         the entry 57 ends in span 1 ^    ^ does 58 follow 57?       ^ is this where 100 belongs?
