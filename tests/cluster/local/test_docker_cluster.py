@@ -13,6 +13,7 @@ from cluster.local.plan import DevError
 from ledgermq import Admin, Consumer, Producer
 from tests.cluster.cli.command import run
 from tests.cluster.local.at_once import assert_ports_of_their_own
+from tests.cluster.ports import free_base_port
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def values(cluster: DockerCluster, topic: str, count: int) -> list[bytes]:
 
 
 def test_it_starts_stops_goes_on_with_its_data_and_leaves_nothing(cluster: DockerCluster) -> None:
-    (state,) = cluster.start(1)
+    (state,) = cluster.start(1, base_port=free_base_port(1))
     assert (state.role, state.leads, cluster.exists) == ("leader", [0], True)
     with Admin(cluster.bootstrap) as admin, Producer(cluster.bootstrap) as producer:
         admin.create_topic("kept", 1)

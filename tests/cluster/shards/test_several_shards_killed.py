@@ -26,10 +26,13 @@ SEED = 5
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
-    cluster = DevCluster(tmp_path_factory.mktemp("shards"))
-    cluster.start(3, base_port=free_base_port(3), segment_bytes=6 << 20, shards=SHARDS)
-    yield cluster
-    cluster.purge()
+    with pytest.MonkeyPatch.context() as patch:
+        # With the default of 10, a leader on a busy machine may be so late that its followers take it for dead.
+        patch.setenv("LEDGERMQ_ELECTION_TICKS", "30")
+        cluster = DevCluster(tmp_path_factory.mktemp("shards"))
+        cluster.start(3, base_port=free_base_port(3), segment_bytes=6 << 20, shards=SHARDS)
+        yield cluster
+        cluster.purge()
 
 
 @pytest_asyncio.fixture
