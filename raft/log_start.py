@@ -65,8 +65,8 @@ class LogStart:
     # -- this replica's log
 
     def passes(self, header: Header, body: memoryview) -> None:
-        """Called before the driver applies this entry. If the entry is the first entry of a segment, store a
-        snapshot of the state before the entry."""
+        """The applier calls `passes` before it applies this entry. If the entry is the first entry of a segment,
+        store a snapshot of the state before the entry."""
         if header.index > self._log.first_index and self._log.begins_segment(header.index):
             self._keep(header.index - 1)
         if header.kind is EntryKind.CONFIGURATION:

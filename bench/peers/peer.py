@@ -56,7 +56,7 @@ class Servers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """For each way of sending and consuming, the name of the client's method, for the page of results."""
+    """Names the client's method for each way of sending and consuming, for the page of results."""
 
     each: str
     bulk: str

@@ -14,7 +14,7 @@ class CommandError(Exception):
 
 
 def sentence(error: Exception) -> str | None:
-    """Return the sentence for an error that operation can cause; return None if the error is a bug."""
+    """Return the sentence that the user sees for `error`. Return None if the error is a bug."""
     if isinstance(error, DevError | DemoError | LoadError | CommandError):
         return str(error)
     return told_of(error) if isinstance(error, LedgerError | OSError) else None

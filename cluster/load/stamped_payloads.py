@@ -1,6 +1,7 @@
 """Creates payloads that are all different, cannot be compressed, and can be checked by a reader.
 
-    | run u32 | part u32 | number u64 | bytes of a row of a random pool, chosen by the number |      from 16 bytes on
+A payload begins with a stamp of 16 bytes: the run (u32), the part (u32) and the number (u64). After the stamp come
+bytes of a row of a random pool; the number selects the row.
 
 The stamp at the beginning of a payload (run, part and number) determines the whole payload, so the sender need not
 store what it sent. A reader computes each payload again from its stamp, compares the two, and counts the numbers of

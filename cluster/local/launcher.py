@@ -1,6 +1,6 @@
 """The interface of a local cluster, and the steps that the implementations for processes and for containers share.
 
-This module has:
+This module defines:
 
     Launcher       the interface that commands, the demo and the benchmarks use
     leader_of      waits until a node leads

@@ -1,8 +1,7 @@
 """Chooses free ports for a local cluster.
 
-A port that is free now may be used a moment later by another local cluster that is starting. A program therefore holds
-the lock `turn` from the choice of the ports until its nodes listen on them. Each user of the machine has a separate
-lock.
+Another local cluster that is starting at the same time can choose the same free port. A program therefore holds the
+lock `turn` from the choice of the ports until its nodes listen on them. Each user of the machine has a separate lock.
 """
 
 from __future__ import annotations

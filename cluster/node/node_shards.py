@@ -189,8 +189,8 @@ class NodeShards:
                 await self._add_those_missing(replica)
 
     def _begin_those_named(self, replica: BrokerReplica) -> None:
-        """Start each shard of the shard table that begins on this node, or whose replica on this node was still
-        empty."""
+        """Start each shard of the shard table that has not started on this node yet. The shard must begin on this
+        node, or have a replica on this node."""
         for number, _ in replica.state.shards:
             if number in self._starts:
                 continue

@@ -1,6 +1,7 @@
 """Encodes and decodes an AppendRequest in protobuf's wire format, with a single copy of its `entries`.
 
-    0x2A | length of the entries (varint) | entries | all other fields, as protobuf writes them
+An encoded AppendRequest begins with the byte 0x2A, the length of the entries (varint) and the entries. All other
+fields follow as protobuf writes them.
 
 Protobuf copies large bytes into the message object, and again into the encoded bytes. For a megabyte these copies cost
 more time than the transmission of the bytes. Protobuf allows fields in any order. Therefore this module writes the

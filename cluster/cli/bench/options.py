@@ -21,7 +21,7 @@ CALLS_AT_A_RATE = 16
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Return one decorator that adds several click options to a command, in this order."""
+    """Return one decorator that adds the given click options to a command, in the given order."""
 
     def add(command: Command) -> Command:
         for option in reversed(options):

@@ -108,7 +108,8 @@ def info(bootstrap: str, output: str) -> None:
 @bootstrap_option
 @format_option
 def health(bootstrap: str, output: str) -> int:
-    """Check that every shard has a leader and that all replicas take part.
+    """Check that every shard has a leader, and that every replica is a leader, a follower or a learner and is not
+    suspect.
 
     The exit status is 0 if the cluster is healthy, and 1 if it is degraded or unavailable.
     """

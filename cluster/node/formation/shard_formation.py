@@ -1,6 +1,6 @@
 """The formation of one shard on this node: this node's introduction, and the writing of entry 1.
 
-This module has:
+This module defines:
 
     this node writes entry 1   `form`: asks the other first voters, then appends and flushes the entry
     another node writes it     `introduction`: this node's answer to the node that asks

@@ -5,9 +5,9 @@
 
 Aiohttp uses the `sendfile` method of the event loop. uvloop has no such method, so aiohttp would copy the bytes
 through this process. Therefore this module calls sendfile in a thread, on a duplicate of the connection's file
-descriptor. The thread is allowed to wait for the disk or for a slow client. Each turn of the thread is short, so the
-thread ends soon after a request is cancelled. While sendfile runs, no other code writes to the connection, because
-aiohttp answers the requests of a connection one after another.
+descriptor. The thread is allowed to wait for the disk or for a slow client. The thread sends for at most `TURN_S`
+seconds in one turn, so it ends soon after a request is cancelled. While sendfile runs, no other code writes to the
+connection, because aiohttp answers the requests of a connection one after another.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
 
 The node sends the bytes of a segment file by sendfile, up to the end of the last entry. The bytes after the last entry
 of the file are blank. A segment is *sealed* when all its entries are committed and the log continues in a later
-segment. A sealed segment never changes, and it has the same ETag on every replica. An active segment grows, and its
-uncommitted entries may be replaced. Therefore a reader of an active segment checks the CRC and the chain of each
+segment. A sealed segment never changes, and it has the same ETag on every replica. An active segment grows, and Raft
+can replace its uncommitted entries. Therefore a reader of an active segment checks the CRC and the chain of each
 entry.
 """
 

@@ -304,9 +304,9 @@ class _Peer:
         return answer
 
     async def _align(self) -> bool:
-        """Called when the other node's log lacks this node's last whole entry. Find the last entry that both logs
-        have, and cut this node's log after that entry if the cut is safe. Return True if this node should ask the
-        other node again."""
+        """The repair calls `_align` when the other node's log lacks this node's last whole entry. Find the last
+        entry that both logs have, and cut this node's log after that entry if the cut is safe. Return True if this
+        node should ask the other node again."""
         common = self._repair.committed_tail()
         while common.index < self._repair.tail.index:
             answer = await self._read(common)
@@ -320,8 +320,8 @@ class _Peer:
         return True
 
     async def _supersedes(self, answer: raft_pb2.ReadEntriesResponse) -> bool:
-        """Called when the other node's log begins after the flaw. Return True if the other log has all whole
-        entries that this log has after the flaw, or later entries that replaced these entries."""
+        """The repair calls `_supersedes` when the other node's log begins after the flaw. Return True if the other
+        log has all whole entries that this log has after the flaw, or later entries that replaced these entries."""
         last = self._repair.last_behind()
         if last is None or last.index < answer.first_index:
             return self._repair.may_cut(answer.commit) if last is None else True

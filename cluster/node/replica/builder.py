@@ -1,6 +1,7 @@
 """Creates the objects of one running replica, without starting them.
 
-files ─> broker replica ─> disk threads, transport ─> Raft core ─> driver
+The builder creates the objects in this order: the broker replica (from the open files), the disk threads, the
+transport, and the driver with its Raft core.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class ReplicaBuilder:
         self._stall = stall
 
     def replica(self, fetch_waiters: FetchWaiters) -> BrokerReplica:
-        """Return the broker's side of the replica. The method `driver` later attaches the driver to the replica."""
+        """Return the `BrokerReplica`, through which the broker uses the replica. The method `driver` later attaches
+        the driver to the replica."""
         settings, files = self._settings, self._files
         return BrokerReplica(
             shard=self.number,

@@ -127,9 +127,9 @@ class DiskThreads:
         self._on(self._segment_thread, self._log.segments.remove_dropped, lambda: None)
 
     async def beside(self, work: Callable[[], object]) -> None:
-        """Run `work` on the thread that prepares segments. The node can do without the result of `work`. Return
-        when `work` has ended, with or without success. A failure that is not retriable is reported to the shard.
-        The task that calls `beside` may be cancelled while it waits."""
+        """Run `work` on the thread that prepares segments. The node works correctly without the result of `work`.
+        Return when `work` has ended, with or without success. A failure that is not retriable is reported to the
+        shard. The task that calls `beside` may be cancelled while it waits."""
         over = asyncio.Event()
 
         def failed(failure: StoreError) -> None:

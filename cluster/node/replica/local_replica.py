@@ -1,10 +1,10 @@
 """One node's replica of a shard, from the opening of its files to its stop.
 
-    open log and vote file ─> (startup repair) ─> (formation) ─> create and start the parts ─> stop
+`LocalReplica` first opens the log and the vote file. Then it repairs the log and forms the shard, if this is
+necessary. After that it creates and starts the objects of the replica, and finally it stops them.
 
-`LocalReplica` is the life cycle of a replica, from the opening of its files to its stop. `builder.py` creates the
-running objects, `upkeep.py` does the regular work, and `health.py` says whether clients should use the replica.
-`cluster.node.node_shards` and `cluster.node.node` connect the replicas of a node to its ports.
+`builder.py` creates the running objects, `upkeep.py` does the regular work, and `health.py` says whether clients
+should use the replica. `cluster.node.node_shards` and `cluster.node.node` connect the replicas of a node to its ports.
 """
 
 from __future__ import annotations
@@ -135,7 +135,8 @@ class LocalReplica:
 
     @property
     def replica(self) -> BrokerReplica | None:
-        """Return the broker's side of this replica, or None until the replica has started."""
+        """Return the `BrokerReplica`, through which the broker uses this replica, or None until the replica has
+        started."""
         return self._running.replica if self._running is not None else None
 
     @property

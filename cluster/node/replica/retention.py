@@ -38,7 +38,7 @@ log = logging.getLogger("ledgermq.node.retention")
 
 class LogClock:
     """The time according to the log: the append time of the newest entry, plus the time since this node first saw
-    that entry. A clock that does not jump measures the second of these times."""
+    that entry. The time since this node first saw that entry is measured with a clock that does not jump."""
 
     def __init__(self, log: CommitLog, monotonic_ms: Callable[[], float]) -> None:
         self._log = log
@@ -55,8 +55,8 @@ class LogClock:
 
 class Learners:
     """The learners that are catching up with the log. Retention keeps the entries that these learners still need. A
-    learner that makes no progress between two checks does not count. If it counted, a learner without progress
-    would stop retention for ever."""
+    learner that makes no progress between two checks does not count. If retention kept entries for such a learner,
+    the learner could stop retention for ever."""
 
     def __init__(self) -> None:
         # By node, the last index that the learner had at the last check.
@@ -64,7 +64,7 @@ class Learners:
 
     def behind(self, matches: dict[int, int]) -> int | None:
         """Return the smallest last index among the learners that made progress since the last check, or None if no
-        learner did. `matches` maps the node of each learner to its last index."""
+        learner made progress. `matches` maps the node of each learner to its last index."""
         moving = [match for node, match in matches.items() if match > self._seen.get(node, -1)]
         self._seen = matches
         return min(moving, default=None)
@@ -101,8 +101,8 @@ class RetentionWatch:
             await asyncio.sleep(self._look_s)
 
     async def look(self) -> None:
-        """Check once. If the check moves the log start, return when the move is applied on this node, or this node
-        has lost leadership."""
+        """Make one check of this node's disk. If the check moves the log start, return when the move is applied on
+        this node, or this node has lost leadership."""
         use = self._disk_use()
         self._refuse_or_take(use)
         if not self._replica.knows_the_end:

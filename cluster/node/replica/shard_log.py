@@ -1,6 +1,7 @@
 """The open log of one shard: opens the CommitLog, and records which entries the last run of the node may have lost.
 
-    crashed?  ->  open snapshot and log (a possible loss is recorded before a cut)  ->  flush  ->  record this boot
+The opening has four steps: find out whether the last run crashed, open the snapshot and the log, flush the log, and
+record this boot. A possible loss is recorded before the log is cut.
 
 The last run may have ended by an orderly stop, a kill or a power loss, or while a snapshot replaced the log. After the
 constructor of `ShardLog` returns, the log is whole and flushed. If entries may be missing, the data directory marks
