@@ -36,7 +36,7 @@ class Peer:
 
 
 def ours(flush: Literal["async", "sync"]) -> Peer:
-    """Return ledgermq with this flush mode as a peer."""
+    """Return ledgermq, with the given flush mode, as one of the measured systems."""
     title = f"ledgermq, flush = {flush}"
     return Peer("ledgermq", title, lambda _: LedgermqServers(flush), {"ledgermq": LedgermqClient})
 

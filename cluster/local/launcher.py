@@ -23,7 +23,7 @@ _POLL_S = 0.05
 
 
 class Launcher(Protocol):
-    """The interface of a local cluster, which may not exist yet. Every method may raise DevError."""
+    """The interface of a local cluster, which may not exist yet. Every method can raise DevError."""
 
     @property
     def exists(self) -> bool: ...

@@ -25,7 +25,7 @@ class Bulk:
     """`Bulk` is an AppendRequest in two parts, `head` and `entries`. `head` contains all fields of the AppendRequest
     except `entries`.
 
-    `entries` may be a view of the log, or of the received message."""
+    `entries` can be a view of the log, or of the received message."""
 
     head: raft_pb2.AppendRequest
     entries: Readable = b""

@@ -71,8 +71,8 @@ class FileSender:
                 raise ConnectionResetError(f"the client has accepted no byte for {STALLED_S:.0f} s")
 
     def _after_turn(self, descriptor: int) -> None:
-        """Close `descriptor` when the running turn of the thread ends. Until the turn ends, the thread may use the
-        descriptor, so its number must not be given to another file."""
+        """Close `descriptor` when the running turn of the thread ends. Until the turn ends, the thread can still
+        use the descriptor, so the number of the descriptor must not be given to another file."""
         turn = self._turn
         if turn is None or turn.done():
             os.close(descriptor)
@@ -81,8 +81,8 @@ class FileSender:
 
 
 async def _written_out(transport: asyncio.WriteTransport, writer: AbstractStreamWriter) -> None:
-    """Return when the transport has written all its bytes. If sendfile began earlier, its bytes would overtake the
-    bytes of the transport."""
+    """Return when the transport has written all its bytes to the socket. Only then can sendfile begin, because
+    otherwise the bytes of the file would reach the client before the bytes of the transport."""
     transport.set_write_buffer_limits(high=0)
     try:
         while transport.get_write_buffer_size():

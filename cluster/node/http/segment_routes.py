@@ -51,12 +51,13 @@ class ServedReplica(Protocol):
 
     @property
     def commit(self) -> int:
-        """Return the commit index that this node knows. The leader's commit index may be higher."""
+        """Return the commit index that this node knows. The leader's commit index can be higher."""
 
 
 class SegmentRoutes:
     def __init__(self, node: int, cluster: str, shards: Mapping[int, ServedReplica]) -> None:
-        """`shards` maps shard numbers to this node's replicas. Shards may be added to the mapping `shards` later."""
+        """`shards` maps shard numbers to this node's replicas. The caller is allowed to add shards to the mapping
+        `shards` later."""
         self._node = node
         self._cluster = cluster
         self._shards = shards

@@ -2,8 +2,8 @@
 
 The heartbeats that a node's leaders send to one other node in the same turn travel as one message
 (`raft.transport.control_streams`), so many shards cost little more than one shard. A shard that is added later starts
-ticking at the next heartbeat of the other shards. If a node was held up, the ticker ticks once and skips the missed
-ticks. Therefore the shards can receive the messages of other nodes before they start an election.
+ticking at the next heartbeat of the other shards. If nothing ran on the node for a while, the ticker then ticks once
+and skips the missed ticks. Therefore the shards can receive the messages of other nodes before they start an election.
 """
 
 from __future__ import annotations

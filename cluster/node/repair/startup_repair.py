@@ -5,8 +5,8 @@
 
 During a startup repair this node runs and takes no part in the shard. The node reports the reason, and sends its own
 whole entries to other nodes that request them. `store.LogRepair` decides which entries are accepted and which bytes
-may be cut. This module decides which nodes are asked, and when. After the repair the caller opens the log, and the
-opening checks whether the log is whole.
+are allowed to be cut. This module decides which nodes are asked, and when. After the repair the caller opens the log,
+and the opening checks whether the log is whole.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class StartupRepair:
         )
 
     async def run(self) -> None:
-        """Repair the damaged log. Return when the log can be opened again: it is whole, or `left` names a flaw
-        before the last checkpoint. Raises StoreError if the disk fails."""
+        """Repair the damaged log. Return when the log can be opened again: the log is whole, or `left` names a flaw
+        before the last checkpoint that no node could repair. Raises StoreError if the disk fails."""
         log.error("%s", self.reason)
         worker = self._runtime.worker("repair")
         try:

@@ -164,5 +164,5 @@ def flushing_of(settings: NodeSettings) -> Flushing:
 
 
 def uncommitted_bytes(settings: NodeSettings) -> int:
-    """Return how many bytes of uncommitted entries one shard may keep in memory."""
+    """Return how many bytes of uncommitted entries one shard is allowed to keep in memory."""
     return max(LEAST_UNCOMMITTED_BYTES, MAX_UNCOMMITTED_BYTES // settings.shards)

@@ -77,7 +77,7 @@ class LocalReplica:
 
     async def take_part(self, first_voters: FirstVoters | None = None) -> None:
         """Start this replica: repair its log if needed, write entry 1 if this node forms the shard, then take part in
-        elections and serve clients. Repair and formation may wait for other nodes without a limit.
+        elections and serve clients. Repair and formation can wait for other nodes without a limit.
 
         `first_voters` are the first voters of a shard other than shard 0; shard 0 takes them from the settings."""
         files = await self._opening.finish()
@@ -156,7 +156,7 @@ class LocalReplica:
 
     @property
     def commit(self) -> int:
-        """Return the commit index that this node knows. The leader's commit index may be higher."""
+        """Return the commit index that this node knows. The leader's commit index can be higher."""
         return self.replica.driver.raft.commit if self.replica is not None else self.log.known_commit
 
     @property
