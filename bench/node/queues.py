@@ -1,5 +1,5 @@
-"""Measures what queues cost a node with 1, 1,000 and 10,000 queues: memory, open files, and disk space in addition to
-the log.
+"""Measures how much memory, how many open files, and how much disk space beside the log a node needs with 1, 1,000 and
+10,000 queues.
 
     .venv/bin/python -m bench.node.queues [--json] [--directory PATH]
 

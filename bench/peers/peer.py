@@ -1,5 +1,5 @@
-"""The interface of a peer: its servers, which are started for a measurement, and its clients, which put load on the
-servers."""
+"""Defines the interface of a peer. A peer has servers, which are started for a measurement, and clients, which put
+load on the servers."""
 
 from __future__ import annotations
 

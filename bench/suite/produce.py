@@ -1,5 +1,5 @@
-"""Measures producers in comparison with the ceiling of ceiling.py: throughput by batch size, calls of `send`, one send
-in flight, and sync flush.
+"""Measures producers, mostly in comparison with the ceiling of ceiling.py. The measurements are throughput by batch
+size, calls of `send`, sends with only one in flight, and sync flush.
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ def choose_ports(nodes: int, base_port: int | None) -> tuple[int, ...]:
 
 
 def choose_next_port(last: int) -> int:
-    """Choose a port for one more node. The last node uses the ports `last` and `last` + 1, so the port `last` + 2
-    is chosen if it is free, and otherwise another free port."""
+    """Choose a port for one more node. The last node uses the ports `last` and `last` + 1. Therefore the port
+    `last` + 2 is chosen if it is free, and otherwise another free port."""
     behind = last + 2
     return behind if behind < 65_535 and _pair_is_free(behind) else choose_ports(1, None)[0]
 

@@ -1,6 +1,6 @@
 """Creates and connects all objects of a node (the composition root). `Node` opens the data directory that the settings
-name, starts the shards, and connects the shards to the ports: gRPC for clients and peers, HTTP for metrics and health
-checks.
+name, starts the shards, and connects the shards to the ports. The gRPC port serves clients and peers; the HTTP port
+serves metrics, health checks and log segments.
 
 One asyncio event loop owns the state of all shards. Work that can block on a disk (fsyncs, new segment files,
 checkpoints, repair) runs on helper threads.

@@ -75,7 +75,8 @@ class Ready:
     tick, propose or read.
 
     The driver must carry out `write` before `commit`. The driver is allowed to carry out the other fields in any
-    order, because the core hands out a message only when everything that the message promises is durable."""
+    order. Any order is safe, because the core hands out a message only when everything that the message promises is
+    durable."""
 
     messages: tuple[RaftMessage, ...]
     save: Save | None

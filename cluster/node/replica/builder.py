@@ -1,6 +1,6 @@
 """Creates the objects of one running replica, without starting them.
 
-The builder creates the objects in this order: the broker replica (from the open files), the disk threads, the
+From the open files of the replica, the builder creates the broker replica. Then it creates the disk threads, the
 transport, and the driver with its Raft core.
 """
 

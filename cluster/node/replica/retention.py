@@ -169,8 +169,8 @@ class RetentionWatch:
         )
 
     def _age_ms(self, index: int, now_ms: int) -> int:
-        """Return the age of an entry in ms: the time from its append time to the append time of the last entry,
-        plus the time since this node saw the last entry."""
+        """Return the age of an entry in ms. The age is the sum of two times: from the entry's append time to the
+        append time of the last entry, and since this node saw the last entry."""
         the_log = self._replica.log
         passed = time_passed_ms(
             lambda each: the_log.reading.header(each).append_time_ms, index, the_log.last_index, self._bounds.age_ms

@@ -155,8 +155,8 @@ class ShardLog:
             self.configurations.append((header.index, decode_configuration(bytes(body))))
 
     def _remember_loss(self, end: CrashEnd) -> None:
-        """Mark this node as a suspect if entries may be missing, after a crash of the machine or after a kill of a
-        node that stages its writes.
+        """Mark this node as a suspect if entries may be missing. Entries may be missing after a crash of the machine,
+        or after a kill of a node that stages its writes.
 
         In `sync` mode no acknowledged entry is missing, unless the log is torn before the end of its last flush. If
         the log is torn before the end of its last flush, `end.reason` says so. In `async` mode the last entries may
