@@ -11,10 +11,10 @@ All entries proposed in one turn of the event loop are written with one group wr
 one message. Until the end of the turn the proposals are queued (`raft/proposals.py`), and the core does not know them.
 Therefore a proposal that fails while it is queued was certainly not appended.
 
-When the disk fails (`failure`), this node stops leading and accepts no entries, so that another node can lead. Entries
-that this node has applied stay readable. If the disk is full, or too many files are open, the driver tries to write
-again from time to time. When such a write succeeds, the replica takes part normally again. After any other failure of
-the disk, the node must restart. The restart reads the real content of the disk.
+When the disk fails (`failure`), this node stops leading and accepts no entries, so that another node can lead. Clients
+can still read the entries that this node has applied. If the disk is full, or too many files are open, the driver
+tries to write again from time to time. When such a write succeeds, the replica takes part normally again. After any
+other failure of the disk, the node must restart. The restart reads the real content of the disk.
 """
 
 from __future__ import annotations

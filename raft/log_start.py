@@ -102,7 +102,7 @@ class LogStart:
     # -- to a follower
 
     def piece(self, offset: int) -> SnapshotPiece:
-        """Return the piece of the present snapshot that begins at byte `offset`."""
+        """Return the piece of this replica's snapshot that begins at byte `offset`."""
         snapshot = self._snapshots.snapshot
         assert snapshot is not None, "a log that begins with entry 1 has no snapshot to send"
         if self._encoded is None or self._encoded[0] is not snapshot:

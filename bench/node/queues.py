@@ -5,8 +5,8 @@
 
 For each number of queues, a new node receives the same messages, spread over the queues; all messages have keys. The
 node is measured after the first checkpoint that follows the last message. `memory_mb` is the private memory of the
-process. `mapped_mb` is the size of the mapped files, which are in the page cache. `ready_s` is the time that the node
-needs after a stop until it is ready again.
+node's process. `mapped_mb` is the size of the mapped files, which are in the page cache. `ready_s` is the time that
+the node needs after a stop until it is ready again.
 """
 
 from __future__ import annotations

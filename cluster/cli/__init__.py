@@ -1,4 +1,4 @@
-"""The command line `ledgermq`: the list of its commands, and the handling of failures.
+"""Implements the command line `ledgermq`: the list of its commands, and the handling of failures.
 
     __init__.py   `_COMMANDS`, the list of commands; `main`, which runs one command and sets the exit status
     options.py    options that several commands share: --bootstrap, --format, --shard, --data

@@ -1,5 +1,5 @@
-"""Decides which errors the command line prints as one sentence. An error that is not printed as one sentence is a
-bug and keeps its traceback."""
+"""Decides which errors the command line prints as one sentence. Any other error is a bug, and the command line
+prints its traceback."""
 
 from __future__ import annotations
 

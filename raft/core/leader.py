@@ -140,9 +140,9 @@ class Leader:
     # -- entries
 
     def propose(self, sizes: Sequence[int]) -> int:
-        """Append entries of these sizes in bytes, and return the index of the first entry. Raise Busy if too many
-        bytes are uncommitted, or Transferring during a handover. If all earlier entries are committed, entries of
-        any size are accepted."""
+        """Append one new entry for each element of `sizes`, which are sizes in bytes. Return the index of the first
+        of these entries. Raise Busy if too many bytes are uncommitted, or Transferring during a handover. If all
+        earlier entries are committed, entries of any size are accepted."""
         assert sizes, "a proposal has at least one entry"
         if self._transfer.to:
             raise Transferring(self._transfer.to)

@@ -196,8 +196,8 @@ class Raft:
         self._become(self._role.tick())
 
     def propose(self, sizes: Sequence[int]) -> tuple[int, int]:
-        """Append entries of these sizes in bytes. Return the term and the index of the first of these entries.
-        Raises Refusal."""
+        """Append one new entry for each element of `sizes`, which are sizes in bytes. Return the term and the index
+        of the first of these entries. Raises Refusal."""
         return self.term, self._as_leader().propose(sizes)
 
     def change(self, configuration: Configuration, size: int) -> tuple[int, int]:

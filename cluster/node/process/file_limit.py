@@ -1,7 +1,7 @@
 """The limit of open files of a node's process, and the share of the limit for the ConsumeQueues of one shard.
 
 A ConsumeQueue keeps its file open between writes, because opening and closing the file for each batch costs more than
-the write. Therefore the number of queues with open files follows from the system's limit of open files. A process
+the write. Therefore the system's limit of open files determines how many queues can keep their files open. A process
 usually starts with a soft limit of open files far below the hard limit.
 """
 

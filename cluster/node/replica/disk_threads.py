@@ -87,8 +87,8 @@ class DiskThreads:
             self._upkeep.append(self._vital.spawn(self._keep_writing_out(), "write out what is staged"))
 
     async def stop(self) -> None:
-        """Wait until running work ends. After `stop` no callback is called. `stop` does not flush the log: the
-        shard flushes the log before it writes the clean mark."""
+        """Wait until the threads have finished their running work. After `stop` no callback is called. `stop` does
+        not flush the log: the shard flushes the log before it writes the clean mark."""
         self._stopping = True
         for task in self._upkeep:
             task.cancel()

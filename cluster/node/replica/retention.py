@@ -1,4 +1,5 @@
-"""The retention watch: watches this node's disk. On the leader of a shard, it also moves the log start of that shard.
+"""The retention watch watches how full this node's disk is. On the leader of a shard, it also moves the log start of
+that shard.
 
     every `retention_check_ms`:   how full is the disk?    ->  writes are accepted or refused
                                   does this node lead?     ->  `ledger.broker.retention.retention.choose`

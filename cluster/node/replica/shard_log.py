@@ -223,7 +223,7 @@ class ShardLog:
 
 def configuration_at_start(disk: Disk, log_directory: Path, snapshot: Snapshot | None) -> ShardConfiguration | None:
     """Return the configuration in the snapshot or, if there is no snapshot, in entry 1 of the log. Return None if
-    there is no configuration, or it is damaged."""
+    there is no configuration, or if the configuration is damaged."""
     if snapshot is not None:
         return decode_configuration(snapshot.configuration)
     path = log_directory / name_of(0)
