@@ -16,7 +16,7 @@ from ledger.report.text import markdown_table
 
 
 def options(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser with the options that every measurement has. A script may add more options to the parser."""
+    """Return a parser with the options that every measurement has. A script can add more options to the parser."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--directory", type=Path, default=Path.cwd(), help="where to write (default: here)")

@@ -6,8 +6,8 @@ freed. With this default, each copy of a 1 MiB message causes 256 page faults, w
 copying itself. With the settings of this module, glibc takes large buffers from its heap, and keeps up to 64 MiB of
 free memory for later buffers.
 
-The settings apply to the whole process, so a library must not call `keep_large_buffers`. The user of a program that
-embeds a client may set the variables in ENVIRONMENT before the program starts.
+The settings apply to the whole process, so a library must not call `keep_large_buffers`. A program that embeds a
+client gets the same settings if its user sets the variables in ENVIRONMENT before the program starts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""At the end of a turn, sends the entries and snapshot pieces that the leader has for its followers."""
+"""Sends entries and pieces of snapshots from the leader to its followers at the end of each turn."""
 
 from __future__ import annotations
 

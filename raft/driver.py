@@ -3,16 +3,18 @@
 The driver reaches files, sockets, clocks and threads only through small interfaces (`raft/interfaces.py`). Therefore
 the same driver runs under gRPC and in the simulator.
 
-    event ──> core.step ──> Ready ──> save vote · write log · send · apply ──> (end of the turn) group write, appends
+The driver passes each event to the core and receives a `Ready`. For each `Ready`, the driver saves the vote, writes
+the entries of a follower, and sends messages, in this order. At the end of the turn, the driver writes the proposals
+with one group write, applies committed entries, and sends Appends.
 
 All entries proposed in one turn of the event loop are written with one group write, and are sent to each follower as
 one message. Until the end of the turn the proposals are queued (`raft/proposals.py`), and the core does not know them.
 Therefore a proposal that fails while it is queued was certainly not appended.
 
-When the disk fails (`failure`), this node stops leading and accepts no entries, so that another node can lead. Entries
-that this node has applied stay readable. If the disk is full, or too many files are open, the driver tries to write
-again from time to time. When such a write succeeds, the replica takes part normally again. After any other failure of
-the disk, the node must restart. The restart reads the real content of the disk.
+When the disk fails (`failure`), this node stops leading and accepts no entries, so that another node can lead. Clients
+can still read the entries that this node has applied. If the disk is full, or too many files are open, the driver
+tries to write again from time to time. When such a write succeeds, the replica takes part normally again. After any
+other failure of the disk, the node must restart. The restart reads the real content of the disk.
 """
 
 from __future__ import annotations
@@ -59,7 +61,8 @@ TRY_AGAIN_TICKS = 20
 
 
 class Driver:
-    """`Driver` runs one replica of a shard. All methods of the driver belong to one thread, and no method waits."""
+    """`Driver` runs one replica of a shard. All methods of the driver must be called from one thread, and no method
+    waits."""
 
     def __init__(
         self,
@@ -128,7 +131,8 @@ class Driver:
     def stop(self) -> None:
         """Stop this replica: accept no further input and write nothing more, so that the log can be closed.
 
-        Waiting proposals and reads get no answer, so the caller of `stop` must stop their callers before."""
+        Waiting proposals and reads get no answer, so the caller of `stop` must first stop the requests that wait
+        for these answers."""
         self._stopped = True
 
     def tick(self) -> None:

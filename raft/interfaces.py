@@ -96,18 +96,18 @@ class Machine(Protocol):
         """Replace the state by the state of a snapshot from the leader, which has replaced the log."""
 
     def log_starts(self, snapshot: Snapshot) -> None:
-        """Called when the log start has moved: the log now begins after `snapshot`. The entries before the log
-        start cannot be read any more."""
+        """The driver calls `log_starts` when the log start has moved: the log now begins after `snapshot`. The
+        entries before the log start cannot be read any more."""
 
     def role_changed(self, change: RoleChange) -> None:
-        """Called when the role, the term or the known leader of this node has changed."""
+        """The driver calls `role_changed` when the role, the term or the known leader of this node has changed."""
 
     def leading(self, term: int) -> None:
-        """Called when this node leads `term` and has applied all entries of earlier leaders, so that it may take
-        proposals."""
+        """The driver calls `leading` when this node leads `term` and has applied all entries of earlier leaders.
+        From then on, the machine is allowed to accept proposals."""
 
     def failed(self, failure: StoreError) -> None:
-        """Called when the disk refused a write of this shard.
+        """The driver calls `failed` when the disk refused a write of this shard.
 
         This node does not lead the shard until the disk accepts writes again."""
 
@@ -120,7 +120,8 @@ class Proposal(Protocol):
     def draft(self) -> EntryDraft: ...
 
     def appended(self, header: Header) -> None:
-        """Called when the entry is written to this node's log. `header` has the index and position of the entry."""
+        """The driver calls `appended` when the entry is written to this node's log. `header` has the index and
+        position of the entry."""
 
     def settled(self, committed: bool) -> None:
         """If `committed` is true, the entry is committed and applied. If `committed` is false, this node stopped

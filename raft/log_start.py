@@ -65,8 +65,8 @@ class LogStart:
     # -- this replica's log
 
     def passes(self, header: Header, body: memoryview) -> None:
-        """Called before the driver applies this entry. If the entry is the first entry of a segment, store a
-        snapshot of the state before the entry."""
+        """The applier calls `passes` before it applies this entry. If the entry is the first entry of a segment,
+        store a snapshot of the state before the entry."""
         if header.index > self._log.first_index and self._log.begins_segment(header.index):
             self._keep(header.index - 1)
         if header.kind is EntryKind.CONFIGURATION:
@@ -102,7 +102,7 @@ class LogStart:
     # -- to a follower
 
     def piece(self, offset: int) -> SnapshotPiece:
-        """Return the piece of the present snapshot that begins at byte `offset`."""
+        """Return the piece of this replica's snapshot that begins at byte `offset`."""
         snapshot = self._snapshots.snapshot
         assert snapshot is not None, "a log that begins with entry 1 has no snapshot to send"
         if self._encoded is None or self._encoded[0] is not snapshot:

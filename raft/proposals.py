@@ -3,8 +3,8 @@
     add ──> queued ──group write──> uncommitted ──commit and apply──> settled(True)
               └───────────── leadership lost, or the write failed ──> settled(False)
 
-The core does not know a queued proposal. Therefore a proposal that fails while it is queued was certainly not
-appended.
+The core learns of a proposal only when the proposal leaves the queue. Therefore a proposal that fails while it is
+queued was certainly not appended.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""One piece of a snapshot that a leader sends to a follower: its bytes and their checksum."""
+"""Defines one piece of a snapshot that a leader sends to a follower, with the bytes of the piece and their
+checksum."""
 
 from __future__ import annotations
 

@@ -6,15 +6,16 @@ topic.
 The script starts three new nodes on this machine and uses one client. The script fills one topic with messages of 128
 B and another topic with messages of 1 KiB. The script consumes each topic from its beginning several times: with a
 plain consumer and with a new consumer group in turn. The clock of a group stops when the group's last offset is
-committed. In the figures of the way *pull*, the consumers call `getmany`. In the figures of the way *push*, the
-consumer group calls a listener that does nothing. The plain consumer then runs in a loop that calls the same listener
-for each message. `of_plain` is the rate of the consumer group divided by the rate of the plain consumer, as the median
-of all rounds.
+committed. For the figures named *pull*, the consumers call `getmany`. For the figures named *push*, the consumer group
+calls a listener that does nothing. In the comparison with *push*, a loop around the plain consumer calls the same
+listener for each message. `of_plain` is the rate of the consumer group divided by the rate of the plain consumer, as
+the median of all rounds.
 
 In the second part of the measurement, one consumer group consumes a whole topic; afterwards 200 groups with one member
 each consume the same topic. The 200 members start one after another and then consume at the same time. The clock
-starts when the first member starts. The figures are the messages per second of all groups together, the CPU seconds of
-the client and the nodes for each million messages, and the lag at the end.
+starts when the first member starts. The first figure is the messages per second of all groups together. The second
+figure is the CPU seconds of the client and the nodes for each million messages. The third figure is the lag at the
+end.
 """
 
 from __future__ import annotations

@@ -239,8 +239,8 @@ def _terms(cluster: Launcher) -> int:
 
 @contextmanager
 def probed(cluster: Launcher) -> Iterator[Callable[[], float]]:
-    """Probe the nodes while the body of the `with` block runs. After the block, the yielded function returns the
-    longest response time in ms."""
+    """Send probe requests to the nodes while the body of the `with` block runs. After the block, the yielded
+    function returns the longest response time in ms."""
     ours, theirs = multiprocessing.Pipe()
     prober = multiprocessing.get_context("spawn").Process(target=_probe, args=(cluster.bootstrap.split(","), theirs))
     prober.start()

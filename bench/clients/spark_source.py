@@ -99,9 +99,9 @@ def measured(name: str, frame: DataFrame, rows: int, rounds: int, clock: Process
 
 
 class ProcessorClock:
-    """Measures the processor time of all processes that this process started, except the nodes: the JVM and its Python
-    workers. The clock reads the processor times often, because the times of a process can no longer be read after the
-    process has ended.
+    """Measures the processor time of the JVM and its Python workers, which are all processes that this process
+    started, except the nodes. The clock reads the processor times often, because the times of a process can no longer
+    be read after the process has ended.
     """
 
     def __init__(self) -> None:

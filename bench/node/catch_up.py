@@ -4,11 +4,11 @@ over HTTP.
     .venv/bin/python -m bench.node.catch_up [--gib 2] [--json] [--directory PATH]
 
 A producer fills the log of one node. When the log is filled, a second node is added as a learner. The figure `Raft's
-stream` covers the time from the learner's first entry to its last. In this time the learner verifies and writes each
-entry and builds its indexes. For the comparison, a client downloads the segment files of the same log from the HTTP
-port of the first node, which uses sendfile. In one download the client only writes the files; in another download the
-client also verifies each entry. All processes of the measurement share this machine. The CPU seconds are the sum of
-sender and receiver.
+stream` covers the time between the learner's first entry and the learner's last entry. In this time the learner
+verifies and writes each entry and builds its indexes. For the comparison, a client downloads the segment files of the
+same log from the HTTP port of the first node, which uses sendfile. In one download the client only writes the files;
+in another download the client also verifies each entry. All processes of the measurement share this machine. The CPU
+seconds are the sum of sender and receiver.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def measure(directory: Path, gib: float) -> list[CatchUpFigures]:
 
 
 def by_stream(cluster: DevCluster) -> tuple[float, float]:
-    """Return the seconds from the learner's first entry to its last, and the CPU seconds that both nodes used in
-    that time."""
+    """Return the seconds between the learner's first entry and the learner's last entry, and the CPU seconds that
+    both nodes used in that time."""
     leader, deadline = cluster.node(1), time.monotonic() + TIMEOUT_S
     with ThreadPoolExecutor(1) as pool:
         adding = pool.submit(cluster.add_node, promote=False, timeout_s=TIMEOUT_S)

@@ -10,8 +10,8 @@ script measures processor time for a hot log and wall-clock time for a cold log.
 In the second part of the measurement, a real node runs. One consumer reads each new message of a topic while a
 producer writes to the topic at full speed. Another consumer reads the same log from its beginning, after the node was
 restarted and the log was dropped from the page cache. A fetch counts as a read from the disk if the node's
-`read_bytes` in /proc/PID/io grows during the fetch. The kernel counts there all bytes that storage delivered, also for
-page faults.
+`read_bytes` in /proc/PID/io grows during the fetch. In `read_bytes`, the kernel counts all bytes that storage
+delivered, also for page faults.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class FetchLoop:
         self._offsets = {each.queue: each.end_offset for each in answer.queues}
 
     def consume(self, name: str, *, is_going_on: Callable[[], bool]) -> DiskShare:
-        """Fetch until a response is empty and `is_going_on` has said that no more messages will come."""
+        """Fetch until a response is empty, and `is_going_on` returned False before that fetch."""
         fetches = with_disk = received = 0
         began = before = self._read_bytes()
         while True:

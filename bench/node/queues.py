@@ -1,12 +1,12 @@
-"""Measures what queues cost a node with 1, 1,000 and 10,000 queues: memory, open files, and disk space in addition to
-the log.
+"""Measures how much memory, how many open files, and how much disk space beside the log a node needs with 1, 1,000 and
+10,000 queues.
 
     .venv/bin/python -m bench.node.queues [--json] [--directory PATH]
 
 For each number of queues, a new node receives the same messages, spread over the queues; all messages have keys. The
 node is measured after the first checkpoint that follows the last message. `memory_mb` is the private memory of the
-process. `mapped_mb` is the size of the mapped files, which are in the page cache. `ready_s` is the time that the node
-needs after a stop until it is ready again.
+node's process. `mapped_mb` is the size of the mapped files, which are in the page cache. `ready_s` is the time that
+the node needs after a stop until it is ready again.
 """
 
 from __future__ import annotations

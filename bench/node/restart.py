@@ -5,10 +5,10 @@ hot or cold.
 
 A producer fills a cluster of one node. In each case, the node is stopped in a different way and started again.
 `ready_s` is the time from the start of the process until /readyz succeeds. `log_s` is the time that the node spent on
-reading its log, according to its own output. `cold` means that all files of the node were dropped from the page cache
-before the start. In the case `kill while written to`, the script kills the node while a producer writes at full speed,
-just before the node's next checkpoint. A node without a checkpoint reads its whole log at the start and builds all
-indexes. The case `empty` is a node without a log: it shows the fixed cost of a start.
+reading its log; the node writes this time to its log output at its start. `cold` means that all files of the node were
+dropped from the page cache before the start. In the case `kill while written to`, the script kills the node while a
+producer writes at full speed, just before the node's next checkpoint. A node without a checkpoint reads its whole log
+at the start and builds all indexes. The case `empty` is a node without a log: it shows the fixed cost of a start.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def server(path: Path, size: int) -> Iterator[int]:
 
 
 def get(port: int, way: str, buffer: bytearray) -> bytes:
-    """Read the whole response from the server and return its last bytes."""
+    """Read the whole response from the server, and return the last bytes of the response."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(f"GET /{way} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n".encode())
         last = 0

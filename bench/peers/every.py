@@ -1,7 +1,7 @@
 """The list of all peers, in the order in which they are measured.
 
-Peers that sync each message to the disk before they acknowledge it come last. In this order, ledgermq with `flush =
-sync` has to be measured only once between two of these peers.
+Peers that sync each message to the disk before they acknowledge it come last. Between two of these peers, one
+measurement of ledgermq with `flush = sync` is enough: it counts for both.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Peer:
 
 
 def ours(flush: Literal["async", "sync"]) -> Peer:
-    """Return ledgermq with this flush mode as a peer."""
+    """Return ledgermq, with the given flush mode, as one of the measured systems."""
     title = f"ledgermq, flush = {flush}"
     return Peer("ledgermq", title, lambda _: LedgermqServers(flush), {"ledgermq": LedgermqClient})
 

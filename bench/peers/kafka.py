@@ -99,8 +99,8 @@ def _format(command: list[str]) -> None:
 
 
 async def _until_made(has_topic: Callable[[], Awaitable[str | None]]) -> None:
-    """Call `has_topic` again and again until it returns None. A topic may take some time, because brokers have just
-    started or do not know the leaders yet."""
+    """Call `has_topic` again and again until it returns None. The creation of a topic can take some time, because
+    brokers have just started or do not know the leaders yet."""
     deadline = time.monotonic() + _TIMEOUT_S
     while (reason := await has_topic()) is not None:
         if time.monotonic() > deadline:

@@ -1,5 +1,5 @@
-"""The interface of a peer: its servers, which are started for a measurement, and its clients, which put load on the
-servers."""
+"""Defines the interface of a peer. A peer has servers, which are started for a measurement, and clients, which put
+load on the servers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Servers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """For each way of sending and consuming, the name of the client's method, for the page of results."""
+    """Names the client's method for each way of sending and consuming, for the page of results."""
 
     each: str
     bulk: str

@@ -57,7 +57,8 @@ class ClientRates:
 
     @property
     def compared(self) -> Compared:
-        """Return the sum of the comparisons of all rounds."""
+        """Return the sums over all rounds: of missing messages, of messages that were never sent, and of messages
+        that came twice."""
         each = [run.compared for run in self.runs if run.compared]
         return Compared(
             sum(one.missing for one in each), sum(one.strange for one in each), sum(one.twice for one in each)

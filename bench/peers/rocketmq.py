@@ -236,7 +236,8 @@ def _ask(server: str, code: int, fields: Mapping[str, object]) -> bytes:
     """Send a request to a RocketMQ server and return the body of the response. Raise PeerError if the server refuses
     the request.
 
-    | u32 bytes that follow | u32 bytes of header | header as JSON | body |
+    A message consists of the number of bytes that follow (u32), the length of the header (u32), the header as JSON,
+    and the body.
     """
     told = {"code": code, "language": "PYTHON", "version": 0, "opaque": 1, "flag": 0}
     header = json.dumps(told | {"extFields": {name: str(value) for name, value in fields.items()}}).encode()

@@ -87,7 +87,7 @@ class Rounds:
                         self._say(f"  {where}: {run.case.way}, {size} B: {told(run)}")
 
     def _again(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call `work`, and call it once more if the first call fails. Each call uses a new topic."""
+        """Call `work`. If the first call fails, call `work` once more. Each call uses a new topic."""
         try:
             return work(*args, **kwargs)
         except PeerError as error:

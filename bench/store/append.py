@@ -178,8 +178,8 @@ def bare_mapped(directory: Path, batches: int, is_warm: bool) -> float:
 
 
 def measure_rolls(directory: Path) -> list[TailFigures]:
-    """Measure the appends that begin a new segment. Each append is measured with a next segment that was prepared,
-    and without."""
+    """Measure the appends that begin a new segment. Each append is measured with a prepared next segment, and
+    without a prepared segment."""
     return [roll(directory, mode, is_prepared) for mode in MODES for is_prepared in (True, False)]
 
 

@@ -1,8 +1,7 @@
-"""Measures how throughput changes when the work grows: to a large log, to many queues, to many consumers, and to five
-nodes.
+"""Measures how throughput changes with a large log, with many queues, with many consumers, and with five nodes.
 
-The small case and the large case take turns. The two cases use two clusters that run at the same time, or two topics
-of one cluster.
+Measurements of the small case and of the large case take turns. The two cases use two clusters that run at the same
+time, or two topics of one cluster.
 """
 
 from __future__ import annotations

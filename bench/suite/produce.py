@@ -1,5 +1,5 @@
-"""Measures producers in comparison with the ceiling of ceiling.py: throughput by batch size, calls of `send`, one send
-in flight, and sync flush.
+"""Measures producers, mostly in comparison with the ceiling of ceiling.py. The measurements are throughput by batch
+size, calls of `send`, sends with only one in flight, and sync flush.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ IN_FLIGHT = 1_000
 
 
 def against_ceiling(stage: Stage, scale: SuiteScale) -> SuiteChapter:
-    """Measure `send_many` with messages of 128 B and 1 KiB. The ceiling has the same number of batches of the same
-    size in flight."""
+    """Measure `send_many` with messages of 128 B and 1 KiB. The measurement of the ceiling keeps the same number of
+    batches of the same size in flight."""
     part = SuiteChapter("Produce, against the ceiling")
     with stage.cluster() as running, Ceiling() as ceiling:
         running.bench("warm", "produce", "--topic", "warm", "--seconds", 2)

@@ -1,10 +1,11 @@
-"""A load of consumers that read a topic from its beginning to the end offsets that it had when the clock started.
+"""Runs a load of consumers. The consumers read a topic from its beginning to the end offsets that the topic had when
+the measurement started.
 
     consumer 1 ── queues 0, 2 ──┐
     consumer 2 ── queues 1, 3 ──┴──> messages as objects, or batches as arrays; checked on request
 
 The number of messages to read is computed before the load starts (`messages_in`), so the load ends by itself. The
-number is the same with and without a consumer group.
+number of messages is the same with and without a consumer group.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class ConsumerFigures:
 
 
 class Consuming:
-    """One run of a load of consumers. Other tasks may read `got.records` while the load runs."""
+    """One run of a load of consumers. Other tasks are allowed to read `got.records` while the load runs."""
 
     def __init__(self, load: ConsumerLoad, check: PayloadCheck | None, progress: Progress) -> None:
         """`check` checks the payload of every message; None switches this check off."""
@@ -79,7 +80,7 @@ class Consuming:
     async def run(self) -> ConsumerFigures:
         """Read messages until the load ends. Raises LedgerError.
 
-        Raises LoadError if no message comes for too long, or if messages cannot be checked.
+        Raises LoadError if no message arrives for `load.silence_s` seconds, or if messages cannot be checked.
         """
         started = self._heard = time.perf_counter()
         consumers = self._make()
@@ -121,8 +122,8 @@ class Consuming:
                 await consumer.seek(place.topic, place.queue, self._load.begin[place.queue])
 
     async def _wait(self, started: float) -> None:
-        """Return when all messages are read or the time of the load is over. Raises LoadError if no message comes
-        for too long."""
+        """Return when all messages are read or the time of the load is over. Raises LoadError if no message arrives
+        for `load.silence_s` seconds."""
         load = self._load
         while not self._done.is_set():
             left = load.silence_s - (time.perf_counter() - self._heard)

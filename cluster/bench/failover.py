@@ -3,9 +3,9 @@
     acknowledged   in term 3   x x x x x                     x x x x   in term 4
                                        |<-- no write_s ---->|
 
-Each acknowledgement contains the term of the log entry that has the message. A producer therefore sees when the leader
-changes. The cost of a change is the time without acknowledgements before the first acknowledgement of the new term.
-The load writes to one queue, so that it depends on the leader of only one shard.
+Each acknowledgement contains the term of the log entry that contains the message. When the leader has changed,
+acknowledgements contain a higher term. The cost of a change is the time without acknowledgements before the first
+acknowledgement of the new term. The load writes to one queue, so that it depends on the leader of only one shard.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Changes:
         self._first_ns = self._last_ns = 0
 
     def acknowledged(self, term: int, now_ns: int) -> None:
-        """Record that a message with this term was acknowledged at this time."""
+        """Record the term and the time of one acknowledgement."""
         if not self._term:
             self._term, self._first_ns, self._last_ns = term, now_ns, now_ns
             return
@@ -58,8 +58,8 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """How the measurement itself changes the leader: it transfers the leadership of `shard` through the admin
-    interface every `every_s` seconds.
+    """With `Transfers`, the measurement itself changes the leader: every `every_s` seconds it transfers the leadership
+    of `shard` through the admin interface.
     """
 
     shard: int

@@ -1,7 +1,8 @@
 """Measures how much of a core and how much memory nodes use while they are idle (or while other work runs).
 
-Each node is measured at two moments some seconds apart: from /proc if the node runs on this machine, otherwise from
-its `/metrics`. The memory is the private memory of the process; mapped files belong to the page cache.
+Each node is measured at two moments some seconds apart. The values come from /proc if the node is given by its process
+id, and from the node's `/metrics` if the node is given by an address. The memory is the private memory of the process;
+mapped files belong to the page cache.
 """
 
 from __future__ import annotations

@@ -110,9 +110,9 @@ class Latencies:
 
 
 def _cell_of(ns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each latency the index of its cell in the tally. Latencies that HdrHistogram does not distinguish
-    share a cell. The index of a cell is the number of dropped low bits, followed by the leading bits of the latency in
-    µs.
+    """Return, for each latency, the index of the counter in `_tally` that counts this latency. Latencies that
+    HdrHistogram does not distinguish have the same counter. The index of a counter is the number of dropped low bits
+    of the latency in µs, followed by the leading bits.
     """
     us = np.clip(ns // 1000, 1, _HIGHEST_US)
     _, bits = np.frexp(us)
@@ -121,7 +121,7 @@ def _cell_of(ns: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _value_of(cells: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each cell its latency in µs."""
+    """Return, for each of these indexes of counters, the latency in µs that the counter counts."""
     leading, dropped = cells & ((1 << _DIGIT_BITS) - 1), cells >> _DIGIT_BITS
     return leading << dropped
 

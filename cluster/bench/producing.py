@@ -41,8 +41,8 @@ class ProducerLoad:
     """Describes a load of producers. The load ends after `count` messages or `seconds` seconds. If `rate` is 0, the
     load is a closed loop.
 
-    If several processes share the load, each process has a number `part` (from 0), and its share of `rate`, `count`,
-    `in_flight` and `producers`.
+    If several processes share the load, each process has its own `ProducerLoad`. There, `part` is the number of the
+    process (from 0), and `rate`, `count`, `in_flight` and `producers` are the share of this process.
     """
 
     bootstrap: str
@@ -66,7 +66,8 @@ class ProducerLoad:
 
     @property
     def call_messages(self) -> int:
-        """Return how many messages a call of `send_many` has in a closed loop: enough for a few batches."""
+        """Return the number of messages that one call of `send_many` sends in a closed loop: enough for a few
+        batches."""
         fit = _BATCHES_A_CALL * self.batch_bytes // (self.size + 8)
         return max(_LEAST_CALL_MESSAGES, min(fit, _MOST_CALL_MESSAGES))
 
@@ -118,8 +119,8 @@ def run_load(load: ProducerLoad, processes: int, progress: Progress) -> list[Pro
 
 
 class Producing:
-    """Runs one load in this process: it creates the calls and records their results. Other tasks may read `sent`
-    while the load runs."""
+    """Runs one load in this process: it creates the calls and records their results. Other tasks are allowed to
+    read `sent` while the load runs."""
 
     def __init__(self, load: ProducerLoad, heard: Heard | None = None) -> None:
         """`heard` is called with the metadata of each message whose `send` was acknowledged."""

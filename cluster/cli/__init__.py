@@ -1,4 +1,4 @@
-"""The command line `ledgermq`: the list of its commands, and the handling of failures.
+"""Implements the command line `ledgermq`: the list of its commands, and the handling of failures.
 
     __init__.py   `_COMMANDS`, the list of commands; `main`, which runs one command and sets the exit status
     options.py    options that several commands share: --bootstrap, --format, --shard, --data
@@ -6,8 +6,8 @@
     failure.py    which errors are printed as one sentence
     question.py   asks the user before data is deleted
 
-Each of the folders cluster/, topics/, groups/, messages/, log/, validation/, servers/, local/ and bench/ has the
-commands of one noun.
+Each of the folders cluster/, topics/, groups/, messages/, log/, validation/, servers/, local/ and bench/ contains the
+commands for one kind of object, for example topics.
 
 To add a command to an existing click group such as `ledgermq topic`, write a function with `@topic.command()` in the
 module of that click group. To add a command directly to `ledgermq`, write a click command in a module of one of these

@@ -1,5 +1,5 @@
-"""Decides which errors the command line prints as one sentence. An error that is not printed as one sentence is a
-bug and keeps its traceback."""
+"""Decides which errors the command line prints as one sentence. Any other error is a bug, and the command line
+prints its traceback."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class CommandError(Exception):
 
 
 def sentence(error: Exception) -> str | None:
-    """Return the sentence for an error that operation can cause; return None if the error is a bug."""
+    """Return the sentence that the user sees for `error`. Return None if the error is a bug."""
     if isinstance(error, DevError | DemoError | LoadError | CommandError):
         return str(error)
     return told_of(error) if isinstance(error, LedgerError | OSError) else None

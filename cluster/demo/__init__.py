@@ -1,6 +1,6 @@
 """The demo of `make demo` sends a real corpus through three nodes, kills the leader half-way, and gives a verdict.
 
-In reading order:
+This package contains, in reading order:
 
     run.py       the demo itself; begin here
     corpus.py    the lines of many files, which the demo sends

@@ -3,10 +3,11 @@
     source ── next call, when it is due ──> one of N turns ── call ──> producer
                                                  └── result ──> recorder
 
-A load has as many tasks as it may have calls in flight. Each task takes a call, makes it, waits for its result, and
-takes the next call. In a closed loop, a task makes its call immediately; in an open loop, it waits until the call is
-due (pace.py). The recorder learns the result of every call. The recorder of a measurement counts results and collects
-latencies, and the recorder of a test keeps a list. In a chaos run, the producer itself writes the history.
+The number of tasks of a load is the largest number of calls that are allowed in flight. Each task takes a call, makes
+it, waits for its result, and takes the next call. In a closed loop, a task makes its call immediately; in an open
+loop, it waits until the call is due (pace.py). The recorder learns the result of every call. The recorder of a
+measurement counts results and collects latencies, and the recorder of a test keeps a list. In a chaos run, the
+producer itself writes the history.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Sends lines through a producer: at high speed, in order, with bounded memory, and with an exact count of what
-happened to every line.
+"""Sends lines through a producer at high speed and in order, with bounded memory. The sender counts exactly how many
+lines were acknowledged, were left out, or are in doubt.
 
 Lines are sent by `send_many` in lists that fit into one batch each, with many lists in flight. The producer accepts a
 list within one turn of the event loop, so the lists stay in order. A list is acknowledged as a whole or fails as a

@@ -1,4 +1,4 @@
-"""Splits a stream of bytes into lines. The pieces of the stream may have any size.
+"""Splits a stream of bytes into lines. The pieces of the stream can have any size.
 
 The memory that the splitter needs is bounded by the longest line that a producer can send. If a line is longer, the
 splitter skips most of its bytes: it keeps only enough bytes for the producer to refuse the line.

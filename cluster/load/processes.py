@@ -34,7 +34,8 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class RunningLoad(Protocol[R_co]):
-    """The interface of one part of a load, which runs in one process. `records` may be read while the load runs."""
+    """The interface of one part of a load, which runs in one process. Other tasks are allowed to read `records`
+    while the load runs."""
 
     @property
     def records(self) -> int: ...

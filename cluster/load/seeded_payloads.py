@@ -16,7 +16,7 @@ _BLOCK_BYTES = 1 << 20
 
 def mixed_payload(random: Random, largest_bytes: int) -> bytes:
     """Return the next random payload, with a size from 1 to `largest_bytes` bytes. Two payloads of only a few bytes
-    may be equal."""
+    can be equal."""
     (most,) = random.choices([size for _, size in _SIZES], [share for share, _ in _SIZES])
     return random.randbytes(random.randint(1, min(most, largest_bytes)))
 

@@ -1,6 +1,7 @@
 """Creates payloads that are all different, cannot be compressed, and can be checked by a reader.
 
-    | run u32 | part u32 | number u64 | bytes of a row of a random pool, chosen by the number |      from 16 bytes on
+A payload begins with a stamp of 16 bytes: the run (u32), the part (u32) and the number (u64). The bytes after the
+stamp come from a pool of random bytes, in which the number selects a row.
 
 The stamp at the beginning of a payload (run, part and number) determines the whole payload, so the sender need not
 store what it sent. A reader computes each payload again from its stamp, compares the two, and counts the numbers of
@@ -28,7 +29,7 @@ PREPARED_BYTES = 256 << 20
 
 
 def new_run() -> int:
-    """Return a random number that identifies a run, so that a topic may contain the messages of several runs."""
+    """Return a random number that identifies a run, so that a topic can contain the messages of several runs."""
     return int.from_bytes(os.urandom(4), "little")
 
 

@@ -1,6 +1,6 @@
 """The interface of a local cluster, and the steps that the implementations for processes and for containers share.
 
-This module has:
+This module defines:
 
     Launcher       the interface that commands, the demo and the benchmarks use
     leader_of      waits until a node leads
@@ -23,7 +23,7 @@ _POLL_S = 0.05
 
 
 class Launcher(Protocol):
-    """The interface of a local cluster, which may not exist yet. Every method may raise DevError."""
+    """The interface of a local cluster, which may not exist yet. Every method can raise DevError."""
 
     @property
     def exists(self) -> bool: ...

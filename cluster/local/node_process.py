@@ -1,9 +1,9 @@
 """One node process of a local cluster, and its directory, which contains node.toml, the pid file, the log and the
 data.
 
-The pid file alone does not identify the process of a node, because the system may have given the pid to another
-program. A process belongs to the node only if it is alive *and* its command line names the node's node.toml. A process
-that does not belong to the node never receives a signal.
+The pid file alone does not identify the process of a node, because the system can give the pid to another program
+after the node has ended. A process belongs to the node only if it is alive *and* its command line names the node's
+node.toml. A process that does not belong to the node never receives a signal.
 
     node-1/
       node.toml   the settings for `ledgermq server run`

@@ -1,8 +1,7 @@
 """Chooses free ports for a local cluster.
 
-A port that is free now may be used a moment later by another local cluster that is starting. A program therefore holds
-the lock `turn` from the choice of the ports until its nodes listen on them. Each user of the machine has a separate
-lock.
+Another local cluster that is starting at the same time can choose the same free port. A program therefore holds the
+lock `turn` from the choice of the ports until its nodes listen on them. Each user of the machine has a separate lock.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ def choose_ports(nodes: int, base_port: int | None) -> tuple[int, ...]:
 
 
 def choose_next_port(last: int) -> int:
-    """Choose a port for one more node. The last node uses the ports `last` and `last` + 1, so the port `last` + 2
-    is chosen if it is free, and otherwise another free port."""
+    """Choose a port for one more node. The last node uses the ports `last` and `last` + 1. Therefore the port
+    `last` + 2 is chosen if it is free, and otherwise another free port."""
     behind = last + 2
     return behind if behind < 65_535 and _pair_is_free(behind) else choose_ports(1, None)[0]
 

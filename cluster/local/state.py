@@ -1,6 +1,6 @@
 """The state of the nodes of a local cluster, as each node reports it, and the check whether the nodes agree.
 
-The nodes may run as processes (processes.py) or in containers (containers.py).
+The nodes run as processes (processes.py) or in containers (containers.py).
 """
 
 from __future__ import annotations

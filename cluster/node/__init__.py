@@ -1,6 +1,7 @@
-"""A node: one server process, from its settings to its orderly stop. `node.py` is the composition root.
+"""This package implements a node: one server process, from its settings to its orderly stop. `node.py` creates and
+connects all objects of a node (the composition root).
 
-In reading order:
+This package contains, in reading order:
 
     settings.py       the settings of an operator, checked in one place
     node.py           opens the data directory, starts the shards and connects them to the ports

@@ -1,4 +1,5 @@
-"""One name server: a process that keeps routes in memory only and does not talk to other name servers."""
+"""Runs one name server, which is a process that keeps routes in memory only and does not communicate with other
+name servers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The node: the composition root. `Node` opens the data directory, starts the shards and connects them to the ports.
+"""Creates and connects all objects of a node (the composition root). `Node` opens the data directory that the settings
+name, starts the shards, and connects the shards to the ports. The gRPC port serves clients and peers; the HTTP port
+serves metrics, health checks and log segments.
 
-    settings ─> directory ─> shards ─> gRPC (clients, peers), HTTP (metrics, health)
-
-One asyncio event loop owns the state of all shards. Work that may block on a disk (fsyncs, new segment files,
+One asyncio event loop owns the state of all shards. Work that can block on a disk (fsyncs, new segment files,
 checkpoints, repair) runs on helper threads.
 """
 

@@ -5,7 +5,8 @@
     a leader that adds this node ──> one more shard
 
 Shard 0 stores the table of shards, and every node follows that table. Therefore a node needs to know only shard 0 when
-it starts. When shard 0 commits that a shard begins on this node, this node starts its replica of the shard.
+it starts. When shard 0 has committed an entry that places a shard on this node, this node starts its replica of that
+shard.
 """
 
 from __future__ import annotations
@@ -105,8 +106,8 @@ class NodeShards:
             await shard.stop()
 
     async def hand_over(self) -> None:
-        """Hand leadership of every shard that this node leads to another voter. After a handover writes continue at
-        once. Without a handover writes would wait at least for an election timeout."""
+        """Hand leadership of every shard that this node leads to another voter. After a handover, clients can write
+        to the shard at once. Without a handover, their writes would wait at least for an election timeout."""
         within_s = self._settings.tick_ms * self._settings.election_ticks / 1000
         led = [replica for replica in self.replicas if replica.driver.leads]
         leaders = await asyncio.gather(*(hand_over(replica, within_s) for replica in led))
@@ -189,8 +190,8 @@ class NodeShards:
                 await self._add_those_missing(replica)
 
     def _begin_those_named(self, replica: BrokerReplica) -> None:
-        """Start each shard of the shard table that begins on this node, or whose replica on this node was still
-        empty."""
+        """Start each shard of the shard table that has not started on this node yet. The shard must begin on this
+        node, or have a replica on this node."""
         for number, _ in replica.state.shards:
             if number in self._starts:
                 continue

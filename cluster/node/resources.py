@@ -1,4 +1,4 @@
-"""The resources of a node that all its replicas share."""
+"""Defines the resources of a node that all its replicas share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The runtime of a node: the transports, clocks, randomness, clients and worker threads that the node is given.
+"""Defines the runtime of a node: the transports, clocks, randomness, clients and worker threads that the node receives
+when it is created.
 
 A node has one `Runtime`, an immutable object. A real node gets gRPC, clocks and threads; the simulator gives the same
 code its own implementations.

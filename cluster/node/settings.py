@@ -1,4 +1,4 @@
-"""The settings of one node, read from a TOML file and the environment, and checked in one place.
+"""Reads the settings of one node from a TOML file and the environment, and checks all of them in this module.
 
 `NodeSettings` is one frozen object, made before the node opens any file. If settings are wrong, SettingsError lists
 all faults, each in one sentence that names the setting. A variable ``LEDGERMQ_<KEY>`` in the environment takes

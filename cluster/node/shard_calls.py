@@ -1,4 +1,4 @@
-"""Calls from this node to the leaders of shards, when another node leads.
+"""Calls the leaders of shards that are led by other nodes.
 
 The node uses a client of its own cluster, because a client finds leaders and follows changes of leadership. The client
 is created at the first call and kept until `stop`.

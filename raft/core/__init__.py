@@ -1,7 +1,7 @@
 """The core of Raft: pure decisions without I/O, clock or randomness. The servers of one shard use Raft to agree on one
 log.
 
-Modules in reading order:
+This package contains, in reading order:
 
     raft.py             one server as a state machine: messages and ticks in, `Ready` out; begin here
     ready.py            what the core asks its driver to do

@@ -1,7 +1,7 @@
 """The election timer: counts the ticks that a server waits before it stands for election.
 
-The wait is randomized so that votes are rarely split (section 5.2). The caller counts the time in ticks, and passes
-the source of random numbers.
+The wait is randomized so that votes are rarely split (section 5.2). The caller calls `tick` for each tick of Raft's
+clock, and passes `jitter`, the source of random numbers.
 """
 
 from __future__ import annotations

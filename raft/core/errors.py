@@ -7,7 +7,7 @@ from __future__ import annotations
 
 class Refusal(Exception):  # noqa: N818 (an answer, not a failure)
     """Base class of all refusals: the core refused the request and changed nothing. If `retriable` is true, the
-    caller may repeat the request."""
+    same request can succeed later."""
 
     retriable = True
 

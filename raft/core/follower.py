@@ -136,8 +136,8 @@ class Follower:
         server.send(AppendResponse(server.node, self.leader, server.term, match=match, suspicion=server.suspicion))
 
     def _reject(self, append: Append) -> None:
-        """Refuse an Append. The answer contains a hint: an index at which the logs may agree. With this hint, the
-        leader can skip all entries of a term at once (end of section 5.3)."""
+        """Refuse an Append. The answer contains a hint: an index at which the logs possibly agree. With this hint,
+        the leader can skip all entries of a term at once (end of section 5.3)."""
         server = self._server
         hint_index = server.log.last_at_or_below(append.prev_index, append.prev_term)
         server.send(

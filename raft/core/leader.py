@@ -141,9 +141,9 @@ class Leader:
     # -- entries
 
     def propose(self, sizes: Sequence[int]) -> int:
-        """Append entries of these sizes in bytes, and return the index of the first entry. Raise Busy if too many
-        bytes are uncommitted, or Transferring during a handover. If all earlier entries are committed, entries of
-        any size are accepted."""
+        """Append one new entry for each element of `sizes`, which are sizes in bytes. Return the index of the first
+        of these entries. Raise Busy if too many bytes are uncommitted, or Transferring during a handover. If all
+        earlier entries are committed, entries of any size are accepted."""
         assert sizes, "a proposal has at least one entry"
         if self._transfer.to:
             raise Transferring(self._transfer.to)
@@ -159,8 +159,8 @@ class Leader:
         """Append a configuration entry of this size (bytes), which takes effect at once. Return the index of the
         configuration entry.
 
-        Only one voter may change at a time. A change is refused until the previous change and an entry of this
-        leader's term are committed. Without this rule, two majorities could have no common node (Ongaro's
+        Each change adds or removes at most one voter. A change is refused until the previous change and an entry of
+        this leader's term are committed. Without this rule, two majorities could have no common node (Ongaro's
         correction of 2015 to section 4.1 of the dissertation)."""
         server = self._server
         if not configuration.voters:
@@ -182,7 +182,8 @@ class Leader:
         self._transfer.begin(to)
 
     def wrote(self, last_index: int) -> None:
-        """Record that this leader's entries up to `last_index` were written, so that they may be sent."""
+        """Record that this leader's entries up to `last_index` were written, so that the leader is allowed to send
+        them."""
         last = self._server.log.last_index
         assert self._written < last_index <= last, f"wrote {last_index} of {self._written + 1}..{last}"
         self._written = last_index

@@ -6,7 +6,7 @@ Terms never decrease along a log. Therefore the summary has one run of entries f
     term    1  1  1  4  4  5  5  5        last_index 8
 
 By the Log Matching property (section 5.3), two logs with the same term at an index are equal up to that index.
-Therefore elections and the consistency check need only the terms of the entries. A log may begin after a snapshot. If
+Therefore elections and the consistency check need only the terms of the entries. A log can begin after a snapshot. If
 a log begins after a snapshot, `snapshot_index` and `snapshot_term` are the index and the term of the snapshot's last
 entry (section 7).
 """
@@ -66,7 +66,7 @@ class LogTerms:
         return self._terms[-1] if self._terms else 0
 
     def term(self, index: int) -> int:
-        """Return the term of the entry at `index`, which may be `snapshot_index`. For index 0 return 0."""
+        """Return the term of the entry at `index`. The index `snapshot_index` is allowed. For index 0 return 0."""
         assert self.snapshot_index <= index <= self._last_index, f"no entry {index} in {self}"
         return self._terms[bisect_right(self._firsts, index) - 1] if index else 0
 

@@ -196,8 +196,8 @@ class Raft:
         self._become(self._role.tick())
 
     def propose(self, sizes: Sequence[int]) -> tuple[int, int]:
-        """Append entries of these sizes in bytes. Return the term and the index of the first of these entries.
-        Raises Refusal."""
+        """Append one new entry for each element of `sizes`, which are sizes in bytes. Return the term and the index
+        of the first of these entries. Raises Refusal."""
         return self.term, self._as_leader().propose(sizes)
 
     def change(self, configuration: Configuration, size: int) -> tuple[int, int]:
@@ -206,8 +206,8 @@ class Raft:
         return self.term, self._as_leader().change(configuration, size)
 
     def transfer(self, to: int) -> None:
-        """Hand leadership to the voter `to`. Raise NotLeader or TransferRefused if no handover can begin. The
-        handover may fail after this call."""
+        """Hand leadership to the voter `to`. Raise NotLeader or TransferRefused if no handover can begin. A
+        handover that has begun can still fail after this call."""
         self._as_leader().transfer(to)
 
     def held_up(self) -> None:
@@ -271,7 +271,8 @@ class Raft:
             self._become(Role.FOLLOWER)
 
     def resume_writing(self) -> None:
-        """Report that the disk accepts writes again, so this server may stand for election and accept entries."""
+        """Report that the disk accepts writes again. From now on, this server is allowed to stand for election and
+        to accept entries."""
         self._server.writable = True
 
     # -- the start of the log (section 7)

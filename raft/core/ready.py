@@ -41,7 +41,7 @@ class Save:
 @dataclass(frozen=True, slots=True)
 class Write:
     """The driver must write entries of a follower. If `truncate_to` is not None, the driver first cuts the log after
-    `truncate_to`. Then it writes the entries first..last.
+    `truncate_to`. Then the driver writes the entries first..last.
 
     These entries are those of the Append that the core has just processed. When these entries are held as the flush
     mode promises, call persisted(token, term, last).
@@ -74,8 +74,9 @@ class Ready:
     """`Ready` is the work for the driver. The driver must carry out a `Ready` completely before the next call of step,
     tick, propose or read.
 
-    The driver must carry out `write` before `commit`. The driver may carry out the other fields in any order,
-    because the core hands out a message only when everything that the message promises is durable."""
+    The driver must carry out `write` before `commit`. The driver is allowed to carry out the other fields in any
+    order. Any order is safe, because the core hands out a message only when everything that the message promises is
+    durable."""
 
     messages: tuple[RaftMessage, ...]
     save: Save | None

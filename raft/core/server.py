@@ -104,11 +104,11 @@ class Server:
 
     @property
     def may_stand(self) -> bool:
-        """Return True if this server may stand for election: it is a voter, or its removal as a voter is not committed
-        yet.
+        """Return True if this server is allowed to stand for election: it is a voter, or its removal as a voter is not
+        committed yet.
 
-        During the removal of a server its own vote does not count. But this server may have the only log with which
-        an election can be won (dissertation, section 4.2.2)."""
+        During the removal of a server its own vote does not count. But it is possible that only this server's log
+        can win an election (dissertation, section 4.2.2)."""
         is_wanted = self.is_voter or self.node in self.configurations.voters_before(self.commit)
         return is_wanted and self.writable and not self.is_slow
 
@@ -223,7 +223,7 @@ class Server:
         self.configurations.drop_before(index)
 
     def install(self, index: int, term: int, configuration: Configuration) -> None:
-        """Continue after a snapshot that has replaced the log. All entries up to `index` are committed."""
+        """Record that a received snapshot has replaced the log. All entries up to `index` are committed."""
         assert index > self.commit, f"the snapshot at {index} ends before the commit index {self.commit}"
         self._valid_from = self.next_token()
         self.log = LogTerms(snapshot_index=index, snapshot_term=term)
@@ -236,9 +236,9 @@ class Server:
 
     def persisted(self, token: int, term: int, index: int) -> bool:
         """Record that the writes up to `token` are held. The last entry of these writes has this index and term.
-        Return True if this raises `durable`. An entry of these writes may have been cut and written again after the
-        write. Only the token shows that entries were cut after the write. Therefore tokens from before the last cut
-        are ignored."""
+        Return True if this raises `durable`. It is possible that an entry of these writes was cut later, and then
+        written again. Only the token shows that entries were cut after the write. Therefore tokens from before the
+        last cut are ignored."""
         assert token <= self._token, f"the core never issued token {token}"
         if token < self._valid_from:
             return False

@@ -6,8 +6,8 @@
       +──> refused: the target is not a voter, is a suspect, or was not heard lately
 
 During a handover the leader accepts no proposals, so the target's log can become equal to the leader's log. Proposals
-from before the handover are not lost. A shard may have a preferred leader. Any other leader hands leadership over as
-soon as the preferred leader's log keeps up with its own log.
+from before the handover are not lost. A shard can have a preferred leader. If another voter leads the shard, it hands
+leadership over as soon as the preferred leader's log keeps up with its own log.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Transfer:
 
     def hand_to_anybody(self) -> None:
         """Tell one voter that holds the whole log to stand for election at once, because this leader steps down. Do
-        nothing if there is no such voter."""
+        nothing if no voter holds the whole log."""
         for node in self._server.voters:
             if node != self._server.node and self._holds_all(node):
                 self._tell(node)

@@ -11,7 +11,8 @@ from raft.core.server import Server
 
 
 def grants(server: Server, request: VoteRequest, leader: int) -> bool:
-    """Return True if `server` grants the vote request. `leader` is the leader that `server` knows in its term, or 0.
+    """Return True if `server` grants the vote request. `leader` is the leader of the present term, as far as `server`
+    knows it, or 0.
 
     A suspect may grant a pre-vote, and its answer says that it is a suspect. A suspect grants a vote only if the
     request is unanimous, which means that every voter granted the pre-vote."""

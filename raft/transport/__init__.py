@@ -1,6 +1,6 @@
 """Carries Raft's messages over gRPC.
 
-In reading order:
+This package contains, in reading order:
 
     streams.py           a stream to one peer that is opened again whenever it breaks
     wire.py              the core's messages as protobuf, and back

@@ -1,6 +1,7 @@
 """Encodes and decodes an AppendRequest in protobuf's wire format, with a single copy of its `entries`.
 
-    0x2A | length of the entries (varint) | entries | all other fields, as protobuf writes them
+An encoded AppendRequest begins with the byte 0x2A, the length of the entries (varint) and the entries. All other
+fields follow as protobuf writes them.
 
 Protobuf copies large bytes into the message object, and again into the encoded bytes. For a megabyte these copies cost
 more time than the transmission of the bytes. Protobuf allows fields in any order. Therefore this module writes the
@@ -24,7 +25,7 @@ class Bulk:
     """`Bulk` is an AppendRequest in two parts, `head` and `entries`. `head` contains all fields of the AppendRequest
     except `entries`.
 
-    `entries` may be a view of the log, or of the received message."""
+    `entries` can be a view of the log, or of the received message."""
 
     head: raft_pb2.AppendRequest
     entries: Readable = b""

@@ -4,11 +4,11 @@
     shard 1 ─┼─> the messages to node 2 in one turn of the loop ══ one ControlBundle ═╪═> shard 1 ──> answers, on the
     shard 2 ─┘                                                                        └─> shard 2     same stream
 
-All control messages that leave for one node in the same turn are sent in one bundle, because a write to a stream costs
-more than a message. All shards of a node tick in the same turn, so their messages share bundles. Therefore many idle
-shards cost little more than one idle shard. The node checks the caller's identity when a stream opens. Each control
-message also names the receiver's incarnation, because two shards may know different incarnations of one node. Control
-messages that cannot be sent are dropped.
+All control messages that this node sends to one other node in the same turn form one bundle. A bundle is cheaper,
+because each write to a stream costs more than one more message in a bundle. All shards of a node tick in the same
+turn, so their messages share bundles. Therefore many idle shards cost little more than one idle shard. The node checks
+the caller's identity when a stream opens. Each control message also names the receiver's incarnation, because two
+shards may know different incarnations of one node. Control messages that cannot be sent are dropped.
 """
 
 from __future__ import annotations

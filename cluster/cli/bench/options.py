@@ -21,7 +21,7 @@ CALLS_AT_A_RATE = 16
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Return one decorator that adds several click options to a command, in this order."""
+    """Return one decorator that adds the given click options to a command, in the given order."""
 
     def add(command: Command) -> Command:
         for option in reversed(options):
@@ -61,8 +61,8 @@ def rate_option(default: float | None, note: str) -> Callable[[Command], Command
 
 
 def load_options(queues: int) -> Callable[[Command], Command]:
-    """Return the options that describe messages and how they are sent. `queues` is the number of queues that a new
-    topic has by default."""
+    """Return the click options that describe the messages of a load and how these messages are sent. `queues` is
+    the number of queues that a new topic has by default."""
     return together(
         click.option(
             "--queues", type=click.IntRange(1, 1024), help=f"Queues of the topic if it is created.  [default: {queues}]"

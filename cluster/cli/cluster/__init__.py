@@ -1,6 +1,6 @@
 """The command `ledgermq cluster`: its subcommands show and change a running cluster.
 
-In reading order:
+This package contains, in reading order:
 
     command.py     info, health, add-shard
     members.py     add-node, promote, remove-node, transfer-leader, recover

@@ -108,7 +108,8 @@ def info(bootstrap: str, output: str) -> None:
 @bootstrap_option
 @format_option
 def health(bootstrap: str, output: str) -> int:
-    """Check that every shard has a leader and that all replicas take part.
+    """Check that every shard has a leader, and that every replica is a leader, a follower or a learner and is not
+    suspect.
 
     The exit status is 0 if the cluster is healthy, and 1 if it is degraded or unavailable.
     """
@@ -123,8 +124,8 @@ def health(bootstrap: str, output: str) -> int:
 
 
 def rows_of(nodes: list[NodeStatus]) -> list[ReplicaRow]:
-    """Return a row for each replica. The lag of a replica is measured against the leader of its shard with the
-    highest term."""
+    """Return a row for each replica. The lag of a replica is the number of entries that its log is behind the log
+    of the shard's leader. If several nodes say that they lead a shard, the leader with the highest term counts."""
     leaders = [shard for node in nodes for shard in node.shards if shard.role == "leader"]
     leading = {leader.shard: leader.last_index for leader in sorted(leaders, key=lambda leader: leader.term)}
     rows = []

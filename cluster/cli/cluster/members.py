@@ -163,8 +163,8 @@ def transfer_leader(
     """Hand over the leadership of a shard to another voter. If the handover fails, the present leader stays the
     leader.
 
-    Only a voter that answers and is not suspect can become the leader. (A suspect node may have lost entries.) If the
-    shard has a preferred leader, leadership later returns to the preferred leader.
+    Only a voter that answers and is not suspect can become the leader. A suspect node is a node that may have lost
+    entries. If the shard has a preferred leader, leadership later returns to the preferred leader.
     """
     target = 0
 

@@ -129,7 +129,7 @@ def reset(
     bootstrap: str,
     output: str,
 ) -> None:
-    """Move the offsets of the consumer group NAME. The members of the group may keep running; they continue at the
+    """Move the offsets of the consumer group NAME. You need not stop the members of the group: they continue at the
     new offsets."""
     resets: list[OffsetReset] = _asked(
         bootstrap,

@@ -1,6 +1,6 @@
 """Commands that run a cluster on this machine.
 
-In reading order:
+This package contains, in reading order:
 
     dev.py           `ledgermq dev`
     containers.py    finds a cluster that runs in containers

@@ -46,8 +46,8 @@ def demo(path: Path | None, data: Path | None, containers: str | None, output: s
     """Send many lines through three nodes, kill the leader half-way, and check every replica.
 
     The lines come from the source files of Python's standard library, or from --input. The exit status is 0 if every
-    replica has every acknowledged line exactly once and in the order of its file. The exit status is 1 if a replica
-    does not, and 2 if the input has no lines.
+    replica has every acknowledged line exactly once and in the order of its file. The exit status is 1 if the lines of
+    a replica differ, and 2 if the input has no lines.
     """
     try:
         corpus = files_of(path) if path else standard_library()

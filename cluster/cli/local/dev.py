@@ -190,7 +190,8 @@ def _next_commands(cluster: Launcher) -> str:
 
 
 def _option(cluster: Launcher) -> str:
-    """Return the option with which `ledgermq dev` commands find the cluster; for the default directory it is empty."""
+    """Return the option, with its value, that `ledgermq dev` commands need to find this cluster. Return an empty
+    string for a cluster in the default directory, because no option is needed."""
     if not isinstance(cluster, DevCluster):
         return " --docker"
     return "" if cluster.directory == DEFAULT_DIRECTORY.resolve() else f" --data {cluster.directory}"

@@ -1,6 +1,6 @@
 """The command `ledgermq log` reads the log files of a node and writes nothing.
 
-In reading order:
+This package contains, in reading order:
 
     command.py    the commands and their options
     dump.py       `log dump`: prints entries as lines

@@ -151,7 +151,7 @@ def verify(paths: Sequence[Path], index_data: Path | None, output: str) -> int:
 def diff(paths: Sequence[Path], output: str) -> int:
     """Compare the logs of each two replicas: print the first entry that differs, or which log is longer.
 
-    The last entries of two replicas may differ while these entries are not committed. Raft later replaces entries that
+    The last entries of two replicas can differ while these entries are not committed. Raft later replaces entries that
     differ and are not committed.
 
     \b

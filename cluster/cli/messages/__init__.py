@@ -1,6 +1,6 @@
 """This package has the commands that send and print messages.
 
-In reading order:
+This package contains, in reading order:
 
     produce.py             `ledgermq produce`
     consume.py             `ledgermq consume`

@@ -153,7 +153,7 @@ async def _send_lines(sender: LineSender, source: Source) -> None:
 class _Reader:
     """Iterates over the lines of the input.
 
-    A separate thread reads the input, because reading from a terminal or a pipe may block. The thread is a daemon and
+    A separate thread reads the input, because reading from a terminal or a pipe can block. The thread is a daemon and
     reads the file descriptor directly, so that it cannot prevent the process from ending.
     """
 

@@ -61,7 +61,7 @@ def alter(name: str, queues: int, bootstrap: str, output: str) -> None:
     """Increase the number of queues of the topic NAME. The new queues are placed in the shards that have the fewest
     queues.
 
-    After the change, messages with a key may go to another queue than earlier messages with the same key. The order
+    After the change, messages with a key can go to another queue than earlier messages with the same key. The order
     between these earlier and later messages is not kept.
     """
 

@@ -2,7 +2,7 @@
 acknowledged messages.
 
 The report goes to standard output, and the progress to standard error. The exit status is 0 if the logs are valid, 1
-if there is a violation, and 2 if the logs could not be judged.
+if there is a violation, and 2 if the logs could not be checked.
 """
 
 from __future__ import annotations

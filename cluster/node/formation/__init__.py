@@ -1,6 +1,6 @@
-"""Formation: the first start of a cluster or of a shard.
+"""This package implements formation, which is the first start of a cluster or of a shard.
 
-In reading order:
+This package contains, in reading order:
 
     first_voters.py      the nodes that a shard begins on, and which of them leads it first
     first_start.py       one node writes entry 1, when all first voters are empty

@@ -3,9 +3,10 @@
 Every first voter must answer that its data directory is empty before the shard begins. Then the forming node writes
 the random incarnations of all first voters into entry 1. From entry 1 on, each voter is identified by the incarnation
 of its data directory. Therefore a voter with a wiped disk cannot vote twice. One node forms the shard. The node with
-the smallest number forms shard 0. The forming node asks the other first voters. The other first voters answer, and
-receive entry 1 by replication. Every shard begins with such a first start. The first voters of shard 0 are in the
-settings. The first voters of another shard are in the shard table of shard 0.
+the smallest number forms shard 0. The forming node asks the other first voters whether their data directories are
+empty. The other first voters answer, and later receive entry 1 by replication. Every shard begins with such a first
+start. The first voters of shard 0 are in the settings. The first voters of another shard are in the shard table of
+shard 0.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class FormingNode:
 
     @property
     def asks(self) -> bool:
-        """Return whether this node asks the other first voters and writes entry 1."""
+        """Return True if this node is the forming node, which asks the other first voters and writes entry 1."""
         return self.empty and not self.joins and bool(self.voters) and self.node == in_turn(self.shard, self.voters)
 
     def introduce(self, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse:

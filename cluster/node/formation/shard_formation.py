@@ -1,6 +1,6 @@
 """The formation of one shard on this node: this node's introduction, and the writing of entry 1.
 
-This module has:
+This module defines:
 
     this node writes entry 1   `form`: asks the other first voters, then appends and flushes the entry
     another node writes it     `introduction`: this node's answer to the node that asks
@@ -66,8 +66,8 @@ class ShardFormation:
         )
 
     async def form(self, forming_node: FormingNode, opened: ShardLog) -> None:
-        """Write entry 1 after every first voter has answered that it is empty. If a first voter refuses, log the reason
-        and return without entry 1."""
+        """Write entry 1 after every first voter has answered that it is empty. If a first voter refuses, log the
+        reason and return without writing entry 1."""
         assert self.first_voters is not None
         peers = await self._other_first_voters(self.first_voters)
         introductions = self._runtime.introductions(peers)

@@ -1,6 +1,6 @@
 """The HTTP port of a node.
 
-In reading order:
+This package contains, in reading order:
 
     http_port.py        /metrics, /healthz and /readyz
     segment_routes.py   the segments of the log, for validation, Spark and copies

@@ -5,9 +5,9 @@
 
 Aiohttp uses the `sendfile` method of the event loop. uvloop has no such method, so aiohttp would copy the bytes
 through this process. Therefore this module calls sendfile in a thread, on a duplicate of the connection's file
-descriptor. The thread is allowed to wait for the disk or for a slow client. Each turn of the thread is short, so the
-thread ends soon after a request is cancelled. While sendfile runs, no other code writes to the connection, because
-aiohttp answers the requests of a connection one after another.
+descriptor. The thread is allowed to wait for the disk or for a slow client. The thread sends for at most `TURN_S`
+seconds in one turn, so it ends soon after a request is cancelled. While sendfile runs, no other code writes to the
+connection, because aiohttp answers the requests of a connection one after another.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class FileSender:
                 raise ConnectionResetError(f"the client has accepted no byte for {STALLED_S:.0f} s")
 
     def _after_turn(self, descriptor: int) -> None:
-        """Close `descriptor` when the running turn of the thread ends. Until the turn ends, the thread may use the
-        descriptor, so its number must not be given to another file."""
+        """Close `descriptor` when the running turn of the thread ends. Until the turn ends, the thread can still
+        use the descriptor, so the number of the descriptor must not be given to another file."""
         turn = self._turn
         if turn is None or turn.done():
             os.close(descriptor)
@@ -81,8 +81,8 @@ class FileSender:
 
 
 async def _written_out(transport: asyncio.WriteTransport, writer: AbstractStreamWriter) -> None:
-    """Return when the transport has written all its bytes. If sendfile began earlier, its bytes would overtake the
-    bytes of the transport."""
+    """Return when the transport has written all its bytes to the socket. Only then can sendfile begin, because
+    otherwise the bytes of the file would reach the client before the bytes of the transport."""
     transport.set_write_buffer_limits(high=0)
     try:
         while transport.get_write_buffer_size():

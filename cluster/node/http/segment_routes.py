@@ -7,8 +7,8 @@
 
 The node sends the bytes of a segment file by sendfile, up to the end of the last entry. The bytes after the last entry
 of the file are blank. A segment is *sealed* when all its entries are committed and the log continues in a later
-segment. A sealed segment never changes, and it has the same ETag on every replica. An active segment grows, and its
-uncommitted entries may be replaced. Therefore a reader of an active segment checks the CRC and the chain of each
+segment. A sealed segment never changes, and it has the same ETag on every replica. An active segment grows, and Raft
+can replace its uncommitted entries. Therefore a reader of an active segment checks the CRC and the chain of each
 entry.
 """
 
@@ -51,12 +51,13 @@ class ServedReplica(Protocol):
 
     @property
     def commit(self) -> int:
-        """Return the commit index that this node knows. The leader's commit index may be higher."""
+        """Return the commit index that this node knows. The leader's commit index can be higher."""
 
 
 class SegmentRoutes:
     def __init__(self, node: int, cluster: str, shards: Mapping[int, ServedReplica]) -> None:
-        """`shards` maps shard numbers to this node's replicas. Shards may be added to the mapping `shards` later."""
+        """`shards` maps shard numbers to this node's replicas. The caller is allowed to add shards to the mapping
+        `shards` later."""
         self._node = node
         self._cluster = cluster
         self._shards = shards

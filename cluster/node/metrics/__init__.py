@@ -1,6 +1,6 @@
 """The Prometheus metrics of a node.
 
-In reading order:
+This package contains, in reading order:
 
     node_metrics.py          messages, bytes, disk, Raft
     consumption_metrics.py   consumer groups: lag, members, retries

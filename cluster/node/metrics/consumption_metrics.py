@@ -1,6 +1,6 @@
-"""Metrics of consumer groups, read at each scrape on the node that leads a shard.
+"""Reads the metrics of consumer groups at each scrape. A node reports the metrics of the shards that it leads.
 
-Only the leader of a queue's shard reports the queue's lag, because a follower may be behind the leader. The number of
+Only the leader of a queue's shard reports the queue's lag, because a follower can be behind the leader. The number of
 time series is bounded: each shard reports at most 5,000 queues, and a metric says how many queues were left out.
 """
 

@@ -1,6 +1,6 @@
-"""Modules of a node that concern its process, and are the same for all its shards.
+"""This package has the modules for the process of a node as a whole, which all shards of the node share.
 
-In reading order:
+This package contains, in reading order:
 
     ticker.py         the clock of all shards
     workers.py        runs blocking work beside the event loop

@@ -1,7 +1,7 @@
 """The limit of open files of a node's process, and the share of the limit for the ConsumeQueues of one shard.
 
 A ConsumeQueue keeps its file open between writes, because opening and closing the file for each batch costs more than
-the write. Therefore the number of queues with open files follows from the system's limit of open files. A process
+the write. Therefore the system's limit of open files determines how many queues can keep their files open. A process
 usually starts with a soft limit of open files far below the hard limit.
 """
 
@@ -27,8 +27,8 @@ def file_limit() -> int:
 
 
 def queues_open_at_once(files: int, shards: int) -> int:
-    """Return how many queues of one shard may keep files open, at most two files each. `files` is the limit of open
-    files of the process. `shards` is the number of shards, including this shard. The queues of all shards together
-    use less than two thirds of the limit, also if shards are added one after another. With 64 shards, this is true
-    for limits of 4,096 files or more."""
+    """Return how many queues of one shard are allowed to keep their files open. Each queue has at most two open
+    files. `files` is the limit of open files of the process. `shards` is the number of shards, including this
+    shard. The queues of all shards together use less than two thirds of the limit, also if shards are added one
+    after another. With 64 shards, this is true for limits of 4,096 files or more."""
     return max(_LEAST_QUEUES, min(_MOST_QUEUES, files // (16 * shards)))

@@ -1,4 +1,4 @@
-"""The signals that stop a process in order: SIGTERM and SIGINT (Ctrl-C)."""
+"""Receives the signals that ask a process to stop in an orderly way: SIGTERM and SIGINT (Ctrl-C)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Damage in the log: its detection while the node serves, and its repair with the bytes of other replicas.
+"""This package finds damage in the log while the node serves, and repairs damaged logs with the bytes of other
+replicas.
 
-In reading order:
+This package contains, in reading order:
 
     startup_repair.py   repairs a log that cannot be opened, before the node serves
     scrub.py            reads the part of the log that the start did not read

@@ -1,4 +1,4 @@
-"""Entries for repairs: how a node requests entries from other nodes, and how it answers such requests.
+"""With this module a node requests entries from other nodes for a repair, and answers such requests of other nodes.
 
     request: index 6 and its chain ──> same entry 6 here: entries 7, 8 ... (none if the log ends here, too)
                                    └─> refused: entry 6 differs, is not here, or is damaged here

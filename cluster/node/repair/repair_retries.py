@@ -1,4 +1,4 @@
-"""The waits between the attempts of a repair, and the times of the log lines about the repair. The number of attempts
+"""Decides how long a repair waits between two attempts, and when the repair writes a log line. The number of attempts
 has no limit.
 
 Each wait is twice the previous wait, from 0.2 s up to 10 s. The same log line is repeated at most once a minute.

@@ -46,8 +46,8 @@ class Scrub:
         self._flaw: Flaw | None = None
 
     async def run(self, beside: Beside) -> None:
-        """Read the entries that the start did not read, and return when all of them are read. The scrub reads the
-        disk in `beside`, on a helper thread."""
+        """Read the entries that the start did not read, and return when all of them are read. `run` reads the disk
+        only through `beside`, which does the reading on a helper thread."""
         if self._last < self._log.first_index:
             return
         while not self._is_over and self._last >= self._log.first_index:

@@ -3,9 +3,9 @@
     flaw ──> stop leading, refuse reads of the entries ──> write another node's entries over them ──> flush, read again
                                                       ^───── no node has them: wait, then again ─┘
 
-The node knows the position, length and term of each damaged entry, and the entries before and after them are whole. So
-only the original bytes fit in the place of the damaged entries. Scrub repair writes these bytes in place and never
-cuts the log. During a scrub repair the node serves the undamaged entries of the log.
+The node knows the position, length and term of each damaged entry, and the entries before and after them are whole.
+Therefore only the original bytes fit in the place of the damaged entries. Scrub repair writes these bytes in place and
+never cuts the log. During a scrub repair the node serves the undamaged entries of the log.
 """
 
 from __future__ import annotations

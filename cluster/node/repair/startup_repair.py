@@ -5,8 +5,8 @@
 
 During a startup repair this node runs and takes no part in the shard. The node reports the reason, and sends its own
 whole entries to other nodes that request them. `store.LogRepair` decides which entries are accepted and which bytes
-may be cut. This module decides which nodes are asked, and when. After the repair the caller opens the log, and the
-opening checks whether the log is whole.
+are allowed to be cut. This module decides which nodes are asked, and when. After the repair the caller opens the log,
+and the opening checks whether the log is whole.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class StartupRepair:
         )
 
     async def run(self) -> None:
-        """Repair the damaged log. Return when the log can be opened again: it is whole, or `left` names a flaw
-        before the last checkpoint. Raises StoreError if the disk fails."""
+        """Repair the damaged log. Return when the log can be opened again: the log is whole, or `left` names a flaw
+        before the last checkpoint that no node could repair. Raises StoreError if the disk fails."""
         log.error("%s", self.reason)
         worker = self._runtime.worker("repair")
         try:
@@ -304,9 +304,9 @@ class _Peer:
         return answer
 
     async def _align(self) -> bool:
-        """Called when the other node's log lacks this node's last whole entry. Find the last entry that both logs
-        have, and cut this node's log after that entry if the cut is safe. Return True if this node should ask the
-        other node again."""
+        """The repair calls `_align` when the other node's log lacks this node's last whole entry. Find the last
+        entry that both logs have, and cut this node's log after that entry if the cut is safe. Return True if this
+        node should ask the other node again."""
         common = self._repair.committed_tail()
         while common.index < self._repair.tail.index:
             answer = await self._read(common)
@@ -320,8 +320,8 @@ class _Peer:
         return True
 
     async def _supersedes(self, answer: raft_pb2.ReadEntriesResponse) -> bool:
-        """Called when the other node's log begins after the flaw. Return True if the other log has all whole
-        entries that this log has after the flaw, or later entries that replaced these entries."""
+        """The repair calls `_supersedes` when the other node's log begins after the flaw. Return True if the other
+        log has all whole entries that this log has after the flaw, or later entries that replaced these entries."""
         last = self._repair.last_behind()
         if last is None or last.index < answer.first_index:
             return self._repair.may_cut(answer.commit) if last is None else True

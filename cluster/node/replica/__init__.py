@@ -1,6 +1,6 @@
 """This node's replica of one shard: its files, its running objects and its regular work.
 
-In reading order:
+This package contains, in reading order:
 
     local_replica.py   the replica, from the opening of its files to its stop: read this first
     opening.py         opens the files, after a startup repair if the log is damaged

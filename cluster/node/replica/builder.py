@@ -1,6 +1,7 @@
 """Creates the objects of one running replica, without starting them.
 
-files ─> broker replica ─> disk threads, transport ─> Raft core ─> driver
+From the open files of the replica, the builder creates the broker replica. Then it creates the disk threads, the
+transport, and the driver with its Raft core.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class ReplicaBuilder:
         self._stall = stall
 
     def replica(self, fetch_waiters: FetchWaiters) -> BrokerReplica:
-        """Return the broker's side of the replica. The method `driver` later attaches the driver to the replica."""
+        """Return the `BrokerReplica`, through which the broker uses the replica. The method `driver` later attaches
+        the driver to the replica."""
         settings, files = self._settings, self._files
         return BrokerReplica(
             shard=self.number,
@@ -162,5 +164,5 @@ def flushing_of(settings: NodeSettings) -> Flushing:
 
 
 def uncommitted_bytes(settings: NodeSettings) -> int:
-    """Return how many bytes of uncommitted entries one shard may keep in memory."""
+    """Return how many bytes of uncommitted entries one shard is allowed to keep in memory."""
     return max(LEAST_UNCOMMITTED_BYTES, MAX_UNCOMMITTED_BYTES // settings.shards)

@@ -45,8 +45,8 @@ class CheckpointDraft:
 
 
 class Checkpoints:
-    """The checkpoints of one shard. Only one thread at a time may call `write`. While `write` runs, only `draft` and
-    `found` may be used."""
+    """The checkpoints of one shard. Only one thread at a time is allowed to call `write`. While `write` runs,
+    callers must use only `draft` and `found`."""
 
     def __init__(self, snapshots: Snapshots, positions: PositionFiles, queues: ConsumeQueues, keys: KeyIndex) -> None:
         """Adopt the checkpoint and the indexes of the last run. If the indexes do not match the checkpoint, wipe

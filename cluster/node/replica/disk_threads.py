@@ -1,9 +1,9 @@
 """The helper threads of one shard: one thread fsyncs votes, one flushes the log, and one prepares the next segment.
 
 The event loop never waits for an fsync. In `sync` mode many writes share one flush. A write that arrives while a flush
-runs waits for the next flush, which covers all bytes written before that flush began. In `async` mode a write is held
-as soon as its bytes are in the page cache, or in the buffer of a node that stages its writes. In `async` mode a
-schedule decides when the log is flushed.
+runs waits for the next flush, which covers all bytes written before that flush began. In `async` mode a write counts
+as held as soon as its bytes are in the page cache. On a node that stages its writes, a write counts as held as soon as
+its bytes are in the buffer. In `async` mode a schedule decides when the log is flushed.
 
 Votes have their own thread and are fsynced in both modes, so an election never waits for a flush of the log.
 """
@@ -87,8 +87,8 @@ class DiskThreads:
             self._upkeep.append(self._vital.spawn(self._keep_writing_out(), "write out what is staged"))
 
     async def stop(self) -> None:
-        """Wait until running work ends. After `stop` no callback is called. `stop` does not flush the log: the
-        shard flushes the log before it writes the clean mark."""
+        """Wait until the threads have finished their running work. After `stop` no callback is called. `stop` does
+        not flush the log: the shard flushes the log before it writes the clean mark."""
         self._stopping = True
         for task in self._upkeep:
             task.cancel()
@@ -127,9 +127,9 @@ class DiskThreads:
         self._on(self._segment_thread, self._log.segments.remove_dropped, lambda: None)
 
     async def beside(self, work: Callable[[], object]) -> None:
-        """Run `work` on the thread that prepares segments. The node can do without the result of `work`. Return
-        when `work` has ended, with or without success. A failure that is not retriable is reported to the shard.
-        The task that calls `beside` may be cancelled while it waits."""
+        """Run `work` on the thread that prepares segments. The node works correctly without the result of `work`.
+        Return when `work` has ended, with or without success. A failure that is not retriable is reported to the
+        shard. A task that waits in `beside` can be cancelled."""
         over = asyncio.Event()
 
         def failed(failure: StoreError) -> None:
@@ -173,7 +173,7 @@ class DiskThreads:
         self._on_failure(failure)
 
     async def _keep_up(self) -> None:
-        """Flush by the schedule, and prepare the next segment before it is needed."""
+        """Flush the log when the flush schedule says so, and prepare the next segment before the log needs it."""
         while True:
             self._prepare_next()
             await asyncio.sleep(self._schedule.interval_ms / 1000)
@@ -205,8 +205,8 @@ class DiskThreads:
         self._preparing = self._told_full = False
 
     def _not_prepared(self, failure: StoreError) -> None:
-        """Handle a failed preparation of the next segment. A node without room for the next segment can still fill
-        the segment in use. The segment is prepared again at each interval."""
+        """Handle a failed preparation of the next segment. If the disk has no room for the next segment, the node
+        can still fill the present segment. The node tries again at each interval to prepare the next segment."""
         self._preparing = False
         if not failure.retriable:
             self._on_failure(failure)

@@ -1,5 +1,5 @@
-"""The flush schedule: decides when a log is flushed if no request waits for a flush. The rules of the schedule are
-RocketMQ's.
+"""The flush schedule: decides when a log is flushed if no request waits for a flush. The schedule uses the same rules
+as RocketMQ.
 
     every `interval_ms`   flush if at least `pages` pages were written since the last flush began
     after `thorough_ms`   flush any written bytes, if the last flush began so long ago

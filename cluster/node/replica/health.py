@@ -36,7 +36,7 @@ def not_ready(replica: BrokerReplica, transport: PeerTransport, damage: str, set
 
 def not_a_member(number: int, membership: Membership, settings: NodeSettings) -> str:
     """Return the reason why this node is no member of the shard or of the cluster. Return "" if this node is a
-    member, or does not know."""
+    member, or does not know whether it is a member."""
     node, standing = settings.node, membership.standing
     if number != TOPICS_SHARD:
         return f"node {node} was removed from shard {number}" if standing is Standing.REMOVED else ""

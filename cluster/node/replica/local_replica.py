@@ -1,10 +1,10 @@
 """One node's replica of a shard, from the opening of its files to its stop.
 
-    open log and vote file ─> (startup repair) ─> (formation) ─> create and start the parts ─> stop
+`LocalReplica` first opens the log and the vote file. Then it repairs the log and forms the shard, if this is
+necessary. After that it creates and starts the objects of the replica, and finally it stops them.
 
-`LocalReplica` is the life cycle of a replica, from the opening of its files to its stop. `builder.py` creates the
-running objects, `upkeep.py` does the regular work, and `health.py` says whether clients should use the replica.
-`cluster.node.node_shards` and `cluster.node.node` connect the replicas of a node to its ports.
+`builder.py` creates the running objects, `upkeep.py` does the regular work, and `health.py` says whether clients
+should use the replica. `cluster.node.node_shards` and `cluster.node.node` connect the replicas of a node to its ports.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class LocalReplica:
 
     async def take_part(self, first_voters: FirstVoters | None = None) -> None:
         """Start this replica: repair its log if needed, write entry 1 if this node forms the shard, then take part in
-        elections and serve clients. Repair and formation may wait for other nodes without a limit.
+        elections and serve clients. Repair and formation can wait for other nodes without a limit.
 
         `first_voters` are the first voters of a shard other than shard 0; shard 0 takes them from the settings."""
         files = await self._opening.finish()
@@ -135,7 +135,8 @@ class LocalReplica:
 
     @property
     def replica(self) -> BrokerReplica | None:
-        """Return the broker's side of this replica, or None until the replica has started."""
+        """Return the `BrokerReplica`, through which the broker uses this replica, or None until the replica has
+        started."""
         return self._running.replica if self._running is not None else None
 
     @property
@@ -155,7 +156,7 @@ class LocalReplica:
 
     @property
     def commit(self) -> int:
-        """Return the commit index that this node knows. The leader's commit index may be higher."""
+        """Return the commit index that this node knows. The leader's commit index can be higher."""
         return self.replica.driver.raft.commit if self.replica is not None else self.log.known_commit
 
     @property

@@ -1,4 +1,5 @@
-"""The retention watch: watches this node's disk. On the leader of a shard, it also moves the log start of that shard.
+"""The retention watch watches how full this node's disk is. On the leader of a shard, it also moves the log start of
+that shard.
 
     every `retention_check_ms`:   how full is the disk?    ->  writes are accepted or refused
                                   does this node lead?     ->  `ledger.broker.retention.retention.choose`
@@ -38,7 +39,7 @@ log = logging.getLogger("ledgermq.node.retention")
 
 class LogClock:
     """The time according to the log: the append time of the newest entry, plus the time since this node first saw
-    that entry. A clock that does not jump measures the second of these times."""
+    that entry. The time since this node first saw that entry is measured with a clock that does not jump."""
 
     def __init__(self, log: CommitLog, monotonic_ms: Callable[[], float]) -> None:
         self._log = log
@@ -55,8 +56,8 @@ class LogClock:
 
 class Learners:
     """The learners that are catching up with the log. Retention keeps the entries that these learners still need. A
-    learner that makes no progress between two checks does not count. If it counted, a learner without progress
-    would stop retention for ever."""
+    learner that makes no progress between two checks does not count. If retention kept entries for such a learner,
+    the learner could stop retention for ever."""
 
     def __init__(self) -> None:
         # By node, the last index that the learner had at the last check.
@@ -64,7 +65,7 @@ class Learners:
 
     def behind(self, matches: dict[int, int]) -> int | None:
         """Return the smallest last index among the learners that made progress since the last check, or None if no
-        learner did. `matches` maps the node of each learner to its last index."""
+        learner made progress. `matches` maps the node of each learner to its last index."""
         moving = [match for node, match in matches.items() if match > self._seen.get(node, -1)]
         self._seen = matches
         return min(moving, default=None)
@@ -101,8 +102,8 @@ class RetentionWatch:
             await asyncio.sleep(self._look_s)
 
     async def look(self) -> None:
-        """Check once. If the check moves the log start, return when the move is applied on this node, or this node
-        has lost leadership."""
+        """Make one check of this node's disk. If the check moves the log start, return when the move is applied on
+        this node, or this node has lost leadership."""
         use = self._disk_use()
         self._refuse_or_take(use)
         if not self._replica.knows_the_end:
@@ -169,8 +170,8 @@ class RetentionWatch:
         )
 
     def _age_ms(self, index: int, now_ms: int) -> int:
-        """Return the age of an entry in ms: the time from its append time to the append time of the last entry,
-        plus the time since this node saw the last entry."""
+        """Return the age of an entry in ms. The age is the sum of two times: from the entry's append time to the
+        append time of the last entry, and since this node saw the last entry."""
         the_log = self._replica.log
         passed = time_passed_ms(
             lambda each: the_log.reading.header(each).append_time_ms, index, the_log.last_index, self._bounds.age_ms

@@ -1,6 +1,7 @@
 """The open log of one shard: opens the CommitLog, and records which entries the last run of the node may have lost.
 
-    crashed?  ->  open snapshot and log (a possible loss is recorded before a cut)  ->  flush  ->  record this boot
+The opening has four steps: find out whether the last run crashed, open the snapshot and the log, flush the log, and
+record this boot. A possible loss is recorded before the log is cut.
 
 The last run may have ended by an orderly stop, a kill or a power loss, or while a snapshot replaced the log. After the
 constructor of `ShardLog` returns, the log is whole and flushed. If entries may be missing, the data directory marks
@@ -154,8 +155,8 @@ class ShardLog:
             self.configurations.append((header.index, decode_configuration(bytes(body))))
 
     def _remember_loss(self, end: CrashEnd) -> None:
-        """Mark this node as a suspect if entries may be missing, after a crash of the machine or after a kill of a
-        node that stages its writes.
+        """Mark this node as a suspect if entries may be missing. Entries may be missing after a crash of the machine,
+        or after a kill of a node that stages its writes.
 
         In `sync` mode no acknowledged entry is missing, unless the log is torn before the end of its last flush. If
         the log is torn before the end of its last flush, `end.reason` says so. In `async` mode the last entries may
@@ -222,7 +223,7 @@ class ShardLog:
 
 def configuration_at_start(disk: Disk, log_directory: Path, snapshot: Snapshot | None) -> ShardConfiguration | None:
     """Return the configuration in the snapshot or, if there is no snapshot, in entry 1 of the log. Return None if
-    there is no configuration, or it is damaged."""
+    there is no configuration, or if the configuration is damaged."""
     if snapshot is not None:
         return decode_configuration(snapshot.configuration)
     path = log_directory / name_of(0)

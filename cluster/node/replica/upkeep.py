@@ -1,4 +1,5 @@
-"""The regular work of a running replica: checkpoints, retention, and the scrub of the log with its repairs."""
+"""Does the regular work of a running replica: it writes checkpoints, applies retention, and scrubs and repairs the
+log."""
 
 from __future__ import annotations
 
