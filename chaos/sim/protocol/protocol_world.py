@@ -178,8 +178,8 @@ class ProtocolWorld:
             self._node_faults.disk_failed(node)
 
     def _give_up(self, node: ProtocolNode, incarnation: int) -> None:
-        """Wipe the disk of a node after its log has diverged from the committed log. The error message of the node
-        asks the operator for this: to add the node again with empty data."""
+        """Wipe the disk of a node after its log has diverged from the committed log. The error message of such a
+        node asks the operator to add the node again with empty data."""
         if node.incarnation == incarnation:
             node.wipe()
             node.start()
