@@ -1,4 +1,4 @@
-"""Raft's invariants (Figure 3 of the Raft paper), checked after every event of a simulated run.
+"""Checks Raft's invariants (Figure 3 of the Raft paper) after every event of a simulated run.
 
     Election Safety      a term has at most one leader
     Leader Append-Only   a leader never overwrites or cuts its own log
@@ -7,12 +7,12 @@
     State Machine Safety committed entries never change or vanish; replicas at the same applied index have equal states
     on each node         applied <= commit <= last_index; term, vote and commit never decrease
 
-The checker looks only at the changes of a node since its last check of the node. Therefore the checker is fast enough
-to run after every event. The checker identifies an entry by its chain value, which covers all entries before the
-entry.
+The checker is fast enough to run after every event, because it examines only the changes of a node since the last
+check of this node. The checker identifies an entry by its chain value, which covers the entry and all entries before
+it.
 
-stack/deliveries.py checks sent, committed and delivered messages. This module works with all nodes that implement
-`SimNode`. The simulator's worlds use it, and so do the tests in `tests/raft` for their network of Raft cores.
+The module stack/deliveries.py checks sent, committed and delivered messages. The class `Invariants` checks all nodes
+that implement `SimNode`: the nodes of both worlds of the simulator, and the Raft cores of the tests in `tests/raft`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ DIGEST_EVERY = 64
 
 
 class _View:
-    """The state of a node when the checker last looked at it. `chains` outlives the process, because `chains`
-    describes the log on disk."""
+    """The state of a node at its last check. The field `chains` stays valid after the end of the process, because
+    `chains` describes the log on disk."""
 
     __slots__ = ("applied", "chains", "commit", "forgiven", "longest", "raft", "role", "term", "vote")
 
@@ -54,8 +54,8 @@ class Invariants:
     def __init__(
         self, now_ms: Callable[[], int], violations: list[InvariantViolation] | None = None, shard: int | None = None
     ) -> None:
-        """`violations` is a list that other checkers may share. If `shard` is not None, the texts of violations
-        name it."""
+        """`violations` is a list to which other checkers can add violations too. If `shard` is not None, the text
+        of each violation names the shard."""
         self.violations = [] if violations is None else violations
         # Term -> node that leads it.
         self.leaders: dict[int, int] = {}
@@ -82,8 +82,8 @@ class Invariants:
     # -- after every event
 
     def check(self, node: SimNode) -> bool:
-        """Check a node after an event that may have changed it. Return whether the node's log, commit index, term
-        or role changed."""
+        """Check a node after an event of the node. Return True if the node's log, commit index, term or role has
+        changed since the last check."""
         raft, log = node.raft, node.log
         if raft is None or log is None:
             return False
@@ -114,16 +114,16 @@ class Invariants:
         view.vote = (term, voted_for)
 
     def vote_found(self, node: int, term: int, voted_for: int) -> None:
-        """Check the vote with which a node starts: it must be the last saved vote, or a newer vote that was being
-        saved when the node stopped."""
+        """Check the vote that a node finds on its disk at a start. The vote must be the last saved vote, or a newer
+        vote that was being saved when the node stopped."""
         if (term, voted_for) < self._view(node).vote and term <= self._view(node).vote[0]:
             self.fail("durable vote", f"node {node} starts with {term, voted_for}, had saved {self._view(node).vote}")
         else:
             self.vote_saved(node, term, voted_for)
 
     def applied(self, node: int, index: int, commit: int, digest: Callable[[], int]) -> None:
-        """Check that the node is right to apply the entry at `index`. The node's commit index is `commit`. `digest`
-        returns the digest of the state after that entry."""
+        """Check that the node is allowed to apply the entry at `index`. `commit` is the node's commit index. The
+        function `digest` returns the digest of the node's state after the entry at `index`."""
         view = self._view(node)
         if index > commit:
             self.fail("applied <= commit", f"node {node} applies entry {index}, but its commit index is {commit}")
@@ -134,14 +134,15 @@ class Invariants:
             self.same_state(node, index, digest())
 
     def same_state(self, node: int, applied: int, digest: int) -> None:
-        """Check that every replica at applied index `applied` has the same state digest."""
+        """Check that `digest` equals the state digest of every other replica that has reached the applied index
+        `applied`."""
         known = self._digests.setdefault(applied, digest)
         if known != digest:
             self.fail("State Machine Safety", f"node {node} has a different state at applied index {applied}")
 
     def restarted(self, node: int, applied: int = 0) -> None:
-        """Record that a new process of the node starts. `applied` is 0, or the index of the snapshot that the
-        process has loaded."""
+        """Record that a new process of the node starts. `applied` is the index of the snapshot that the process has
+        loaded, or 0 if the process has loaded none."""
         self._view(node).applied = applied
 
     def wiped(self, node: int) -> None:
@@ -149,14 +150,16 @@ class Invariants:
         self._views.pop(node, None)
 
     def kept_by(self, log: SimNodeLog) -> int:
-        """Return the largest index up to which this log agrees with the committed entries."""
+        """Return the index of the last committed entry that this log contains. All committed entries up to this
+        index are in the log too."""
         kept = min(len(self.committed), log.last_index)
         while kept and log.header(kept).chain != self.committed[kept - 1]:
             kept -= 1
         return kept
 
     def forgive(self, index: int) -> None:
-        """Accept the loss of the entries committed after `index`. Other entries may be committed in their place."""
+        """Accept the loss of all committed entries after the entry at `index`. After that, other entries are
+        allowed to be committed at the indexes of the lost entries."""
         del self.committed[index:]
         for view in self._views.values():
             if view.commit > index:
@@ -182,7 +185,7 @@ class Invariants:
         view.raft, view.role, view.term, view.commit = raft, Role.FOLLOWER, raft.term, 0
 
     def _log_changed(self, node: int, view: _View, raft: Raft, log: SimNodeLog) -> None:
-        """Check the log from the first entry that has changed since the checker last looked at the node."""
+        """Check the entries of the log that have changed since the last check of the node."""
         chains, last = view.chains, log.last_index
         same = min(len(chains), last)
         while same and log.header(same).chain != chains[same - 1]:

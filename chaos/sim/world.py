@@ -1,7 +1,7 @@
-"""The interface of a simulated world, as the runner of a seed uses it.
+"""Defines `World`, the interface between a simulated world and the runner of a seed.
 
-The runner starts the faults and reads the violations. At the end, the runner stops the faults and waits until the
-cluster has settled. Any class that implements `World` can be used as a world.
+The runner of a seed starts the faults and reads the violations. At the end of a run, the runner stops the faults and
+waits until the cluster has settled. The runner of a seed can use any class that implements `World`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from raft.core import Raft
 
 @dataclass(frozen=True, slots=True)
 class InvariantViolation:
-    """Describes the violation of an invariant: the invariant's name, the time, and what the simulator observed."""
+    """Describes one violation of an invariant: the name of the invariant, the time in the run, and a description of
+    the observed state."""
 
     at_ms: int
     invariant: str
@@ -56,7 +57,7 @@ class SimNode(Protocol):
 
     @property
     def raft(self) -> Raft | None:
-        """The Raft core; None if the process does not run or the node is not a member."""
+        """The Raft core of the node, or None if the process does not run or the node is not a member."""
 
     @property
     def log(self) -> SimNodeLog | None: ...
@@ -75,7 +76,7 @@ class World(Protocol):
         """All nodes, ordered by id."""
 
     def fire(self, event: FaultEvent) -> None:
-        """Carry out a fault. Count the fault in `happened` only if it had an effect."""
+        """Carry out a fault. Count the fault in `happened` only if the fault had an effect."""
 
     def start_workload(self) -> None: ...
 
@@ -86,16 +87,19 @@ class World(Protocol):
         """The violations found so far."""
 
     def settle(self, within_ms: int) -> list[str]:
-        """Stop the workload and wait at most `within_ms` of simulated time until the cluster has settled.
+        """Stop the workload, and wait at most `within_ms` milliseconds of simulated time until the cluster has
+        settled.
 
         A cluster has settled when it has a leader, every replica has caught up, every send has an outcome, and all
         replicas have equal bytes. Return one phrase for each condition that was not met in time.
         """
 
     def figures(self) -> Mapping[str, int]:
-        """The total numbers of the run: acknowledged messages, changes of leaders, terms, reads, consumed messages."""
+        """Return the figures of the run, such as the numbers of acknowledged messages, changes of leaders, terms,
+        reads and consumed messages."""
 
     def history(self) -> int:
-        """Return a hash of all events in order. The same seed always gives the same hash."""
+        """Return a hash of all events of the run in their order. Two runs of the same seed always have the same
+        hash."""
 
     def close(self) -> None: ...

@@ -1,6 +1,6 @@
 """Runs one seed or many seeds of the simulator.
 
-In reading order:
+Read the modules of this package in this order:
 
     swarm.py         what a seed draws: cluster, network, load and fault kinds
     run.py           runs one seed from its schedule to its report; shrink.py finds the shortest schedule that still

@@ -1,8 +1,8 @@
 """Runs many seeds on several processes and adds up their reports.
 
-The runs of different seeds are independent. A campaign keeps a bounded number of runs in progress and starts the next
-seed when a run ends. Therefore a campaign can be stopped after any report. Worker processes ignore SIGINT. The parent
-process handles SIGINT and lets the runs in progress finish.
+The runs of different seeds are independent, so a campaign can be stopped after any report. A campaign keeps a bounded
+number of runs in progress and starts the next seed when a run ends. The worker processes of a campaign ignore SIGINT.
+The parent process of a campaign handles SIGINT and lets the runs in progress finish.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ LEAST_TRIES = 10
 
 
 def run_seeds(seeds: Iterable[int], wishes: Wishes, jobs: int) -> Generator[SeedReport, None, None]:
-    """Run the seeds and yield each report as it arrives, in any order. If the caller closes the iterator, the runs
-    in progress still finish, but their reports are discarded."""
+    """Run the seeds and yield the report of each run as soon as the run ends. If the caller closes the iterator,
+    the runs in progress still finish, but their reports are discarded."""
     if jobs == 1:
         for seed in seeds:
             yield run(seed, wishes)
@@ -48,7 +48,7 @@ def _leave_interrupts() -> None:
 
 @dataclass(slots=True)
 class Totals:
-    """Sums over the reports of a campaign."""
+    """The sums of the figures in all reports of a campaign."""
 
     seeds: int = 0
     simulated_ms: int = 0
@@ -73,8 +73,8 @@ class Totals:
 
     @property
     def never_happened(self) -> list[str]:
-        """The fault kinds that were scheduled often and never had an effect. A campaign proves nothing about fault
-        kinds that never had an effect."""
+        """The names of the fault kinds that were scheduled at least LEAST_TRIES times and never had an effect. A
+        campaign proves nothing about such a fault kind."""
         return sorted(
             name for name, count in self.scheduled.items() if count >= LEAST_TRIES and not self.happened[name]
         )

@@ -1,8 +1,8 @@
 """`ledgermq sim` runs seeds, shows progress, and prints the command that repeats a failure.
 
-The exit status is 0 only if every seed passed and every fault kind that had to happen did happen. The command prints
-its result to standard output: a table, or with --json one JSON object. The command prints everything else to standard
-error.
+The exit status is 0 only if every seed passed and every required fault kind had an effect. The command prints its
+result to standard output, as a table or, with --json, as one JSON object. The command prints all other output to
+standard error.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class _SeedsType(click.ParamType[Seeds]):
 
 
 class _FaultsType(click.ParamType[tuple[str, ...] | None]):
-    """Parses --faults. The type of the option --faults. The value None means that each seed draws its own fault
-    kinds."""
+    """Parses the value of the option --faults into a tuple of fault kinds. The result None means that each seed
+    draws its own fault kinds."""
 
     name = "faults"
 
@@ -141,7 +141,7 @@ def sim(
 
 
 class _Campaign:
-    """One campaign: its seeds, its totals and its ledger file."""
+    """Holds the seeds, the totals and the ledger file of one campaign."""
 
     def __init__(self, seeds: Seeds, wishes: Wishes, commit: str, ledger: Path | None) -> None:
         self.totals = Totals()
@@ -229,7 +229,8 @@ def replay_command(seed: int, wishes: Wishes, schedule: Path | None = None) -> s
 
 
 def _explain(failure: SeedReport, wishes: Wishes, commit: str) -> None:
-    """Shorten the schedule of a failed run, write it to a file in the current directory, and print it."""
+    """Shorten the fault schedule of a failed run, write the shortened schedule to a file in the current directory,
+    and print the schedule."""
     if failure.void:
         return
     say(f"seed {failure.seed}: searching for the shortest schedule that still fails")

@@ -1,10 +1,11 @@
-"""The ledger file of a campaign records which seeds ran, on which code, and how they ended. Each line is a JSON object.
+"""The ledger file of a campaign records which seeds ran, on which code, and how they ended. Each line of the file is a
+JSON object.
 
     {"campaign": {...wishes...}, "commit": "1f0c..."}       when the campaign starts, and each time it is resumed
     {"seed": 7, "passed": true, "reason": "", ...}          the report of one seed
 
-Each line is appended with one write, and no line is ever changed. Therefore a campaign that was killed can be resumed.
-Reports of another git commit do not count, so a resumed campaign runs the seeds of these reports again.
+Each line is appended with one write and is never changed, so a campaign that was killed can be resumed. A resumed
+campaign ignores the reports of runs on another git commit, and runs their seeds again.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class LedgerFile:
         self._head = {"campaign": json.loads(json.dumps(asdict(wishes))), "commit": commit}
 
     def begin(self) -> list[SeedReport]:
-        """Open the file for this campaign. Returns the reports in the file that were made by the running code's
-        commit.
+        """Open the file for this campaign. Return the reports in the file that belong to the git commit of the running
+        code.
 
         Raises OtherCampaignError if the file belongs to a campaign with other settings.
         """
@@ -88,8 +89,8 @@ def report_of(line: dict[str, Any]) -> SeedReport:
 
 
 def commit_of_code() -> str:
-    """Return the git commit of the running code, with "+" if files are modified. Outside of a repository, return
-    the version."""
+    """Return the git commit of the running code, with "+" if files are modified. If the code is not in a git
+    repository, return the version of the package."""
     here = Path(__file__).resolve().parent
     try:
         commit = _git(here, "rev-parse", "--short=12", "HEAD")

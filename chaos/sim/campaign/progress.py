@@ -1,6 +1,8 @@
-"""Shows the progress of a campaign: seeds, simulated hours per second, and faults that had an effect.
+"""Shows the progress of a campaign: the finished seeds, the simulated hours per second, and the faults that had an
+effect.
 
-On a terminal the progress is a live bar. Without a terminal the progress is one line every 30 seconds.
+On a terminal the progress is shown as a live progress bar. If the output is not a terminal, the progress is printed as
+one line every 30 seconds.
 """
 
 from __future__ import annotations

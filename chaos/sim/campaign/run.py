@@ -68,8 +68,8 @@ MakeWorld = Callable[[Options], World]
 
 
 def run(seed: int, wishes: Wishes, schedule: Schedule | None = None, make_world: MakeWorld | None = None) -> SeedReport:
-    """Run a seed. If `schedule` is given, the run uses this schedule, for example a shortened one, and the seed
-    draws none."""
+    """Run a seed. If `schedule` is given, for example a shortened schedule, the run uses `schedule` instead of the
+    schedule that the seed would draw."""
     options = draw(seed, wishes)
     events = schedules.make(options) if schedule is None else schedule
     with _garbage_stays():
@@ -82,8 +82,8 @@ def run(seed: int, wishes: Wishes, schedule: Schedule | None = None, make_world:
 
 @contextmanager
 def _garbage_stays() -> Iterator[None]:
-    """Switch the garbage collector off. The collector would run finalizers at times that do not depend on the seed,
-    and it is slow."""
+    """Switch the garbage collector off during a run. The garbage collector is slow and would run finalizers at
+    times that do not depend on the seed."""
     gc.collect()
     gc.disable()
     try:

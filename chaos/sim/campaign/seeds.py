@@ -15,7 +15,7 @@ class Seeds:
 
     @classmethod
     def parse(cls, text: str) -> Seeds:
-        """Parse the user's text. Raises ValueError if it cannot be parsed."""
+        """Return the seeds that the user's text describes. Raises ValueError if the text cannot be parsed."""
         return cls(tuple(_range(part) for part in text.split(",")))
 
     def __len__(self) -> int:
@@ -25,7 +25,7 @@ class Seeds:
         return any(seed in each for each in self.ranges)
 
     def without(self, done: Sequence[int]) -> list[int]:
-        """Return the seeds in order, without the seeds in `done`."""
+        """Return the seeds in the user's order, except the seeds in `done`."""
         leave_out = frozenset(done)
         return [seed for seed in chain(*self.ranges) if seed not in leave_out]
 

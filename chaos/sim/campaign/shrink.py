@@ -1,7 +1,7 @@
 """Finds the shortest schedule of faults that still makes a run fail (delta debugging, Zeller's ddmin).
 
 The search first tries to remove large parts of the schedule, then smaller parts, until no single event can be removed.
-The search is pure: the caller passes a function that says whether a schedule fails.
+The search itself runs no simulation: the caller passes a function that says whether a schedule fails.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Fails = Callable[[Schedule], bool]
 
 @dataclass(slots=True)
 class RunBudget:
-    """The number of runs that the search may still make."""
+    """The number of runs that the search is still allowed to make."""
 
     runs: int = 300
 
@@ -41,8 +41,9 @@ def shrink(schedule: Schedule, fails: Fails, budget: RunBudget | None = None) ->
 
 
 def _without_a_part(schedule: Schedule, parts: int, fails: Fails, budget: RunBudget) -> Schedule | None:
-    """Return the schedule without one of `parts` equal parts if it still fails; otherwise return None. Later parts
-    are tried first, because events after the failure cannot be its cause."""
+    """Divide the schedule into `parts` equal parts, and return the schedule without one of these parts if the
+    shortened schedule still fails. If no shortened schedule fails, return None. Later parts are removed first,
+    because events after the failure cannot be the cause of the failure."""
     bounds = [len(schedule) * i // parts for i in range(parts + 1)]
     for begin, end in reversed([*pairwise(bounds)]):
         shorter = schedule[:begin] + schedule[end:]

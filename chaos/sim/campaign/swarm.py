@@ -1,9 +1,8 @@
-"""Draws the options of a run from its seed: cluster, network quality, load, and the fault kinds of the run.
-
-The method is swarm testing. A run that uses every fault kind finds few bugs, because some faults hide the effects of
-other faults. Therefore each seed leaves out about half of the fault kinds, and draws how often each remaining kind
-occurs. All random choices of a run follow from its seed. Each concern, such as the network or one fault kind, has its
-own random stream, derived from the seed.
+"""Draws the options of a run from its seed: the cluster, the network quality, the load, and the fault kinds. The
+options are drawn by the method of swarm testing. A run that uses every fault kind finds few bugs, because some faults
+hide the effects of other faults. Therefore each seed leaves out about half of the fault kinds, and draws a frequency
+for each remaining fault kind. All random choices of a run follow from its seed. Each group of choices, such as the
+choices about the network or about one fault kind, has a separate random stream that is derived from the seed.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class Options:
 
     @property
     def has_faults(self) -> bool:
-        """Whether the run has any faults, including the network's rates."""
+        """Whether the run has scheduled faults or error rates of the network above zero."""
         calm = (self.conditions.loss, self.conditions.duplicate, self.conditions.reorder, self.conditions.replay)
         return bool(self.strengths) or any(calm)
 
@@ -70,7 +69,7 @@ class Options:
         return round(self.minutes * 60_000)
 
     def chance(self, concern: str) -> Random:
-        """Return the random stream of one concern."""
+        """Return the random stream for one named group of choices."""
         return Random(f"{self.seed}/{concern}")
 
 
@@ -88,7 +87,7 @@ class Wishes:
 
 
 def draw(seed: int, wishes: Wishes) -> Options:
-    """Draw the options of a seed."""
+    """Return the options that this seed draws."""
     random = Random(f"{seed}/options")
     asked = [KINDS[name] for name in wishes.faults or () if name in KINDS]
     least = max((kind.least_nodes for kind in asked), default=1)
@@ -141,8 +140,8 @@ def draw(seed: int, wishes: Wishes) -> Options:
 
 
 def _consumer_groups(seed: int, wishes: Wishes) -> int:
-    """Draw the number of consumer groups. The number is at least 1 if the user named a fault kind that concerns
-    members of consumer groups."""
+    """Draw the number of consumer groups. The number of consumer groups is at least 1 if the user named a fault
+    kind that hits members of consumer groups."""
     if wishes.world != STACK:
         return 0
     wanted = any(name in KINDS and KINDS[name].of_consumers for name in wishes.faults or ())
@@ -171,7 +170,7 @@ def _strengths(random: Random, wishes: Wishes, names: Sequence[str]) -> list[tup
 
 
 def _conditions(random: Random, names: Sequence[str]) -> Conditions:
-    """Draw the quality of the network: which error rates are above zero, and whether each of them is low or high."""
+    """Draw the delays and error rates of the network. An error rate is above zero only if its name is in `names`."""
     slow = random.choice((5.0, 20.0, 60.0))
     loss, duplicate, reorder, replay = (random.choice((0.002, 0.02, 0.1)) for _ in range(4))
     return Conditions(

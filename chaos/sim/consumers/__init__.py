@@ -1,6 +1,6 @@
 """Simulates and checks consumer groups in the stack world.
 
-In reading order:
+Read the modules of this package in this order:
 
     consumption_plan.py      what a seed draws: who consumes which topics, and which messages fail
     consumption.py           the members, which join, leave, crash and pause; consumer_member.py is one member

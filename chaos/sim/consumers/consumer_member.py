@@ -1,10 +1,12 @@
-"""One process of a member of a consumer group: the real client, and user code that is slow and fails for some messages.
+"""Simulates one process of a member of a consumer group. The process has the real client, and user code that is slow
+and fails for some messages.
 
-    start ──> receives messages ──> finished | put off ──> ... ──> leaves in order | the process ends
+    The member starts and receives messages. The user code finishes each message, or puts the message off for a later
+    delivery. At the end, the member leaves its consumer group in order, or its process is ended.
 
-The user code of a member uses the client as the documentation describes. The user code reports each message to the
-history before it handles the message. The user code reports each finished message to the history before it calls the
-client's method `finish`.
+The user code of a member calls the client in the way that the client's documentation describes. Before the user code
+handles a message, it records the message in the history. Before the user code calls the client's method `finish` for a
+message, it records the message as finished in the history.
 """
 
 from __future__ import annotations
@@ -30,11 +32,11 @@ STOP_S = 5.0
 
 
 class CannotConsume(Exception):  # noqa: N818 (a user's own)
-    """The exception of a listener that fails for a message."""
+    """Raised by a listener that fails for a message as planned."""
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Return False if the log record is only about a planned failure of a listener."""
+    """Return False if the log record reports a planned failure of a listener, otherwise True."""
     return record.exc_info is None or not isinstance(record.exc_info[1], CannotConsume)
 
 
@@ -42,8 +44,9 @@ logging.getLogger("ledgermq.client.push_consumer").addFilter(_is_news)
 
 
 class ConsumerMember:
-    """One member. One member process. `seen` receives the events of the member. `topics` returns the existing
-    topics. `on_left` is called when the member has left the group."""
+    """Runs one member of a consumer group in one simulated process. `seen` records the events of the member. The
+    function `topics` returns the names of the existing topics. The callback `on_left` is called when the member has
+    left its consumer group."""
 
     def __init__(
         self,
@@ -68,14 +71,14 @@ class ConsumerMember:
 
     @property
     def name(self) -> str:
-        """The present member name of the process, or "" if the process has not joined its consumer group."""
+        """The current member name of the process, or "" if the process has not joined its consumer group."""
         return next(reversed(self.seen.ear.names), "")
 
     def start(self) -> None:
         self.process.life.deliver(self.process.life.create_task, self._run())
 
     def leave(self) -> None:
-        """Leave the group in order."""
+        """Begin to leave the consumer group in order."""
         self.leaves = True
         self.process.life.deliver(self.process.life.create_task, self._leave())
 
@@ -128,7 +131,8 @@ class ConsumerMember:
         )
 
     async def _leave(self) -> None:
-        """Leave the consumer group. A member that pulls messages leaves between two reads."""
+        """Leave the consumer group. For a member that pulls messages, do nothing, because its read loop leaves
+        between two reads."""
         if isinstance(self._consumer, AsyncPushConsumer):
             with contextlib.suppress(LedgerError):
                 await self._consumer.stop(STOP_S)
@@ -175,8 +179,8 @@ class ConsumerMember:
         self._on_left()
 
     async def _consume(self, consumer: AsyncGroupConsumer, message: Message) -> bool:
-        """Handle a message. Return False if the user code failed for the message, so that the message will be
-        delivered again later."""
+        """Handle a message as user code. Return False if the user code failed for the message, so that the message
+        will be delivered again later."""
         await asyncio.sleep(self._work_s)
         if self._fails(message, 1):
             await self._put_off(consumer, message)
@@ -187,8 +191,8 @@ class ConsumerMember:
         return True
 
     async def _put_off(self, consumer: AsyncGroupConsumer, message: Message) -> None:
-        """Request a later delivery of the message until the request succeeds, because the next read would mark the
-        message as finished."""
+        """Request a later delivery of the message, and repeat the request until it succeeds. Without a successful
+        request, the next read would mark the message as finished."""
         while True:
             try:
                 await consumer.reconsume_later(message)

@@ -1,9 +1,10 @@
-"""Simulates the consumer groups of a cluster. Their members join, leave, crash, pause and lose their network.
+"""Simulates the consumer groups of a cluster. The members of the consumer groups join, leave, crash, pause and lose
+their network connections.
 
     plan (consumption_plan.py) ──> ConsumerMember, one process each ──> ConsumptionHistory ┐
     entries as nodes apply them ─────────────────────────────────────> ConsumptionTruth   ┴─> invariants
 
-Each member is a simulated process, as each node is. A member can end or pause at any moment.
+Each member is a simulated process, and each node is a simulated process too. A member can end or pause at any moment.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ MakeMemberProcess = Callable[[int, MemberEar], ClientProcess]
 
 
 class SimConsumption:
-    """All consumer groups of a run. `process` makes a member's process, and `operator` makes the process of the
-    operator who resets offsets. `first_offset` returns, for a queue, the largest of the first offsets that the
-    nodes have for the queue."""
+    """Runs all consumer groups of a run. The function `process` makes the process of a member. `operator` is the
+    process of the operator who resets offsets. Each node has a first offset of a queue, because older messages were
+    trimmed. The function `first_offset` returns the largest of these first offsets for a queue."""
 
     def __init__(
         self,
@@ -81,8 +82,8 @@ class SimConsumption:
     # -- faults of members
 
     def fire(self, event: FaultEvent, nodes: Sequence[int]) -> bool:
-        """Carry out the event if it is a fault of members and a member exists. Return whether the event had an
-        effect."""
+        """Carry out the fault event if its kind concerns members of consumer groups and a member exists. Return
+        True if the event had an effect."""
         random, seconds = chance_of(event), event.for_ms / 1000
         if not self.plans:
             return False
@@ -118,13 +119,14 @@ class SimConsumption:
         member.start()
 
     def _end(self, member: ConsumerMember) -> None:
-        """End the member's process."""
+        """End the process of a member, and disconnect the process from the network."""
         self._members[member.seen.plan.name].remove(member)
         member.process.life.end()
         self._network.down(member.process.number)
 
     def _crash(self, member: ConsumerMember, seconds: float) -> None:
-        """End the member's process. A new process joins later under another name."""
+        """End the process of a member without leaving its consumer group. After `seconds`, a new process joins the
+        group under another name."""
         member.seen.trouble = "crash"
         self._end(member)
         self._loop.call_later(seconds, self._join_again, member.seen.plan)
@@ -193,8 +195,9 @@ class SimConsumption:
         return sum(stand.offset for stand in self.truth.stands.values())
 
     def unsettled(self, leaders: Sequence[BrokerReplica], delays: Mapping[int, Delays]) -> Iterator[str]:
-        """Return a phrase for each condition that must still be met before the run can end. `leaders` are the
-        leading replicas, shard 0 first. `delays` are the retry delays of each shard, by its leader's clock."""
+        """Return a phrase for each condition that must still be met before the run can end. `leaders` has the
+        leader of each shard, ordered by shard, so the first item is the leader of shard 0. `delays` has the retry
+        delays of each shard, which follow the clock of the shard's leader."""
         for plan in self.plans:
             members = self._members[plan.name]
             if any(member.leaves for member in members):
@@ -204,7 +207,7 @@ class SimConsumption:
 
     def check_end(self, replicas: Sequence[BrokerReplica]) -> None:
         """Check the invariants that hold at the end of a run. The caller calls this method when `unsettled` returns
-        nothing. `replicas` has the replicas of all nodes and shards."""
+        nothing. `replicas` has every replica of every shard."""
         end = ConsumptionEnd(self.truth, self.history, self.history.counts)
         for plan in self.plans:
             for invariant, what in end.wrong(plan):
@@ -213,7 +216,7 @@ class SimConsumption:
             self.truth.compare(replica.state, replica.shard)
 
     def figures(self) -> Counter[str]:
-        """The total numbers of consumed messages and of related events in this run."""
+        """The number of consumed messages and the numbers of related events in this run."""
         figures = Counter({f"consumers_{name}": count for name, count in self.history.counts.items()})
         figures.update({f"consumers_{name}": count for name, count in self.truth.counts.items()})
         figures["consumers_rebalances"] = sum(shares.rebalances for shares in self.truth.shares.values())

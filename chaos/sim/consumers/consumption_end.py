@@ -1,7 +1,9 @@
-"""Checks at the end of consumption: no due message waits, each queue has one owner, each message has an outcome.
+"""Checks the consumer groups at the end of a run. No due message waits, each queue has one owner, and each message has
+an outcome.
 
-outcomes: received by each consumer group | filtered out | before the group's start | skipped by a reset | trimmed
-messages that always fail: in the dead letters, exactly once
+A message has an outcome for a consumer group in five cases. The group received the message, or the group's filter
+rejected the message. The message is before the offset at which the group started. A reset skipped the message, or the
+log was trimmed past the message. A message that always fails must be in the dead letters exactly once.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ def unsettled(
     leaders: Collection[BrokerReplica],
     delays: Mapping[int, Delays],
 ) -> Iterator[str]:
-    """Return a phrase for each condition that a consumer group with these members does not meet yet. `leaders` are
-    the leading replicas of all shards. `delays` are the retry delays by shard."""
+    """Return a phrase for each condition that a consumer group with these members does not meet yet. `leaders` has
+    the leader of each shard. `delays` maps a shard to its retry delays."""
     group = coordinator.state.consumption.groups.get(plan.name)
     if group is None or set(group.members) != set(members):
         yield f"{plan.name} has members {sorted(group.members) if group else []} instead of {sorted(members)}"
@@ -60,7 +62,8 @@ def _unsettled_queue(
 
 
 class ConsumptionEnd:
-    """The checks at the end of a run, after `unsettled` has returned nothing for every consumer group."""
+    """Checks the consumer groups at the end of a run, after `unsettled` has returned no phrase for any consumer
+    group."""
 
     def __init__(self, truth: ConsumptionTruth, history: ConsumptionHistory, counts: Counter[str]) -> None:
         self._truth = truth
@@ -68,7 +71,7 @@ class ConsumptionEnd:
         self._counts = counts
 
     def wrong(self, plan: GroupPlan) -> Iterator[tuple[str, str]]:
-        """Return the violated invariants of a consumer group, each with a description."""
+        """Return each violated invariant of a consumer group with a description of the violation."""
         dead = Counter(record.origin for _, record, _ in self._messages(plan, dead_letter_topic(plan.name)))
         waiting = {record.origin for _, record, gone in self._messages(plan, retry_topic(plan.name)) if gone}
         for topic in plan.topics:
@@ -80,8 +83,9 @@ class ConsumptionEnd:
                 yield from self._wrongly_dead(plan, place, record, stand, dead[place], place in waiting)
 
     def _messages(self, plan: GroupPlan, topic: str) -> Iterator[tuple[MessagePlace, StoredMessage, bool]]:
-        """Return the messages of a topic, each with a flag. The flag says whether the group may end without
-        receiving the message, because the message is not due or was trimmed with the log."""
+        """Return the messages of a topic, each with a flag. The flag is True if the consumer group is allowed to
+        end without receiving the message. This is allowed if the group's offset is not after the message, or if a
+        reset or a trim of the log skipped the message."""
         for queue in self._truth.queues(topic):
             stand = self._truth.stand(plan.name, topic, queue)
             for offset, record in enumerate(self._truth.records(topic, queue)):
@@ -89,7 +93,7 @@ class ConsumptionEnd:
                 yield place, record, stand is None or offset >= stand.offset or self._missed(place, stand)
 
     def _missed(self, place: MessagePlace, stand: Stand) -> bool:
-        """Return whether the consumer group may have skipped the message, because of a reset or a trim of the log."""
+        """Return True if the consumer group possibly skipped the message because of a reset or a trim of the log."""
         return place.offset in stand.skipped or place.offset < self._history.first_offset(place.topic, place.queue)
 
     def _excused(self, plan: GroupPlan, place: MessagePlace, record: StoredMessage, stand: Stand) -> bool:

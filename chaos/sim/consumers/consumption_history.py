@@ -1,12 +1,12 @@
-"""Records each message that a member of a consumer group received. Each message is compared at once with the log, and
-with the responses that the member had received before.
+"""Records each message that a member of a consumer group receives. At the moment of its receipt, each message is
+compared with the log, and with the responses that the member has received before.
 
     handed out ──> finished ──> acknowledged            (by the log: consumption_truth.py)
         └──> cannot be consumed ──> moved
 
-Each delivery of a message to a member belongs to the claim by which the member owns the queue. Within a claim, a
-member must receive messages in order, and each message once. After another claim of the queue, a message may be
-delivered a second time, but only if the simulator knows a valid reason.
+Each delivery of a message to a member belongs to the claim by which the member owns the queue. Under one claim, a
+member must receive the messages of the queue in order, and each message once. After a new claim of the queue, a second
+delivery of a message is allowed only if the simulator knows a valid reason.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_CLAIM = SeenClaim(0, 0, 0, frozenset())
 
 @dataclass(slots=True)
 class MemberQueue:
-    """The messages that one member received from one queue since it claimed the queue."""
+    """Records the messages that one member has received from one queue since the member claimed the queue."""
 
     claim: SeenClaim
     # Offset of the last message that it received.
@@ -43,7 +43,7 @@ class MemberQueue:
 
 @dataclass(slots=True)
 class MemberHistory:
-    """The history of one member's process."""
+    """Records what one process of a member did and received."""
 
     plan: GroupPlan
     number: int
@@ -58,7 +58,7 @@ class MemberHistory:
 
 @dataclass(slots=True)
 class HandOut:
-    """The last delivery of a message to a consumer group."""
+    """Describes the last delivery of a message to a consumer group."""
 
     member: MemberHistory
     view: MemberQueue
@@ -67,10 +67,10 @@ class HandOut:
 
 
 class ConsumptionHistory:
-    """The histories of all members, with their checks."""
+    """Records the histories of all members of consumer groups, and checks each event."""
 
     def __init__(self, fail: Fail, now: Callable[[], float], truth: ConsumptionTruth, plans: Mapping[str, GroupPlan]):
-        """`now` returns simulated time in seconds."""
+        """The function `now` returns the simulated time in seconds."""
         self.counts: Counter[str] = Counter()
         # Returns the largest first offset of a queue on any node.
         self.first_offset: Callable[[str, int], int] = lambda topic, queue: 0
@@ -87,7 +87,7 @@ class ConsumptionHistory:
         truth.may_move = lambda key, offset, epoch, resets: (epoch, resets) in self._asked.get((key, offset), ())
 
     def member(self, plan: GroupPlan, number: int, ear: MemberEar) -> MemberHistory:
-        """Start the history of a new process."""
+        """Start and return the history of a new member process."""
         member = MemberHistory(plan, number, ear)
         ear.on_moved = lambda topic_id, queue, offset: self._moved(member, (topic_id, queue), offset)
         ear.on_move = self._asks_to_move
@@ -97,8 +97,7 @@ class ConsumptionHistory:
     # -- events of members
 
     def handed(self, member: MemberHistory, message: Message) -> int:
-        """Record that a member received this message. Return how often this member has now received the message: 1,
-        2, ..."""
+        """Record that a member received this message. Return the number of this attempt by this member: 1, 2, ..."""
         place = MessagePlace(message.topic, message.queue, message.offset)
         self.counts["handed"] += 1
         self._check_record(member, place, message)
@@ -116,7 +115,7 @@ class ConsumptionHistory:
         return view.tries
 
     def finished(self, member: MemberHistory, message: Message) -> None:
-        """Record that the member has consumed the message."""
+        """Record that the member has finished the message."""
         place = MessagePlace(message.topic, message.queue, message.offset)
         self._finished.add((member.plan.name, place))
         hand_out = self._hand_outs[member.plan.name, place]
@@ -173,8 +172,8 @@ class ConsumptionHistory:
         self._hand_outs[key] = HandOut(member, view, era if view.claim.resets == stand.resets else era - 1)
 
     def _reason(self, before: HandOut, place: MessagePlace, era: int) -> str:
-        """Return the reason why a message may be delivered again after its delivery `before`, or "" if there is no
-        valid reason."""
+        """Return the reason why another delivery of a message is allowed after its last delivery `before`. Return
+        "" if no valid reason exists."""
         member, queue = before.member, (self._truth.topic_ids[place.topic], place.queue)
         if not before.finished:
             return "unfinished"
@@ -226,5 +225,5 @@ class ConsumptionHistory:
             self._fail("finished before it is let go", f"{member} releases {queue} {had}")
 
     def was_handed(self, consumer_group: str, place: MessagePlace) -> bool:
-        """Return whether a member of the group has ever received the message."""
+        """Return True if any member of the consumer group has ever received the message."""
         return (consumer_group, place) in self._hand_outs

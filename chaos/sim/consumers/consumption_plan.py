@@ -1,8 +1,9 @@
-"""Draws the consumer groups of a seed: their topics, the style of their members, and the messages that fail.
+"""Draws the consumer groups of a seed. For each consumer group, the seed draws the topics, the client calls of the
+members, and the messages whose consumption fails.
 
-Whether the consumption of a message fails depends only on the message's name and on the number of the attempt. The
-member makes no difference. The consumption of some messages fails once or twice. The consumption of a few messages
-always fails. These messages must end in the dead letters.
+An attempt to consume a message fails or succeeds depending only on the seed, the consumer group, the message's name
+and the number of the attempt. The consumption of some messages fails once or twice. The consumption of a few messages
+always fails, and these messages must end in the dead letters.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ NEVER = 1_000_000
 
 
 class Style(Enum):
-    """Names the client, and the call of the client, by which a member receives messages."""
+    """Names the way in which a member receives messages: which client class the member uses, and which method."""
 
     # The user code finishes each message, or puts it off.
     PULL = "pull"
@@ -37,7 +38,7 @@ class Style(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """The plan of one consumer group. All members of the group behave alike."""
+    """The plan of one consumer group. All members of one consumer group follow the same plan."""
 
     seed: int
     name: str
@@ -54,7 +55,7 @@ class GroupPlan:
     concurrency: int
 
     def failures_of(self, name: bytes) -> int:
-        """Return how often the message with this name fails before it can be consumed."""
+        """Return how many attempts to consume the message with this name must fail before an attempt succeeds."""
         chance = xxhash.xxh3_64_intdigest(b"%d/%s/%s" % (self.seed, self.name.encode(), name)) % 100
         return NEVER if chance < 2 else 2 if chance < 4 else 1 if chance < 8 else 0
 
@@ -64,7 +65,7 @@ class GroupPlan:
 
 
 def draw_groups(options: Options, topics: int) -> list[GroupPlan]:
-    """Draw the consumer groups of a run with this number of topics. The topics are named `t0`, `t1`, ..."""
+    """Draw the consumer groups of a run that has this number of topics. The topics are named `t0`, `t1`, ..."""
     random = options.chance("consumer groups")
     random.choice(CONSUMER_GROUPS)  # unused: `options` has drawn the number of groups; keeps the random stream as it is
     return [_drawn(options.seed, f"g{number}", random, topics) for number in range(options.consumer_groups)]

@@ -1,10 +1,10 @@
-"""Checks who owns which queue, from a coordinator's applied state: a queue never has two owners, and gets a new owner
-only after the old owner has released it.
+"""Checks which member of a consumer group owns each queue, in the applied state of a coordinator. A queue never has
+two owners. A queue gets a new owner only after the old owner has released the queue, has left or was removed.
 
     A ──(A releases, leaves, or is removed)──> B          under a new epoch, which is unique
 
-After each entry, this check compares the shares before the entry with the shares after it. The entry may change only
-the shares that its command concerns.
+After each entry, the check compares the owners of queues before the entry with the owners after the entry. An entry is
+allowed to change the owner of a queue only if its command concerns this queue.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CHANGES = ("join_consumer_group", "leave_consumer_group", "assign_queues", "rel
 
 
 class SharesSeen:
-    """The shares of the consumer groups that one shard coordinates."""
+    """Records the owners of queues in all consumer groups that one shard coordinates."""
 
     def __init__(self, fail: Fail) -> None:
         self.rebalances = 0
@@ -33,8 +33,8 @@ class SharesSeen:
         self._shares: dict[str, Shares] = {}
 
     def applied(self, command: command_pb2.Command, index: int, groups: ConsumerGroupTable) -> str:
-        """Check an applied command. Return the command's consumer group, or "" if the command does not concern
-        members of a group."""
+        """Check the effect of an applied command on the owners of queues. Return the command's consumer group, or
+        "" if the command cannot change members or owners."""
         kind = command.WhichOneof("command")
         if kind not in _CHANGES:
             return ""
@@ -68,7 +68,7 @@ class SharesSeen:
 
 
 def _lets_go(command: command_pb2.Command, queue: TopicQueueId, share: QueueShare) -> bool:
-    """Return whether this command releases the queue or removes the queue's owner."""
+    """Return True if this command releases the queue, or removes the queue's owner from the consumer group."""
     released, left = command.release_queues, command.leave_consumer_group
     queues = [(each.topic_id, each.queue, each.epoch) for each in released.queues]
     gives = released.member == share.owner and (*queue, share.epoch) in queues

@@ -1,5 +1,5 @@
-"""The progress of consumer groups according to the log. The simulator follows each entry about progress once, in log
-order.
+"""Computes the progress of consumer groups from the log, independently of the nodes. The simulator reads each entry of
+the log once, in log order.
 
     claim, acknowledge, reset    ──> a simple copy (twin) of the progress that nodes keep
     a batch that was moved       ──> where a message is now
@@ -8,7 +8,8 @@ order.
     the effect of an entry       must be right: only finished messages are acknowledged, and no message is in two places
 
 When a node is the first to apply an entry, the simulator checks the state of this node. Therefore a mistake is found
-at the entry that caused it. Every few entries the states of the nodes are compared with each other.
+at the entry that caused the mistake. After every COMPARED_EVERY entries, the simulator compares the progress on all
+nodes.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class StoredMessage(NamedTuple):
 
 @dataclass(slots=True)
 class Stand:
-    """The simulator's own copy of a `QueueProgress`, with more facts from the log."""
+    """The simulator's own copy of the progress of one consumer group in one queue, with more facts from the log."""
 
     epoch: int
     offset: int
@@ -69,7 +70,7 @@ class Stand:
 
 
 class ConsumptionTruth:
-    """The progress of all consumer groups in a whole cluster, as the entries of the log determine it. `applied`
+    """Computes the progress of all consumer groups of a cluster from the committed entries of its logs. `applied`
     must be called for each entry that any node applies."""
 
     def __init__(self, fail: Fail) -> None:
@@ -102,14 +103,16 @@ class ConsumptionTruth:
         return self.stands.get(ConsumedQueue(consumer_group, self.topic_ids.get(topic, 0), queue))
 
     def ended(self, consumer_group: str, queue: tuple[int, int], epoch: int) -> str:
-        """Return the kind of command that ended this ownership, or "" if the owner still owns the queue."""
+        """Return the kind of command that ended the ownership of this queue under this epoch. Return "" if no
+        command has ended the ownership."""
         key = (consumer_group, TopicQueueId(*queue), epoch)
         return next((shares.ended[key] for shares in self.shares.values() if key in shares.ended), "")
 
     # -- entries
 
     def applied(self, shard: int, header: Header, body: bytes, state: State) -> None:
-        """Follow an entry that a node of this shard has applied. `state` is the node's state after the entry."""
+        """Update the expected progress by an entry that a node of this shard has applied, and check the node.
+        `state` is the state of the node after it has applied the entry."""
         if header.index % COMPARED_EVERY == 0:
             self._compare_nodes(shard, header.index, state)
         if header.index <= self._indexes.get(shard, 0):
@@ -204,8 +207,8 @@ class ConsumptionTruth:
     def _moved(
         self, consumer_group: str, before: tuple[int, int, int], here: MessagePlace, record: StoredMessage, state: State
     ) -> None:
-        """Check a moved message: the message must have been at the queue and offset from which it was moved, and no
-        member may have consumed it there."""
+        """Check a message that was moved to another topic. The message must have been at the queue and offset that
+        its header names, and must not have been settled there."""
         topic_id, queue, offset = before
         key, there = ConsumedQueue(consumer_group, topic_id, queue), self._records.get((topic_id, queue), [])
         stand = self.stands.get(key)
@@ -225,8 +228,8 @@ class ConsumptionTruth:
     # -- the state of nodes
 
     def _compare_nodes(self, shard: int, index: int, state: State) -> None:
-        """Compare the progress on all nodes value by value, and not by the encoded bytes, so that values which a
-        snapshot omits show too."""
+        """Check that the progress is equal on all nodes after this entry. The check compares every value instead of
+        the encoded bytes, so it also covers values that a snapshot omits."""
         digest = xxhash.xxh3_64_intdigest(repr(list(state.consumption.progress)).encode())
         if self._digests.setdefault((shard, index), digest) != digest:
             self._fail("progress is the same on all nodes", f"after entry {index} of shard {shard} the nodes differ")
@@ -246,7 +249,7 @@ class ConsumptionTruth:
             self._fail("progress is what the log says", f"{self._name(key)} is {progress}, but the log says {stand}")
 
     def compare(self, state: State, shard: int) -> None:
-        """Compare all progress of a node of this shard, at the end of the run."""
+        """At the end of the run, compare the progress that a node of this shard has with the expected progress."""
         for key, stand in self.stands.items():
             topic = state.topics.get(key.topic_id)
             # A shard does not know queues that were later opened in other shards.
@@ -258,13 +261,14 @@ class ConsumptionTruth:
 
 
 def _twin_of(progress: QueueProgress, stand: Stand) -> Stand:
-    """Return a `Stand` that has the same values as this `QueueProgress`."""
+    """Return a copy of `stand` with the epoch, offset, resets and settled messages of this `QueueProgress`."""
     settled = set(progress.settled)
     return replace(stand, epoch=progress.epoch, offset=progress.offset, resets=progress.resets, settled=settled)
 
 
 def _place(text: str) -> MessagePlace:
-    """Return the queue and offset from which a message was moved. A header of the moved message contains them."""
+    """Return the topic, queue and offset from which a message was moved. `text` is the header of the moved message
+    that contains these three values."""
     topic, queue, offset = text.rsplit(":", 2)
     return MessagePlace(topic, int(queue), int(offset))
 

@@ -1,9 +1,9 @@
 """Records the requests and responses of a member of a consumer group.
 
-    member ── SimChannel (requests and responses are recorded here) ── node
+    `OverheardChannel` is the channel between a member and a node, and records each request and response.
 
-A member may use a queue only after it has received the response that assigns the queue, and until it has received the
-response that ends the assignment. Therefore the checks must know which responses have reached the member, and when.
+A member is allowed to use a queue from the response that assigns the queue to the response that ends the assignment.
+Therefore the checks must know which responses have reached the member, and at what time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ QueueId = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class SeenClaim:
-    """A claim that the queue's shard accepted: the member continues the queue at `offset`."""
+    """A claim of a queue that the queue's shard accepted. The member continues to read the queue at `offset`."""
 
     epoch: int
     resets: int
@@ -33,7 +33,8 @@ class SeenClaim:
 
 
 class MemberEar:
-    """The recorded requests and responses of one member process. `now` returns simulated time in seconds."""
+    """Records the requests and responses of one member process. The function `now` returns the simulated time in
+    seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         # Names under which it joined, in order. The last one is its current name.
@@ -122,7 +123,7 @@ class MemberEar:
 
 
 class OverheardChannel(SimChannel):
-    """The channel of a member. This channel records the member's calls and their responses."""
+    """A channel that records the calls of a member and their responses in a `MemberEar`."""
 
     def __init__(
         self, life: Life, network: Network, client: int, node: int, server: Callable[[], Any], ear: MemberEar

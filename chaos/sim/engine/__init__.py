@@ -1,6 +1,6 @@
 """The simulated environment of clusters: time, network, disks, RPCs and faults.
 
-In reading order:
+Read the modules of this package in this order:
 
     loop.py             an asyncio loop with virtual time; node_life.py is the loop of one simulated process
     network.py          datagrams and connections between endpoints; links.py is one direction between two endpoints

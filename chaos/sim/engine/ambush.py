@@ -1,8 +1,10 @@
-"""An ambush is a fault that waits for a critical moment: a vote, an election or an acknowledgement.
+"""Implements ambushes: an ambush is a fault that waits for a critical moment, such as a vote, an election or an
+acknowledgement.
 
-Suppose that a node wrongly acts before it has saved its state. The mistake has an effect only if a fault happens
-between the action and the save. A fault at a random time rarely happens between these two steps. Therefore the
-schedule sets an ambush for one kind of critical moment, and the next moment of this kind triggers the fault once.
+Suppose that a node by mistake sends a message before it has saved its state. The mistake has an effect only if a fault
+happens between the message and the save. A fault at a random time rarely happens between the message and the save.
+Therefore the schedule sets an ambush for one kind of critical moment, and the next moment of this kind triggers the
+fault once.
 """
 
 from __future__ import annotations
@@ -25,19 +27,20 @@ class CriticalMoment(Enum):
 
 
 class Ambush:
-    """The ambushes that were set and have not been triggered yet."""
+    """Holds the ambushes that were set and have not been triggered yet."""
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
         self._traps: dict[CriticalMoment, list[tuple[float, Trap]]] = {moment: [] for moment in CriticalMoment}
 
     def lay(self, moment: CriticalMoment, delay_s: float, trap: Trap) -> None:
-        """Set an ambush: wait for the next moment of this kind, and `delay_s` seconds later call `trap` with the
-        node at which the moment happened."""
+        """Set an ambush for the next critical moment of this kind. `delay_s` seconds after this moment, the
+        function `trap` is called with the node at which the moment happened."""
         self._traps[moment].append((delay_s, trap))
 
     def comes(self, moment: CriticalMoment, node: ProtocolNode) -> None:
-        """Report that a critical moment of the node happens now. The trap runs after the current event of the node."""
+        """Trigger the oldest ambush for this kind of critical moment, which happens now at the node. The trap runs
+        after the current event of the node."""
         traps = self._traps[moment]
         if traps:
             delay_s, trap = traps.pop(0)

@@ -1,10 +1,10 @@
-"""A simulated disk that implements `store.disk.disk.Disk`, with a page cache and a platter. The simulator can inject
-faults into the disk.
+"""Simulates a disk with a page cache and a platter. `SimDisk` implements `store.disk.disk.Disk`. The simulator can
+inject faults into the disk.
 
-A process can read its own writes at once. The data that the next process finds depends on the end of this process.
-`kill()` keeps everything that was written. `power_cut()` keeps all synced data, and a random part of the unsynced
-data. `kill()` and `power_cut()` return a new disk for the next process. After that, each operation on the old disk
-raises `Killed`.
+A process can read its own writes at once. The data that the next process finds depends on how the previous process
+ended. `kill()` keeps all data that was written. `power_cut()` keeps all synced data, and a random part of the unsynced
+data. `kill()` and `power_cut()` return a new disk for the next process. After `kill()` or `power_cut()`, each
+operation on the old disk raises `Killed`.
 
     faults   fail(operation)     the next such operations end in EIO; a failed sync drops its data and marks it clean
              room                free bytes; writes beyond them end in ENOSPC
@@ -106,11 +106,11 @@ class SimLock:
 
 
 class SimDisk:
-    """One simulated disk, for one process.
+    """One simulated disk, as one process uses it.
 
-    `on_death` is called once, when a write kills the process. `writes_back` is the probability that a write also puts
-    one of its sectors on the platter. `evicts` says whether pages that a failed sync dropped may be missing for the
-    next process.
+    The callback `on_death` is called when the process dies in the middle of a write, as `die_in_write` has planned.
+    `writes_back` is the probability that a write also puts one of its sectors on the platter at once, without a sync.
+    `evicts` says whether pages that a failed sync dropped may be missing for the next process.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class SimDisk:
     # -- faults
 
     def kill(self) -> SimDisk:
-        """End the process. Return the disk of the next process, with all written data."""
+        """End the process that uses the disk. Return the disk of the next process, with all written data."""
         return self._next(self._root.after_kill(self.random, evicts=self._evicts))
 
     def power_cut(self, crash: Crash | None = None) -> SimDisk:
@@ -153,7 +153,7 @@ class SimDisk:
         return disk
 
     def replaced(self) -> SimDisk:
-        """Replace the disk by an empty disk of the same kind."""
+        """Return an empty disk that replaces this disk. After that, each operation on this disk raises `Killed`."""
         self.dead = True
         return SimDisk(self.random, writes_back=self.writes_back, evicts=self._evicts)
 
@@ -167,11 +167,11 @@ class SimDisk:
         self.room, self._writes_left = None, 0
 
     def die_in_write(self, number: int, below: Path = Path("/")) -> None:
-        """Let the process die in the middle of its `number`-th write below a directory, counted from now."""
+        """Let the process die in the middle of its `number`-th write from now to files below the directory `below`."""
         self._writes_left, self._deadly = number, below
 
     def flip(self, path: Path, offset: int, bit: int = 0) -> None:
-        """Flip one bit of a file, in the page cache and on the platter."""
+        """Flip one bit of a file, both in the page cache and on the platter."""
         inode = self._file_at(path)
         inode.live[offset] ^= 1 << bit
         inode.dirty.add(offset // PAGE)
@@ -182,7 +182,7 @@ class SimDisk:
         return bytes(self._file_at(path).live)
 
     def put_back(self, path: Path, content: bytes) -> None:
-        """Replace a file by an old copy, in the page cache and on the platter."""
+        """Replace a file by a file with this content, both in the page cache and on the platter."""
         parent = self._directory(path.parent)
         inode = Inode(0)
         inode.write(0, content)
@@ -195,19 +195,21 @@ class SimDisk:
         return _files(Path("/"), self._root)
 
     def can_tear(self, directory: Path, unit: int) -> bool:
-        """Return whether a power cut at this moment could keep only a part of an unsynced write to a file in this
-        directory."""
+        """Return True if a power cut at this moment could keep some unsynced changes of a file in this directory
+        and lose other changes of the same file."""
         nodes = self._directory(directory).names.values()
         return any(isinstance(node, Inode) and node.can_tear(unit) for node in nodes)
 
     def can_forget_names(self, directory: Path) -> bool:
-        """Return whether a power cut at this moment could undo an unsynced change of names in this directory."""
+        """Return True if this directory has an unsynced change of names, which a power cut at this moment could
+        undo."""
         return self._directory(directory).has_changes
 
     # -- called by SimFile
 
     def before(self, operation: str, path: Path) -> None:
-        """Apply planned faults before an operation. Raises Killed or StoreError."""
+        """Let an operation fail before it begins, if a fault is planned for this kind of operation. Raises
+        StoreError (EIO) for a planned fault, and Killed if the process has ended."""
         if self.dead:
             raise Killed
         if self._failing[operation] > 0:
@@ -216,7 +218,8 @@ class SimDisk:
             raise _refused(errno.EIO, path)
 
     def take_room(self, growth: int, path: Path) -> None:
-        """Take `growth` bytes of the free space. Raises StoreError (ENOSPC) if there are not enough free bytes."""
+        """Reduce the free space of the disk by `growth` bytes. Raises StoreError (ENOSPC) if there are not enough
+        free bytes."""
         if self.room is None or growth <= 0:
             return
         if growth > self.room:
@@ -225,8 +228,8 @@ class SimDisk:
         self.room -= growth
 
     def survives(self, piece: bytes, offset: int, path: Path) -> bytes:
-        """Return the bytes of a write that reach the page cache: all bytes, unless the process dies during this
-        write."""
+        """Return the bytes of a write that reach the page cache. All bytes of the write reach the page cache,
+        unless the process dies during this write."""
         if not self._writes_left or not path.is_relative_to(self._deadly):
             return piece
         self._writes_left -= 1
@@ -348,4 +351,4 @@ def _files(path: Path, directory: Directory) -> list[Path]:
 
 
 def _nothing() -> None:
-    """The default of `on_death`: no callback."""
+    """Do nothing, as the default value of the callback `on_death`."""

@@ -1,10 +1,10 @@
-"""The files and directories of a simulated disk. Each has two states: the state that processes see, and the state on
-the platter.
+"""Holds the files and directories of a simulated disk. Each file and each directory has two states: the state that
+processes see, and the state on the platter.
 
-A change takes effect in the page cache at once. A change reaches the platter by a sync, or at a random time without a
-sync. After a power cut the disk has the platter's content and a random part of the unsynced changes. Each unit of an
-unsynced change survives whole or not at all. Units are sectors of 512 bytes or pages of 4 KiB, names, and file
-lengths.
+A change of a file or directory takes effect in the page cache at once. The change reaches the platter by a sync, or at
+a random time without a sync. After a power cut the disk has the content of the platter and a random part of the
+unsynced changes. Each unit of an unsynced change is kept or lost as a whole. A unit is a sector of 512 bytes, a page
+of 4 KiB, a name or a file length.
 
     Inode       live bytes     | durable bytes, and the set of pages that differ
     Directory   names          | durable names, and the changes since the last sync in order
@@ -23,7 +23,8 @@ PAGE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """How a power cut treats unsynced changes. `keeps` is the probability that an unsynced change survives."""
+    """Decides which unsynced changes survive a power cut. `keeps` is the probability that an unsynced change
+    survives."""
 
     random: Random
     # Unit that survives whole or not at all, in bytes: SECTOR or PAGE.
@@ -48,7 +49,7 @@ class Crash:
 
 
 class Inode:
-    """The bytes of one file, in the page cache and on the platter."""
+    """Holds the bytes of one file in the page cache and on the platter."""
 
     __slots__ = ("_dropped", "dirty", "durable", "durable_size", "live")
 
@@ -77,7 +78,7 @@ class Inode:
         self.durable_size = len(self.live)
 
     def drop(self) -> None:
-        """Model a failed sync: mark the dirty pages clean without writing them to the platter."""
+        """Simulate a failed sync: mark the dirty pages as clean without writing them to the platter."""
         self._dropped |= self.dirty
         self.dirty.clear()
 
@@ -86,8 +87,8 @@ class Inode:
         self._promote(offset - offset % SECTOR, SECTOR)
 
     def after_kill(self, random: Random, *, evicts: bool) -> Inode:
-        """Return the file as the next process finds it after a kill. With `evicts`, pages that a failed sync
-        dropped may be missing in the page cache."""
+        """Return the file as the next process finds it after a kill. If `evicts` is True, each page that a failed
+        sync dropped returns with probability 1/2 to its state on the platter."""
         inode = Inode(0)
         inode.live, inode.durable, inode.durable_size = bytearray(self.live), self.durable, self.durable_size
         inode.dirty, inode._dropped = self.dirty, self._dropped
@@ -119,12 +120,13 @@ class Inode:
         return inode
 
     def can_tear(self, unit: int) -> bool:
-        """Return whether a power cut at this moment could keep some unsynced units of this file and lose other
+        """Return True if a power cut at this moment could keep some unsynced units of this file and lose other
         units."""
         return bool(self.dirty) and len(self._unsynced(unit, self._on_platter(len(self.live)))) > 1
 
     def _unsynced(self, unit: int, platter: bytearray) -> list[int]:
-        """Return the offsets of the units that differ between the page cache and the platter, ascending."""
+        """Return, in ascending order, the offset of each unit of the file that differs between the page cache and
+        the platter."""
         size, live = len(platter), self.live
         starts = (at for page in sorted(self.dirty) for at in range(page * PAGE, min((page + 1) * PAGE, size), unit))
         return [at for at in starts if live[at : at + unit] != platter[at : at + unit]]
@@ -147,14 +149,16 @@ Node = Union[Inode, "Directory"]
 
 @dataclass(slots=True)
 class Directory:
-    """A directory. `_changes` holds the changes that are not durable: (name, node), or (name, None) for a removal."""
+    """Holds the names of one directory in the page cache and on the platter. `_changes` has the changes of names
+    that are not on the platter yet: (name, node) for a new name, or (name, None) for a removal."""
 
     names: dict[str, Node] = field(default_factory=dict)
     _durable: dict[str, Node] = field(default_factory=dict)
     _changes: list[list[tuple[str, Node | None]]] = field(default_factory=list)
 
     def change(self, *changes: tuple[str, Node | None]) -> None:
-        """Apply these changes of names together. A power cut keeps either all of these changes or none of them."""
+        """Apply these changes of names as one change. A power cut keeps either all of these changes or none of
+        them."""
         _apply(self.names, changes)
         self._changes.append([*changes])
 
@@ -164,7 +168,7 @@ class Directory:
 
     @property
     def has_changes(self) -> bool:
-        """Return whether a power cut at this moment could undo an unsynced change of names."""
+        """Whether this directory has an unsynced change of names, which a power cut could undo."""
         return bool(self._changes)
 
     def after_kill(self, random: Random, *, evicts: bool) -> Directory:

@@ -1,13 +1,14 @@
-"""Defines every fault kind of the simulator: its name, duration, frequency, and the nodes that it may hit.
+"""Defines every fault kind of the simulator: its name, duration and frequency, and which nodes it can hit.
 
-A fault event is an immutable value. The event has a time, a fault kind, and the target in words ("leader", "follower",
-or the number of a node). The world chooses the node that fits the target when the event happens. Therefore a schedule
-of events can be drawn before a run, printed, shortened and replayed. The events are carried out by `network_faults.py`
-in this package, `chaos/sim/protocol/node_faults.py`, `chaos/sim/stack/faults.py` and, for faults of consumers,
+A fault event is an immutable value. A fault event has a time, a fault kind, and a target in words, which is "leader",
+"follower", "any" or the number of a node. When the event happens, the world chooses a node that fits the target.
+Therefore a schedule of fault events can be drawn before a run, printed, shortened and replayed. Network faults are
+carried out by `network_faults.py` in this package. Faults of nodes and disks are carried out by
+`chaos/sim/protocol/node_faults.py` and `chaos/sim/stack/faults.py`. Faults of consumers are carried out by
 `chaos/sim/consumers/consumption.py`.
 
-The fault kinds in `RATES` are not events. The fault kinds in `RATES` are error rates of the network for a whole run
-(`links.Conditions`).
+The fault kinds in `RATES` have no fault events. Each fault kind in `RATES` is a delay or an error rate of the network
+that applies to a whole run (`links.Conditions`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ RATES = ("delay", "loss", "duplicate", "reorder", "replay")
 
 @dataclass(frozen=True, slots=True)
 class FaultEvent:
-    """One fault at one time. `FaultKind` says what the arguments mean."""
+    """One fault that happens at one time of a run. The docstring of `FaultKind` explains the arguments of an event."""
 
     at_ms: int
     kind: str
@@ -42,7 +43,7 @@ class FaultEvent:
 
     @property
     def target(self) -> str:
-        """The target in words: "leader", "follower", "any", or the number of a node."""
+        """The target of the event in words: "leader", "follower", "any", or the number of a node."""
         return str(dict(self.arguments).get("target", "any"))
 
     @property
@@ -58,10 +59,10 @@ class FaultEvent:
 class FaultKind:
     """One way in which something can fail.
 
-    `for_ms` has the shortest and the longest duration of a fault; None means that the fault has no duration. `target`
-    says whether the fault hits one node, which is drawn as "leader", "follower" or "any". `every_ms` is the mean time
-    between two faults of the kind at strength 1. Each event also has the argument `chance`, a number from which all
-    other random choices about the event follow.
+    `for_ms` has the shortest and the longest duration of a fault of this kind; None means that the fault has no
+    duration. `target` is True if a fault of this kind hits one node, which is drawn as "leader", "follower" or "any".
+    `every_ms` is the mean time in milliseconds between two faults of this kind in a run with strength 1. Each fault
+    event also has the argument `chance`, a number that determines all other random choices about the event.
     """
 
     name: str
@@ -89,8 +90,8 @@ class FaultKind:
 
 
 def _spread(random: Random, least: int, most: int) -> int:
-    """Draw a duration whose logarithm is evenly distributed, so that short durations are as likely as long
-    durations."""
+    """Draw a duration between `least` and `most` milliseconds, so that each order of magnitude is about equally
+    likely."""
     return round(least + math.expm1(random.random() * math.log1p(most - least)))
 
 

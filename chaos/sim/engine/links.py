@@ -1,5 +1,5 @@
-"""A link carries messages in one direction between two endpoints. The link knows whether it is open, and how long a
-message takes.
+"""Defines `Link`, the one-way link that carries messages from one endpoint to another endpoint. A link knows whether
+it is cut, and calculates when a message arrives.
 
 `Conditions` holds the error rates and delays of the whole network.
 """
@@ -13,7 +13,8 @@ from random import Random
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """The quality of the network apart from scheduled faults. Rates are per message, 0..1. Times are milliseconds."""
+    """The error rates and delays of the whole network, without scheduled faults. Each rate is a probability for one
+    message, from 0 to 1. Each time is in milliseconds."""
 
     # Shortest delay of a message.
     delay_ms: float = 0.5
@@ -54,7 +55,8 @@ class Link:
         return self.cuts > 0
 
     def waiter(self, now: float, conditions: Conditions, random: Random) -> float:
-        """Return the arrival time of a message that is sent now and keeps its order."""
+        """Return the arrival time of a message that is sent now and must not overtake earlier messages of this
+        link."""
         longer = -log(1.0 - random.random()) * conditions.spread_ms
         at = max(now + (conditions.delay_ms + longer) / 1000 + self.slow_s, self.clogged_until, self.last_arrival)
         self.last_arrival = at

@@ -1,10 +1,10 @@
-"""An asyncio event loop with virtual time. Time jumps to the next due event, so waiting costs nothing.
+"""Implements an asyncio event loop with virtual time. The virtual time jumps to the next due event, so waiting takes
+no real time.
 
 All events are in one heap, ordered by their time and, for equal times, by the order in which they were scheduled.
-Because of this order, a run depends only on its input. The loop has no selector, no threads and no clock. If a
-coroutine waits and no event is left, the loop raises RanDryError.
-
-An unhandled exception makes the run fail: the loop keeps it in `errors`, and the runner reads it there.
+Because the order of events is fixed, a run depends only on its input. The loop uses no selector, no threads and no
+real clock. If a coroutine waits and no event is left, the loop raises RanDryError. The loop collects unhandled
+exceptions in `errors`, and the runner of the seed then reports that the run failed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _nothing() -> None:
 
 
 class SimHandle(asyncio.TimerHandle):
-    """A scheduled callback. The loop skips a callback that was cancelled."""
+    """A scheduled callback. The event loop skips a cancelled callback."""
 
     __slots__ = ()
 
@@ -57,8 +57,8 @@ class SimHandle(asyncio.TimerHandle):
 
 
 class SimLoop(_Base):  # type: ignore[misc]
-    """The event loop of a simulation. The time of the loop is the number of simulated seconds since the start of
-    the run."""
+    """The event loop of one simulated run. The method `time` returns the number of simulated seconds since the
+    start of the run."""
 
     def __init__(self) -> None:
         # Called after each event.
@@ -114,14 +114,14 @@ class SimLoop(_Base):  # type: ignore[misc]
     # -- running
 
     def step(self) -> bool:
-        """Run the next event. Return False if there is no event."""
+        """Run the next event of the loop. Return False if no event is left."""
         if self._next_due() is None:
             return False
         self._run_next()
         return True
 
     def _next_due(self) -> float | None:
-        """Return the time of the next event, or None if there is no event."""
+        """Return the time of the next event, or None if no event is left."""
         due = self._due
         while due and due[0][2]._cancelled:
             heappop(due)
@@ -165,7 +165,7 @@ class SimLoop(_Base):  # type: ignore[misc]
         return awaited.result()
 
     def run_forever(self) -> None:
-        """Run until `stop`, an unhandled exception, or no event is left."""
+        """Run events until `stop` is called, an unhandled exception occurs, or no event is left."""
         with self._as_running_loop():
             while self._running and not self.errors and self.step():
                 pass

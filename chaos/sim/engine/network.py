@@ -1,10 +1,11 @@
-"""The simulated network connects numbered endpoints. The numbers 1 to 9 are nodes, and the numbers from 100 on are
-clients.
+"""Simulates a network that connects numbered endpoints. The endpoints 1 to 9 are nodes, and the endpoints from 100 on
+are clients.
 
-A message of the network is a callable. The network decides when and how often each callable is called. The network can
-lose, duplicate, reorder and delay a datagram, or deliver the datagram again much later. A connection delivers its
-messages in order until it breaks. When a connection breaks, both ends are notified, as with gRPC's streams. An end
-that wants to continue opens a new connection.
+A message of the network is a callable, which delivers the message when it is called. The network decides when and how
+often each callable is called. The network can lose, duplicate, reorder or delay a datagram, or deliver a datagram a
+second time much later. A connection delivers its messages in order until the connection breaks. When a connection
+breaks, both ends are notified, as with gRPC's streams. After a break, an end of a connection must open a new
+connection to continue.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ Deliver = Callable[[], None]
 
 
 class Network:
-    """All links and connections. `counts` has the number of messages for each of these events: sent, loss,
-    duplicate, reorder, replay, cut, clog, down."""
+    """Holds all links and connections between endpoints. `counts` has the number of messages for each of these
+    events: sent, loss, duplicate, reorder, replay, cut, clog, down."""
 
     def __init__(self, loop: SimLoop, random: Random, conditions: Conditions) -> None:
         self.conditions = conditions
@@ -81,10 +82,10 @@ class Network:
     # -- connections
 
     def connection(self, a: int, b: int, on_broken: Callable[[int], None]) -> SimConnection:
-        """Open a connection from `a` to `b`.
+        """Open and return a connection from endpoint `a` to endpoint `b`.
 
-        When the connection breaks, `on_broken` is called with each end that is up. A connection to an endpoint that is
-        down breaks after one round trip.
+        When the connection breaks, the callback `on_broken` is called once for each end that is up. A connection to an
+        endpoint that is down breaks after one round trip.
         """
         opened = SimConnection(self, self._loop, self._random, (a, b), on_broken)
         self._connections.append(opened)
@@ -95,7 +96,7 @@ class Network:
         return opened
 
     def is_cut(self, a: int, b: int) -> bool:
-        """Return whether at least one direction between the endpoints is cut."""
+        """Return True if at least one of the two links between the endpoints is cut."""
         return self.link(a, b).cut or self.link(b, a).cut
 
     def is_down(self, endpoint: int) -> bool:
@@ -108,15 +109,15 @@ class Network:
     # -- faults and healing
 
     def cut(self, sender: int, receiver: int) -> None:
-        """Cut the one-way link between these endpoints. If two faults have cut the same link, the link is open
-        again after two calls of `mend`."""
+        """Cut the one-way link between these endpoints. If two faults have cut the same link, `mend` must be called
+        twice before the link carries messages again."""
         self.link(sender, receiver).cuts += 1
         for connection in [*self._connections]:
             if connection.joins(sender, receiver):
                 connection._break_after(self.conditions.detect_ms)
 
     def mend(self, sender: int, receiver: int) -> None:
-        """Undo one `cut`, unless `heal` has already undone it."""
+        """Undo one call of `cut` for this one-way link, unless `heal` has already undone the call."""
         link = self.link(sender, receiver)
         link.cuts = max(0, link.cuts - 1)
         if not link.cuts:
@@ -125,7 +126,7 @@ class Network:
                     connection._resume()
 
     def heal(self) -> None:
-        """Undo every cut, every clog and every slow link."""
+        """End every cut, every clog and every additional delay of a link."""
         for link in self._links.values():
             link.clogged_until = link.slow_s = 0.0
         for pair, link in sorted(self._links.items()):
@@ -138,8 +139,8 @@ class Network:
         self.conditions = Conditions(delay_ms=self.conditions.delay_ms, spread_ms=self.conditions.spread_ms)
 
     def partition(self, groups: Sequence[Iterable[int]]) -> list[tuple[int, int]]:
-        """Divide these endpoints into groups. Endpoints of different groups cannot reach each other. Endpoints
-        outside all groups are not affected. Return the pairs of endpoints that were cut."""
+        """Divide these endpoints into groups. Endpoints of different groups cannot reach each other. Endpoints that
+        are in no group are not affected. Return the one-way links that were cut, as pairs of sender and receiver."""
         sides = [sorted(group) for group in groups]
         pairs = [(a, b) for side in sides for other in sides if side is not other for a in side for b in other]
         for pair in pairs:
@@ -147,23 +148,25 @@ class Network:
         return pairs
 
     def isolate(self, endpoint: int, others: Iterable[int]) -> list[tuple[int, int]]:
-        """Cut an endpoint off from all other endpoints in both directions. Return the pairs that were cut."""
+        """Cut an endpoint off from all other endpoints in both directions. Return the one-way links that were cut,
+        as pairs of sender and receiver."""
         return self.partition([[endpoint], [other for other in others if other != endpoint]])
 
     def clog(self, sender: int, receiver: int, milliseconds: float) -> None:
-        """Hold back the messages of one one-way link, and deliver all of them when the clog ends."""
+        """Delay all messages of a one-way link until the clog ends, `milliseconds` from now."""
         link = self.link(sender, receiver)
         link.clogged_until = max(link.clogged_until, self._loop.time() + milliseconds / 1000)
 
     def down(self, endpoint: int) -> None:
-        """Mark an endpoint as down. Messages to this endpoint are lost, and its connections break."""
+        """Mark an endpoint as down. While an endpoint is down, messages to the endpoint are lost. The connections
+        of the endpoint break."""
         self._down.add(endpoint)
         for connection in [*self._connections]:
             if endpoint in connection.ends:
                 connection._break_after(self.conditions.delay_ms)
 
     def up(self, endpoint: int) -> None:
-        """Mark an endpoint as up. Old connections of the endpoint stay broken."""
+        """Mark an endpoint as up again. Old connections of the endpoint stay broken."""
         self._down.discard(endpoint)
 
 
@@ -192,8 +195,8 @@ class SimConnection:
         return a in self.ends and b in self.ends
 
     def send(self, sender: int, deliver: Deliver) -> None:
-        """Send a message over the connection. The message arrives after all earlier messages. The message is lost
-        if the connection breaks before it arrives."""
+        """Send a message over the connection. The message arrives after all earlier messages of the same sender.
+        The message is lost if the connection breaks before the message arrives."""
         if self.broken:
             return
         self._under_way[sender].append(deliver)
@@ -208,8 +211,8 @@ class SimConnection:
         self._loop.call_at(at, self._arrive, sender)
 
     def close(self) -> None:
-        """Close the connection without notifying either end. If one end must notify the other end, it sends a
-        message before it closes the connection."""
+        """Close the connection without notifying either end. An end that must notify the other end sends a message
+        before it closes the connection."""
         self.broken = True
         self._network._forget(self)
 
@@ -230,7 +233,8 @@ class SimConnection:
         self._loop.call_later(milliseconds / 1000, self._break, self._breaking)
 
     def _resume(self) -> None:
-        """Cancel the planned break if no cut is left, and send the messages that were stuck."""
+        """If no cut between the two ends is left, cancel the planned break of the connection and send the messages
+        that the cut had stopped."""
         a, b = self.ends
         if self.broken or self._network.is_cut(a, b) or self._network.is_down(a) or self._network.is_down(b):
             return

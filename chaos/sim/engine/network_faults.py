@@ -1,7 +1,7 @@
-"""Carries out the faults of the network between nodes, in every world.
+"""Carries out the network faults between nodes, in both worlds of the simulator.
 
 Each fault cuts or delays some one-way links between nodes for a while. Several faults can be active at the same time.
-When a fault ends, it removes only its own cuts and delays.
+When a network fault ends, only the cuts and delays of this fault are removed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Pairs = list[tuple[int, int]]
 
 
 class NetworkFaults:
-    """The network faults of one run."""
+    """Carries out the network faults of one run."""
 
     def __init__(self, loop: SimLoop, network: Network) -> None:
         self._loop = loop
@@ -28,7 +28,7 @@ class NetworkFaults:
         self._healed = 0
 
     def fire(self, event: FaultEvent, nodes: Sequence[SimNode]) -> bool:
-        """Carry out the event if it is a network fault. Return whether the event is a network fault."""
+        """Carry out the fault event if its kind is a network fault. Return True if its kind is a network fault."""
         everyone = [node.node for node in nodes]
         target = target_of(event, nodes).node
         others = [node for node in everyone if node != target]
@@ -62,7 +62,7 @@ class NetworkFaults:
         return True
 
     def isolate(self, node: int, nodes: Sequence[SimNode], event: FaultEvent) -> None:
-        """Cut a node off from all other nodes. Clients still reach the isolated node."""
+        """Cut a node off from all other nodes. Clients can still reach the isolated node."""
         self._cut(both_ways([(node, other.node) for other in nodes if other.node != node]), event)
 
     def heal(self) -> None:
@@ -102,16 +102,16 @@ def both_ways(pairs: Pairs) -> Pairs:
 
 
 def halves(shuffled: Sequence[int], random: Random, *, uneven: bool = True) -> Pairs:
-    """Split the nodes into two parts that cannot reach each other. The parts have random sizes, or sizes that are
-    as equal as possible."""
+    """Return the links to cut so that the nodes form two groups that cannot reach each other. If `uneven` is true,
+    the groups have random sizes, otherwise sizes that are as equal as possible."""
     size = random.randint(1, len(shuffled) - 1) if uneven else len(shuffled) // 2
     return both_ways([(a, b) for a in shuffled[:size] for b in shuffled[size:]])
 
 
 def far_apart(order: Sequence[int], *, around: bool) -> Pairs:
-    """Cut all pairs of nodes that are not neighbours in this order. If `around` is true, the first and the last
-    node are neighbours too. In a ring of five nodes each node reaches a majority, and no two nodes reach the same
-    majority."""
+    """Return the links to cut so that only nodes that are neighbours in this order can reach each other. If
+    `around` is true, the first and the last node are neighbours too. In a ring of five nodes each node reaches a
+    majority, and no two nodes reach the same majority."""
     count, pairs = len(order), []
     for i in range(count):
         for j in range(i + 1, count):

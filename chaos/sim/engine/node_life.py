@@ -1,9 +1,9 @@
-"""The event loop of one simulated process, from its start to its death, with its own clock.
+"""Implements `Life`, the event loop of one simulated process from its start to its end. Each process has a separate
+clock.
 
-Every action of a process begins in a callback of the process's loop. The loop of a process passes all callbacks on to
-the loop of the simulation. After the death of a process, its loop runs no callback. Therefore a process can be killed
-at any moment without its cooperation. While the process is paused, due callbacks are kept. The kept callbacks run when
-the process resumes.
+Every action of a process begins in a callback of the process's loop. The loop of a process schedules all its callbacks
+in the loop of the simulation. After the end of a process, its loop runs no callback, so a process can be killed at any
+moment. While a process is paused, its loop keeps the due callbacks. The kept callbacks run when the process resumes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LifeHandle(SimHandle):
 
 
 class Life(_Base):  # type: ignore[misc]
-    """The event loop of one process. `after_event` is called after each event of this process."""
+    """The event loop of one process. The function `after_event` is called after each event of this process."""
 
     def __init__(self, loop: SimLoop, after_event: Callable[[], None]) -> None:
         self.over = False
@@ -58,7 +58,7 @@ class Life(_Base):  # type: ignore[misc]
     # -- faults
 
     def end(self) -> None:
-        """End the process. `end` may be called at any time, also by the process itself."""
+        """End the process. The method `end` is allowed to be called at any time, and also by the process itself."""
         if not self.over:
             self.over = True
             self._kept.clear()
@@ -82,14 +82,15 @@ class Life(_Base):  # type: ignore[misc]
         self._local, self._since, self._rate = self.time(), self._loop.time(), rate
 
     def deliver(self, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
-        """Run a callback for an event that comes from outside of the process. The callback runs now, or when a
-        paused process resumes."""
+        """Run a callback for an event that comes from outside of the process, such as a message. The callback runs
+        now or, if the process is paused, when the process resumes."""
         if not self.over:
             self._run(self._handle(self.time(), callback, args, None))
 
     def bury(self) -> None:
-        """Close the coroutines of the dead process now, not when the garbage collector finds them. The closed
-        coroutines have no further effect, because their disk, network and loop are dead."""
+        """Close the coroutines of a process that has ended now, instead of when the garbage collector finds them.
+        The code that a coroutine runs while it is closed has no effect, because the process's disk, network
+        connections and loop no longer work."""
         before = events._get_running_loop()
         events._set_running_loop(self)
         try:
@@ -194,7 +195,7 @@ class Life(_Base):  # type: ignore[misc]
         self.call_exception_handler(context)
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Nothing to do: the loop skips cancelled handles."""
+        """Do nothing, because the loop skips cancelled handles."""
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> NoReturn:
         raise AssertionError(f"{func!r} wants a thread, which a simulation does not have: inject a replacement for it")

@@ -1,9 +1,11 @@
-"""The client side of simulated RPCs: replaces a gRPC channel and its stub by a simulated connection.
+"""Implements the client side of simulated RPCs. `SimChannel` and `SimStub` replace the channel and the stub of gRPC.
 
-    client: SimChannel -> SimConnection -> Calls (rpc_server.py) -> the node's own BrokerService
+    The client calls a `SimChannel`, which sends the request over a `SimConnection`. On the node, `Calls`
+    (rpc_server.py) passes the request to the node's own BrokerService.
 
-A channel has at most one connection. When the connection breaks, all its calls fail as UNAVAILABLE, and the next call
-opens a new connection. Status codes, deadlines and cancellations behave as in gRPC.
+A channel has at most one connection. When the connection of a channel breaks, all calls over the connection fail with
+UNAVAILABLE, and the next call opens a new connection. Status codes, deadlines and cancellations of calls behave as in
+gRPC.
 """
 
 from __future__ import annotations
@@ -27,11 +29,11 @@ CONNECT_S = 5.0
 
 
 class RpcServer(Protocol):
-    """The server side of a connection. The client chooses a number for each call."""
+    """The interface of the server side of a connection. The client chooses a number for each call."""
 
     def begin(self, connection: SimConnection, call: int, method: str, request: Any, answers: RpcClient) -> None:
-        """Start a call. For a stream, the request is None, and each message of the stream arrives in a call of
-        `message`."""
+        """Start a call. For a stream, `request` is None, and each request of the stream arrives in a separate call
+        of the method `message`."""
 
     def message(self, connection: SimConnection, call: int, request: Any) -> None: ...
     def cancel(self, connection: SimConnection, call: int) -> None: ...
@@ -39,7 +41,7 @@ class RpcServer(Protocol):
 
 
 class RpcClient(Protocol):
-    """The client side of a connection, which receives responses."""
+    """The interface of the client side of a connection, which receives the responses of calls."""
 
     def answered(self, call: int, response: Any) -> None: ...
     def ended(self, call: int, code: grpc.StatusCode, details: str) -> None: ...
@@ -75,8 +77,8 @@ class SimChannel:
     # -- called by calls
 
     def begin(self, call: UnaryCall | StreamCall, method: str, request: Any) -> int:
-        """Send the first message of a call, which starts the call at the server. Return the number that the client
-        chose for the call."""
+        """Send the first message of a call to the server, which then starts the call. Return the number that the
+        client chose for the call."""
         number = self._number = self._number + 1
         self._calls[number] = call
         connection, server = self._connect(), self._server()
@@ -89,11 +91,11 @@ class SimChannel:
             connection.send(self._client, lambda: server.message(connection, number, request))
 
     def forget(self, number: int) -> None:
-        """Forget a call that has received its response."""
+        """Remove a call that has received its response from the running calls."""
         self._calls.pop(number, None)
 
     def give_up(self, number: int) -> None:
-        """Cancel a call at the server, because the client does not want the response any more."""
+        """Cancel a call at the server, because the client no longer needs the response."""
         if self._calls.pop(number, None) is not None and (connection := self._connection) is not None:
             server = self._server()
             connection.send(self._client, lambda: server.cancel(connection, number))
@@ -165,7 +167,7 @@ class SimChannel:
 
 
 class SimStub:
-    """The methods of a broker, named as in `ledger.v1.broker_pb2_grpc.BrokerStub`."""
+    """Calls the methods of a broker. The methods have the same names as in `ledger.v1.broker_pb2_grpc.BrokerStub`."""
 
     def __init__(self, channel: SimChannel) -> None:
         self._channel = channel
@@ -174,7 +176,7 @@ class SimStub:
         return StreamCall(self._channel, "Produce")
 
     def __getattr__(self, method: str) -> Callable[[Any, float], Awaitable[Any]]:
-        """Return a unary call for every method name that this class does not define."""
+        """Return a function that makes a unary call of the broker's method `method`."""
         return lambda request, timeout: UnaryCall(self._channel, method, request, timeout).future
 
 
@@ -210,7 +212,7 @@ class UnaryCall:
 
 
 class StreamCall:
-    """A bidirectional stream, with the methods of `grpc.aio.StreamStreamCall` that the product uses."""
+    """A bidirectional stream, with the methods of `grpc.aio.StreamStreamCall` that the production code uses."""
 
     def __init__(self, channel: SimChannel, method: str) -> None:
         self._channel = channel

@@ -1,8 +1,9 @@
-"""The server side of simulated RPCs: runs a node's own servicer methods as tasks of its simulated process.
+"""Implements the server side of simulated RPCs. `Calls` runs a node's own servicer methods as tasks of the node's
+simulated process.
 
-The handlers are production code. This module replaces gRPC's server. The simulated server passes each handler a
-context, with which the handler reads requests, writes responses and aborts the call. This module cancels the handler
-when the client gives up or the connection breaks.
+The handlers of calls are production code, and this module replaces the server of gRPC. The simulated server passes a
+context to each handler. With this context, the handler reads requests, writes responses and aborts the call. The
+simulated server cancels a handler when the client gives up or the connection breaks.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class AbortError(Exception):
 
 
 class Context:
-    """The context of one call, with the methods of `grpc.aio.ServicerContext` that the product uses."""
+    """The context of one call, with the methods of `grpc.aio.ServicerContext` that the production code uses."""
 
     def __init__(self, write: Callable[[Any], None]) -> None:
         self._on_end: list[Callable[[Context], None]] = []
@@ -64,9 +65,9 @@ class Context:
 
 
 class Calls:
-    """The running calls of one process. Implements `chaos.sim.engine.rpc.RpcServer`.
+    """Runs the calls that one simulated process serves. Implements `chaos.sim.engine.rpc.RpcServer`.
 
-    `handler` maps the name of a method to its handler.
+    The function `handler` returns the handler for the name of a method.
     """
 
     def __init__(self, life: Life, node: int, handler: Callable[[str], Handler]) -> None:
@@ -90,7 +91,7 @@ class Calls:
         self._life.deliver(self._broken, connection)
 
     def stop(self) -> None:
-        """Cancel all running calls."""
+        """Cancel all running calls of the process."""
         for task, _ in [*self._calls.values()]:
             task.cancel()
 
@@ -152,8 +153,8 @@ class Calls:
 
 
 class NoServer:
-    """The server of a node that is down. NoServer ignores all calls. The network breaks the connections to a node
-    that is down."""
+    """The server of a node that is down. `NoServer` ignores all calls, because the network breaks the connections
+    to a node that is down."""
 
     def begin(self, connection: SimConnection, call: int, method: str, request: Any, answers: RpcClient) -> None: ...
     def message(self, connection: SimConnection, call: int, request: Any) -> None: ...

@@ -1,8 +1,8 @@
-"""Draws the schedule of a run. A schedule is a tuple of fault events, which follow from the run's seed alone and are
-drawn before the run.
+"""Draws the schedule of a run. A schedule is a tuple of fault events that are drawn from the options of the run before
+the run starts.
 
-If some events are removed from a schedule, the other events stay the same. Therefore the schedule of a failed run can
-be shortened.
+The events of a schedule do not depend on each other, so the schedule of a failed run can be shortened by removing
+events.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def make(options: Options) -> Schedule:
 
 
 def _of_kind(kind: FaultKind, strength: float, random: Random, duration_ms: int) -> Iterable[FaultEvent]:
-    """Draw the events of one kind, at random times. The mean interval is `kind.every_ms / strength`."""
+    """Draw the fault events of one kind, at random times. The mean time between two events is `kind.every_ms /
+    strength` milliseconds."""
     at = float(QUIET_MS)
     while True:
         at += random.expovariate(strength / kind.every_ms)

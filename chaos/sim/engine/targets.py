@@ -1,7 +1,8 @@
-"""Chooses the node that a fault hits, at the moment of the fault, from the words of its event.
+"""Chooses the node that a fault hits. The choice is made at the moment of the fault, and follows the target that the
+fault event names.
 
-All random choices follow from the number `chance` in the event. Therefore an event of a schedule hits the same node in
-two runs if both runs were equal before the event.
+All random choices about a fault event depend only on the number `chance` in the event. Therefore a fault event hits
+the same node in two runs if both runs were equal before the event.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ Node = TypeVar("Node", bound=SimNode)
 
 
 def leader_of(nodes: Sequence[Node]) -> Node | None:
-    """Return the node with the newest term among the nodes that believe that they lead, or None if no node does."""
+    """Return the node that leads in the newest term, or None if no node is a leader."""
     leading = [(node.raft.term, node) for node in nodes if node.raft is not None and node.raft.role is Role.LEADER]
     return max(leading, key=lambda each: each[0])[1] if leading else None
 
 
 def target_of(event: FaultEvent, nodes: Sequence[Node]) -> Node:
     """Return the node that the event hits: the node with the event's number, the leader, a follower, or any node.
-    If there is no leader, any node may be hit."""
+    If no node is a leader, an event for the leader or a follower hits a random node."""
     chance, leader = chance_of(event), leader_of(nodes)
     if event.target.isdigit():
         return next(node for node in nodes if node.node == int(event.target))
@@ -37,11 +38,11 @@ def target_of(event: FaultEvent, nodes: Sequence[Node]) -> Node:
 
 
 def one_of(event: FaultEvent, shards: Sequence[int]) -> int:
-    """Return the one shard that the event concerns. The choice of the shard has its own random stream, so other
+    """Choose the shard that the event concerns. The choice of the shard has a separate random stream, so other
     random choices do not depend on the number of shards."""
     return Random(f"{event.kind}/{event.number('chance')}/group").choice(shards)
 
 
 def chance_of(event: FaultEvent) -> Random:
-    """Return the random stream for all other choices about an event."""
+    """Return the random stream for the choices about an event, except the choice of its shard."""
     return Random(f"{event.kind}/{event.number('chance')}")

@@ -1,6 +1,6 @@
 """The protocol world: the real Raft core, driver and replicated state, over a simulated log.
 
-In reading order:
+Read the modules of this package in this order:
 
     protocol_world.py     the world
     node.py               one node of the world

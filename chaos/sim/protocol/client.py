@@ -1,8 +1,8 @@
-"""The clients of the protocol world: producers that retry with sequences, readers and consumers.
+"""Defines the clients of the protocol world: producers that retry batches with sequences, readers, and consumers.
 
-Until a node confirms the commit of a batch, the producer sends the batch again with the same sequence. The producer
-sends it to the node that it believes to be the leader. Requests and responses are datagrams, which may arrive late,
-twice or out of order. The streams of the real clients never do this.
+Until a node confirms the commit of a batch, the producer sends the batch again and again with the same sequence. The
+producer sends each batch to the node that it believes to be the leader. Requests and responses are datagrams, which
+can arrive late, twice or out of order. The real clients use streams, which deliver each message once and in order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_WAITING = 40
 
 
 class Service(Protocol):
-    """The methods of the cluster that clients use."""
+    """The interface of the cluster as the clients of the protocol world see it."""
 
     def time(self) -> float: ...
     def produce(self, client: int, node: int, batch: SimBatch, reply: Reply) -> None: ...
@@ -61,8 +61,9 @@ class SimRoute:
         self.leader = random.randint(1, nodes)
 
     def doubt(self, hint: int, of: int) -> None:
-        """Choose another leader, because node `of` does not lead or does not answer. `hint` is the leader that node
-        `of` named, or 0."""
+        """If node `of` is the node that the client believes to be the leader, choose another node, because node
+        `of` does not lead or does not answer. `hint` is the leader that node `of` named, or 0. If `hint` is 0,
+        choose a random node."""
         if of == self.leader:
             self.leader = hint or self._random.randint(1, self._nodes)
 
@@ -91,13 +92,14 @@ class SimSequencer:
         return not self._waiting and not self._in_flight
 
     def send(self, messages: int) -> None:
-        """Add messages to the buffer. Messages for a full buffer are dropped, where a real program would wait."""
+        """Add this number of messages to the buffer. If the buffer is full, the messages are dropped, but a real
+        program would wait."""
         if self._waiting < MOST_WAITING:
             self.sent += messages
             self._waiting += messages
 
     def pump(self, service: Service, deliveries: Deliveries) -> None:
-        """Send new batches while the window has room, and send unanswered batches again."""
+        """Send new batches while the window of batches in flight has room, and send unanswered batches again."""
         now = service.time()
         for attempt in [*self._in_flight.values()]:
             if not attempt.done and (attempt.node == 0 or now - attempt.sent_at >= TRY_AGAIN_S):
@@ -114,7 +116,7 @@ class SimSequencer:
                 self.unknown += attempt.batch.messages
 
     def begin_anew(self, producer: int) -> None:
-        """Continue with a new producer id. The results of the batches in flight stay unknown."""
+        """Continue with a new producer id, and report the results of the batches in flight as unknown."""
         self._stream = self._stream._replace(producer=producer)
         self._next_sequence = 0
         self.unknown += sum(each.batch.messages for each in self._in_flight.values() if not each.told_unknown)
@@ -170,7 +172,7 @@ class SimSequencer:
 
 
 class SimProducer:
-    """A client that sends to all queues."""
+    """A client that sends messages to all queues."""
 
     def __init__(self, client: int, options: Options) -> None:
         self.client = client
@@ -183,7 +185,7 @@ class SimProducer:
         ]
 
     def send(self, messages: int, service: Service, deliveries: Deliveries) -> None:
-        """Send messages to a randomly chosen queue."""
+        """Send this number of messages to a random queue."""
         sequencer = self._random.choice(self.sequencers)
         sequencer.send(messages)
         sequencer.pump(service, deliveries)
@@ -197,7 +199,8 @@ class SimProducer:
         return all(sequencer.idle for sequencer in self.sequencers)
 
     def begin_anew(self) -> None:
-        """Continue with a new producer id, because the cluster may have lost the sequences of the old one."""
+        """Continue with a new producer id, because the cluster has possibly lost the sequences of the old producer
+        id."""
         self._lives += 1
         for sequencer in self.sequencers:
             sequencer.begin_anew(self.client + IDS * self._lives)
@@ -235,12 +238,12 @@ class SimConsumer:
         self._next = [0] * queues
 
     def forget(self, ends: dict[int, int]) -> None:
-        """Set the position in each queue back to the given end of the queue, because the messages after this end
-        were lost."""
+        """Move the consumer's position in each queue back to the end of the queue in `ends`, because the messages
+        after this end were lost."""
         self._next = [min(offset, ends.get(queue, 0)) for queue, offset in enumerate(self._next)]
 
     def take(self, queue: int, spans: list[MessageSpan], deliveries: Deliveries) -> None:
-        """Read the messages that the node has in the queue and that this consumer has not read yet."""
+        """Read from the spans of a queue all messages that this consumer has not read yet."""
         at = self._next[queue]
         for span in _from(spans, at):
             for offset in range(max(at, span.offset), span.offset + span.messages):
@@ -250,7 +253,7 @@ class SimConsumer:
 
 
 def _from(spans: list[MessageSpan], offset: int) -> list[MessageSpan]:
-    """Return the spans of messages that end after `offset`."""
+    """Return the spans that contain the message at `offset` or later messages."""
     first = len(spans)
     while first and spans[first - 1].offset + spans[first - 1].messages > offset:
         first -= 1

@@ -1,9 +1,9 @@
-"""The disk threads of a node in the protocol world: saves and flushes take simulated time. Implements
-`raft.interfaces.DriverDisk`.
+"""Simulates the disk threads of a node in the protocol world. Saving a vote and flushing the log take simulated time.
+Implements `raft.interfaces.DriverDisk`.
 
-The class behaves like `cluster.node.replica.disk_threads`. In `sync` mode, a request that arrives during a flush waits
-for the next flush, because the present flush covers only earlier writes. In `async` mode a write counts as held at
-once, and the log is flushed at intervals.
+The class `SimDiskThreads` behaves like the module `cluster.node.replica.disk_threads`. In `sync` mode, a request that
+arrives during a flush waits for the next flush, because the running flush covers only earlier writes. In `async` mode
+a write counts as held at once, and the log is flushed at regular intervals.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ SLOWEST_S = 10.0
 
 
 class DiskProcess(Protocol):
-    """The process that uses the disk."""
+    """The interface of the simulated process that uses the disk threads."""
 
     def later(self, delay_s: float, action: Callable[[], None]) -> None:
         """Call `action` after a delay, unless the process has ended by then."""
 
     def failed(self, failure: StoreError) -> None: ...
     def trusted(self) -> None:
-        """Record durably that this node is no longer suspect."""
+        """Record on the disk that this node is no longer suspect."""
 
 
 class SavedVote(NamedTuple):
@@ -37,7 +37,7 @@ class SavedVote(NamedTuple):
 
 
 class Votes:
-    """The vote file. The vote file outlives the process."""
+    """The vote file of a node, which stays on the disk when the process ends."""
 
     def __init__(self) -> None:
         self.saved = SavedVote(1, 0)
@@ -90,13 +90,14 @@ class SimDiskThreads:
             self._flush()
 
     def tidy(self) -> None:
-        """Do nothing, because this log has no files."""
+        """Do nothing, because a simulated log has no files to remove."""
 
     def trusted(self) -> None:
         self._process.later(self._random.random() * self.slowness / 100, self._process.trusted)
 
     def ended(self) -> None:
-        """Record the end of the process. A vote that was being saved has reached the disk with probability 1/2."""
+        """Record the end of the process. A vote that was being saved at the end has reached the disk with
+        probability 1/2."""
         if self._saving and self._random.random() < 0.5:
             self._votes.save(self._saving[0][0])
 

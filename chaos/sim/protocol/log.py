@@ -1,12 +1,12 @@
-"""The log of a node in the protocol world: a list of entries whose first part is flushed. Implements
-`raft.interfaces.Log`.
+"""Simulates the log of a node in the protocol world. The log is a list of entries, and the entries up to an index are
+flushed. Implements `raft.interfaces.Log`.
 
     entries    1 ............ flushed ............ last_index       page cache: what the process reads
     platter    1 ............ flushed [ maybe some of the rest ]    what survives a power cut
                or the entries before an unflushed truncation
 
-Entries have real headers and a real chain. Entries are sent between nodes as objects, and are not parsed. The stack
-world uses the real log.
+The entries of a simulated log have real headers and a real chain. Nodes send entries to each other as objects, and no
+node parses entries. The stack world uses the real log instead.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ class SimEntry(NamedTuple):
 
 
 class SimRange(bytes):
-    """A range of entries that is sent to a follower. The bytes of a range have the same length as the encoded
-    entries, but their headers are blank. The receiver uses the objects in `entries`, and not the bytes."""
+    """A range of entries that a leader sends to a follower. The bytes of a range have the same length as the
+    encoded entries, but the headers in the bytes are blank. The follower reads the entry objects in `entries` and
+    ignores the bytes."""
 
     entries: Sequence[SimEntry]
 
@@ -50,8 +51,8 @@ class SimRange(bytes):
 
 
 class SimLog:
-    """A simulated log. The log outlives the process: `killed` and `power_lost` change the log to the state that the
-    next process finds."""
+    """One simulated log, which stays when its process ends. `killed` and `power_lost` change the log to the state
+    that the next process finds."""
 
     def __init__(self) -> None:
         self.entries: list[SimEntry] = []
@@ -127,7 +128,8 @@ class SimLog:
         return header, memoryview(body)
 
     def view_range(self, first: int, last: int) -> bytes:
-        """Return the entries themselves, because this log has no bytes to view."""
+        """Return a range that contains the entry objects from `first` to `last`, because a simulated log has no
+        bytes to view."""
         return SimRange.of(self.entries[first - 1 : last])
 
     # -- the start of the log, which never moves in this world: the driver is given no snapshots
@@ -148,7 +150,8 @@ class SimLog:
 
     @property
     def known_commit(self) -> int:
-        """The largest commit index that an entry of the log records. Recovery finds this index at a start."""
+        """The largest commit index that any entry of the log has in its header. At a start, recovery determines the
+        same index from the log."""
         return max((entry.header.commit for entry in self.entries), default=0)
 
     def term_runs(self) -> list[TermRun]:
@@ -159,9 +162,9 @@ class SimLog:
         return runs
 
     def reach(self, first: int, max_bytes: int) -> tuple[int, int]:
-        """Choose the longest range of entries that begins at `first` and has at most `max_bytes` bytes. Return the
-        index of its last entry, and its size in bytes. The range has at least one entry, even if this entry is
-        longer."""
+        """Choose the longest range of entries that begins at the index `first` and has at most `max_bytes` bytes.
+        Return the index of the last entry of the range, and the size of the range in bytes. The range has at least
+        one entry, even if the first entry is longer than `max_bytes`."""
         entries, last = self.entries, first
         size = padded(entries[first - 1].header.size)
         while last < len(entries):
@@ -183,20 +186,22 @@ class SimLog:
             self._before_cut = None
 
     def flush_failed(self, failure: StoreError) -> None:
-        """Model a failed flush: the pages are marked clean, readers still see them, and they never reach the disk."""
+        """Simulate a failed flush. The dirty pages are marked as clean, so readers still see the pages, but the
+        pages never reach the disk."""
         self.failure = failure
 
     def killed(self, random: Random) -> None:
-        """Change the log to the state that the next process finds after a kill: the page cache, except pages that a
-        failed flush dropped."""
+        """Change the log to the state that the next process finds after a kill. The log keeps all entries in the
+        page cache. After a failed flush, unflushed entries can be lost."""
         if self.failure is not None:
             self.power_lost(random)
         self._restarted()
 
     def power_lost(self, random: Random) -> str:
-        """Change the log to the state that the next process finds after a power cut: the flushed entries and some
-        unflushed entries, or the entries before an unflushed truncation. Return what happened to the log:
-        "nothing", "lost" (entries are missing) or "came back" (entries that had been cut are there again)."""
+        """Change the log to the state that the next process finds after a power cut. The log keeps the flushed
+        entries and some of the unflushed entries, or returns to its entries before an unflushed truncation. Return
+        the effect on the log: "nothing", "lost" (unflushed entries are missing) or "came back" (truncated entries
+        are in the log again)."""
         before = self.last_index
         outcome = "nothing"
         if self._before_cut is not None and random.random() < 0.5:
@@ -209,8 +214,8 @@ class SimLog:
         return outcome
 
     def _restarted(self) -> None:
-        """Set the state of the flushes to that of a new process. The next process flushes the log that it finds,
-        before it starts."""
+        """Reset the state of the flushes for the next process. The whole log counts as flushed, because the next
+        process flushes the log before it starts."""
         self.failure, self._before_cut, self._covered = None, None, None
         self.flushed = self.last_index
 
@@ -222,8 +227,8 @@ class SimLog:
 
 
 def _header(draft: EntryDraft, last: Header | None, term: int, commit: int, now_ms: int) -> Header:
-    """Return a header like the headers of the store, except that the checksum covers only the fields that
-    distinguish entries."""
+    """Return the header of a new entry. Unlike the checksum of a real header, the checksum covers only the body and
+    the fields that distinguish entries."""
     index, position, chain = (last.index + 1, last.end, last.chain) if last else (1, 0, 0)
     sealed = _SEALED.pack(draft.kind, index, term, now_ms, draft.base_offset, draft.topic_id, draft.queue)
     crc = google_crc32c.value(sealed + draft.body)

@@ -1,8 +1,9 @@
-"""The state machine of a node in the protocol world: the real `ledger.state`, and a broker's handling of batches.
+"""Defines the state machine of a node in the protocol world. The state machine consists of the real `ledger.state` and
+a simplified broker that handles batches.
 
-`SimMachine` behaves like `ledger.broker.broker_replica`, without message bodies, futures or streams.
-`ProduceDecisions` decides about each batch, as in the broker, and this module carries out the decision. Implements
-`raft.interfaces.Machine`.
+`SimMachine` behaves like `ledger.broker.broker_replica`, but has no message bodies, futures or streams. The production
+class `ProduceDecisions` decides whether to append, repeat or refuse each batch, and `SimMachine` carries out the
+decision. Implements `raft.interfaces.Machine`.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ _BODY = struct.Struct("<QQ")
 
 @dataclass(frozen=True, slots=True)
 class SimBatch:
-    """A batch of messages of one producer in one queue. The first message has the sequence number `sequence`.
-    Implements `ledger.broker.produce.produce_decisions.ProducedBatch`."""
+    """A batch of messages that one producer sends to one queue. The first message of the batch has the sequence
+    number `sequence`. Implements `ledger.broker.produce.produce_decisions.ProducedBatch`."""
 
     stream: Stream
     sequence: int
@@ -77,14 +78,14 @@ class SimBatch:
         return self.messages
 
     def draft(self, offset: int) -> EntryDraft:
-        """Return the entry for this batch, whose first message gets the offset `offset`."""
+        """Return the entry that stores this batch. The first message of the batch gets the offset `offset`."""
         stream = self.stream
         body = _BODY.pack(stream.producer, self.sequence).ljust(self.size, b"\0")
         return EntryDraft(EntryKind.BATCH, body, stream.topic, stream.queue, offset, self.messages)
 
 
 def span_of(header: Header, body: bytes | memoryview) -> MessageSpan:
-    """Return the span of messages that a batch's entry contains."""
+    """Return the span of messages in the entry of a batch."""
     producer, sequence = _BODY.unpack_from(body)
     return MessageSpan(Stream(producer, header.topic_id, header.queue), sequence, header.count, header.base_offset)
 
@@ -107,8 +108,8 @@ _VERDICTS: dict[type[LedgerError], SimVerdict] = {
 
 
 def _verdict_of(refusal: Refuse) -> SimVerdict:
-    """Return the verdict for a refusal. Refusals that are not listed would be bugs, because all queues exist and no
-    disk is nearly full."""
+    """Return the verdict that a client receives for this refusal of a batch. A refusal that is not in `_VERDICTS`
+    is a bug, because all queues exist and no disk is nearly full."""
     verdict = _VERDICTS.get(refusal.kind)
     assert verdict is not None, f"a refusal that cannot occur in this world: {refusal}"
     return verdict
@@ -125,7 +126,8 @@ Reply = Callable[[SimAnswer], None]
 
 
 class _Proposal:
-    """A proposed entry and the replies that wait for it. Implements `raft.interfaces.Proposal`."""
+    """A proposed entry with the callbacks that are called when the entry is committed or fails. Implements
+    `raft.interfaces.Proposal`."""
 
     __slots__ = ("draft", "machine", "record", "replies")
 
@@ -149,14 +151,15 @@ class Applied(Protocol):
 
 
 class SimMachine:
-    """The state machine of one process. The node must set `driver` before it uses the machine."""
+    """The state machine of one process of a node. The node must set the attribute `driver` before it uses the state
+    machine."""
 
     driver: Driver
 
     def __init__(
         self, on_applied: Applied, on_failed: Callable[[StoreError], None], on_loss: Callable[[], None]
     ) -> None:
-        """`on_loss` is called when this node is elected and all voters have accepted a loss."""
+        """The callback `on_loss` is called when this node is elected after all voters have accepted a loss."""
         self.state = State()
         # Messages that can be fetched, by topic and queue.
         self.queues: dict[tuple[int, int], list[MessageSpan]] = {}
@@ -203,8 +206,8 @@ class SimMachine:
     # -- called by clients
 
     def produce(self, batch: SimBatch, reply: Reply) -> None:
-        """Append a batch, or reply with its earlier result if the batch is a repetition. `reply` is called when the
-        result is known, now or later."""
+        """Append a batch to the log. If the batch is a repetition of an earlier batch, reply with the result of the
+        earlier batch. The callback `reply` is called when the result is known, either now or later."""
         obstacle = self._obstacle(batch.size)
         projected = self._projected
         match ProduceDecisions.decide(batch, self.state, projected, self._pending, obstacle):
@@ -267,7 +270,7 @@ class SimMachine:
         self.driver.propose(proposal)
 
     def _repeated(self, repeat: RepeatResult | AwaitFirst, reply: Reply) -> None:
-        """Reply with the first result of a repeated batch as soon as the first batch is committed."""
+        """Reply to a repeated batch with the result of its first attempt, as soon as this attempt is committed."""
         self.repeats += 1
         if isinstance(repeat, AwaitFirst):
             self._pending[id(repeat.record)].replies.append(reply)

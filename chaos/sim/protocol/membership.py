@@ -1,11 +1,12 @@
-"""Transfers of leadership and changes of members in the protocol world, one step for each fault event.
+"""Transfers leadership and changes members in the protocol world. Each fault event causes one step.
 
-    voter --removed--> gone --added--> learner --promoted--> voter
+    A change of members has three steps: a voter is removed, the removed node is added as a learner, and the learner is
+    promoted to a voter.
 
-For each step, the simulated operator sends a request to the leader. A step that the core refuses counts as not done. A
-node with a wiped disk is removed and then added under its new incarnation. Some operators send wrong requests: to
-remove two voters at once, or to begin the next step before the last step is committed. The core must refuse both
-requests.
+For each step, the simulated operator sends a request to the leader. If the Raft core refuses the request, the step
+counts as not done. A node with a wiped disk is removed and then added with its new incarnation. Sometimes the operator
+sends a wrong request: to remove two voters at once, or to begin a step before the previous step is committed. The Raft
+core must refuse both kinds of wrong requests.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ HASTE = 0.25
 
 
 class _Change:
-    """A change of the configuration. The class implements `raft.interfaces.Proposal`. No caller waits for the
+    """The proposal of a new configuration. `_Change` implements `raft.interfaces.Proposal`. No caller waits for the
     result of the proposal."""
 
     def __init__(self, configuration: ShardConfiguration) -> None:
         self.draft = EntryDraft(EntryKind.CONFIGURATION, encode_configuration(configuration))
 
     def appended(self, header: Header) -> None:
-        """Do nothing, because a configuration takes effect when it is appended."""
+        """Do nothing, because a configuration takes effect as soon as it is appended to the log."""
 
     def settled(self, committed: bool) -> None:
-        """Do nothing, because the next step reads the configuration again."""
+        """Do nothing, because the next step of a change of members reads the current configuration."""
 
 
 class SimMembership:
@@ -44,7 +45,7 @@ class SimMembership:
         self._nodes = nodes
 
     def transfer(self, random: Random) -> bool:
-        """Ask the leader to hand over to a random node. Return whether the handover began."""
+        """Ask the leader to hand over leadership to a random node. Return True if the handover has begun."""
         leader = leader_of(self._nodes)
         if leader is None or leader.paused:
             return False
@@ -52,7 +53,7 @@ class SimMembership:
         return leader.ask(lambda: leader.driver.transfer(to), Refusal)
 
     def change(self, random: Random) -> bool:
-        """Ask the leader for the next change of members. Return whether the leader accepted the change."""
+        """Ask the leader for the next step of a change of members. Return True if the leader accepted the step."""
         leader = leader_of(self._nodes)
         if leader is None or leader.paused:
             return False
@@ -71,8 +72,8 @@ class SimMembership:
         return leader.ask(lambda: leader.driver.change(change, configuration.core), (Refusal, StoreError))
 
     def _too_much(self, leader: ProtocolNode, random: Random) -> ShardConfiguration | None:
-        """Return a configuration with two voters fewer, which the core must refuse, or None if there are too few
-        voters."""
+        """Return a configuration without two of the voters, which the Raft core must refuse. Return None if the
+        shard has too few voters."""
         now = decode_configuration(leader.driver.configuration())
         if len(now.voters) < LEAST_VOTERS + 1:
             return None
@@ -99,7 +100,7 @@ class SimMembership:
         return now.with_learner(node.node, ConfiguredMember(incarnation_of(node.node, node.incarnation)))
 
     def _with_voter(self, now: ShardConfiguration, leader: ProtocolNode, random: Random) -> ShardConfiguration | None:
-        """Return a configuration that promotes a learner, or None if the learner lags far behind the leader."""
+        """Return a configuration that promotes a random learner, or None if this learner is far behind the leader."""
         learner = random.choice(sorted(now.learners))
         progress = leader.driver.raft.progress.get(learner)
         if progress is None or progress.match + 50 < leader.log.last_index:

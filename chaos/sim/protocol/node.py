@@ -1,11 +1,11 @@
-"""A node of the protocol world: the real core and driver on a simulated log. The process of a node can end at any
-moment.
+"""Defines a node of the protocol world, which runs the real Raft core and driver on a simulated log. The process of a
+node can end at any moment.
 
     up --kill, power_cut--> down --start--> up        up --pause--> paused --resume--> up, with all pending events
 
-The method `_event` handles every event of a node. An event for an earlier process of the node is dropped. An event for
-a paused process waits until the process resumes. After each event, the object `Watch` checks the invariants. The node
-implements `raft.interfaces.Transport`.
+The method `_event` handles every event of a node. An event that belongs to an earlier process of the node is dropped.
+An event for a paused process waits until the process resumes. After each event of a node, the node's `Watch` checks
+the invariants. `ProtocolNode` implements `raft.interfaces.Transport`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ EPOCH_MS = 1_700_000_000_000
 
 
 class Watch(Protocol):
-    """Observes nodes. The interface whose methods a node calls for each of its events."""
+    """The interface of the object that observes nodes. A node calls a method of this interface for each of its
+    events."""
 
     def touched(self, node: ProtocolNode) -> None: ...
     def broken(self, node: ProtocolNode, error: Exception) -> None: ...
@@ -61,7 +62,7 @@ class Watch(Protocol):
 
 
 class ProtocolNode:
-    """One node, with the log and vote file that outlive its processes."""
+    """One node of the protocol world. Its log and its vote file stay when a process of the node ends."""
 
     def __init__(
         self,
@@ -115,7 +116,7 @@ class ProtocolNode:
     # -- start and end of the process
 
     def start(self) -> None:
-        """Start a new process on the log and votes that the last process left."""
+        """Start a new process with the log and the vote file of the last process."""
         assert not self.alive
         self._network.up(self.node)
         if self.stranger:
@@ -138,19 +139,19 @@ class ProtocolNode:
         self.later(self._random.random() * self._tick_s, self._tick)
 
     def kill(self) -> None:
-        """End the process. The writes of the process stay in the page cache."""
+        """Kill the process. All writes of the process stay in the page cache."""
         self._end()
         self.log.killed(self._random)
 
     def cut_power(self) -> str:
-        """End the process by a power cut. Return the effect on the log in the words of `SimLog.power_lost`."""
+        """End the process by a power cut. Return the effect on the log, as `SimLog.power_lost` describes it."""
         self._end()
         outcome = self.log.power_lost(self._random)
         self.suspect = not self._options.sync
         return outcome
 
     def wipe(self) -> None:
-        """End the process and replace the disk by an empty one."""
+        """End the process and replace the node's disk by an empty disk."""
         self._end()
         self.log, self.votes = SimLog(), Votes()
         self.votes.saved = SavedVote(0, 0)
@@ -160,7 +161,7 @@ class ProtocolNode:
         self._watch.wiped(self)
 
     def join(self) -> None:
-        """Start a node with a wiped disk. The operator is about to add this node with its new incarnation."""
+        """Start this node with its wiped disk, before the operator adds the node with its new incarnation."""
         self.stranger = False
         self.start()
 
@@ -173,11 +174,11 @@ class ProtocolNode:
         self._network.down(self.node)
 
     def pause(self) -> None:
-        """Pause this process: its events wait until it resumes."""
+        """Pause the process of the node. Its events wait until the process resumes."""
         self._paused = True
 
     def resume(self) -> None:
-        """Resume the process, and run the events that have waited, in order."""
+        """Resume the paused process, and run the events that have waited, in their order."""
         self._paused = False
         put_off, self._put_off = self._put_off, []
         life = self._life
@@ -190,7 +191,8 @@ class ProtocolNode:
         self._loop.call_later(delay_s, self._event, self._life, action)
 
     def ask(self, action: Callable[[], None], refusals: type[Exception] | tuple[type[Exception], ...]) -> bool:
-        """Run an operator's request now. Return False if the request raised one of the exceptions in `refusals`."""
+        """Run an operator's request now. Return True if the request succeeded, and False if it raised one of the
+        exceptions in `refusals`."""
         taken = False
 
         def try_it() -> None:
@@ -205,7 +207,7 @@ class ProtocolNode:
         return taken
 
     def now(self, action: Callable[[], None]) -> None:
-        """Run an event that comes from outside of the node, if the node has a running process."""
+        """If the node has a process, run an event that comes from outside of the node."""
         if self.alive:
             self._event(self._life, action)
 
@@ -270,7 +272,8 @@ class ProtocolNode:
             self._network.send(self.node, append.receiver, arrive)
 
     def receive(self, message: RaftMessage, meant: int) -> None:
-        """Deliver a message. A message for another incarnation of the node is refused, as in the real transport."""
+        """Deliver a message to the node. A message for another incarnation of the node is dropped, because the real
+        transport also refuses such a message."""
         if meant == self.incarnation:
             self.now(lambda: self._hear(message))
 
@@ -289,8 +292,8 @@ class ProtocolNode:
     # -- parts
 
     def _write_first_entry(self) -> None:
-        """Write the first entry, which contains the first configuration. This entry is equal on every node, as
-        after the first start of a real cluster."""
+        """Write the first entry of the log, which contains the first configuration. The first entry is equal on
+        every node, as after the first start of a real cluster."""
         voters = {node: ConfiguredMember(incarnation_of(node, 1)) for node in range(1, self._options.nodes + 1)}
         body = encode_configuration(ShardConfiguration("simulated", voters, 1 << 30, 1 << 20))
         self.log.append([EntryDraft(EntryKind.CONFIGURATION, body)], term=1, commit=0, now_ms=EPOCH_MS)

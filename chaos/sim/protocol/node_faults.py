@@ -1,7 +1,7 @@
 """Carries out the faults of nodes and disks in the protocol world.
 
-The module keeps limits: how many disks may lose acknowledged entries, and how many disks may be wiped. A fault that
-would exceed a limit is not carried out and not counted.
+Two limits apply to the faults of a run: how many disks are allowed to lose acknowledged entries, and how many disks
+are allowed to be wiped. A fault that would exceed a limit is neither carried out nor counted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class NodeFaults:
     def __init__(
         self, loop: SimLoop, options: Options, nodes: Sequence[ProtocolNode], sprung: Callable[[str], None]
     ) -> None:
-        """`sprung` is called with the kind of each ambush that had an effect."""
+        """The callback `sprung` is called with the fault kind of each ambush that had an effect."""
         self.ambush = Ambush(loop)
         self._sprung = sprung
         self._loop = loop
@@ -37,8 +37,8 @@ class NodeFaults:
         self._membership = SimMembership(nodes)
 
     def fire(self, event: FaultEvent) -> bool:
-        """Carry out the event if it is a fault of a node and within the limits. Return whether the event had an
-        effect."""
+        """Carry out the fault event if its kind concerns nodes or disks and the limits allow the fault. Return True
+        if the event had an effect."""
         node, random = target_of(event, self._nodes), chance_of(event)
         match event.kind:
             case "kill":
@@ -103,7 +103,7 @@ class NodeFaults:
             self._sprung(event.kind)
 
     def heal(self) -> None:
-        """Heal every disk and clock, and restart every node that is down or cannot write."""
+        """Heal every disk and every clock, and restart each node that is down or cannot write."""
         self.ambush.clear()
         for node in self._nodes:
             node.clock_rate = 1.0
@@ -120,7 +120,7 @@ class NodeFaults:
                 node.start()
 
     def disk_failed(self, node: ProtocolNode) -> None:
-        """Restart a node with a failed disk after some time, as an operator would."""
+        """After a random time, restart a node with a failed disk, as an operator would do."""
         self._start_later(node, self._random.randint(*REPLACED_AFTER_MS), lambda: self._kill(node, 0))
 
     # -- ends of processes
@@ -147,7 +147,7 @@ class NodeFaults:
         self._loop.call_later(ms / 1000, start)
 
     def _others_notice(self, node: ProtocolNode) -> None:
-        """Tell the other nodes that their streams to the old process have broken."""
+        """Notify the other nodes that their streams to the ended process of this node have broken."""
         for other in self._nodes:
             if other is not node:
                 other.unreachable(node.node)
@@ -162,21 +162,23 @@ class NodeFaults:
         return True
 
     def _may_lose(self, nodes: Sequence[ProtocolNode]) -> bool:
-        """Return whether a power cut of these nodes breaks no promise. Under `sync` a power cut never breaks a
-        promise. Under `async` a majority that has lost nothing must remain."""
+        """Return True if a power cut of these nodes breaks no promise of the cluster. In `sync` mode, or if the run
+        accepts losses, every power cut is allowed. In `async` mode, a majority of the voters must remain that has
+        lost no entries."""
         if self._options.sync or self._options.accepted_loss:
             return True
         return self._can_do_without(nodes)
 
     def _can_do_without(self, nodes: Sequence[ProtocolNode]) -> bool:
-        """Return whether a majority of unharmed voters remains without these nodes. The condition must hold for the
-        configuration of every node."""
+        """Return True if a majority of the voters that have lost no data remains without these nodes. The condition
+        must hold in the configuration of every node."""
         hurt = {node.node for node in self._nodes if node.suspect or node.stranger} | {node.node for node in nodes}
         known = {node.raft.configuration.voters for node in self._nodes if node.raft is not None}
         return bool(known) and all(2 * len(hurt.intersection(voters)) < len(voters) for voters in known)
 
     def _wipe(self, node: ProtocolNode) -> bool:
-        """Wipe a node's disk, if a majority of unharmed voters remains."""
+        """Wipe the disk of a node if a majority of the voters that have lost no data remains. Return True if the
+        disk was wiped."""
         if not node.alive or not self._can_do_without([node]):
             return False
         node.wipe()
@@ -211,8 +213,8 @@ class NodeFaults:
         return True
 
     def _fail_flush(self, node: ProtocolNode) -> bool:
-        """Let the next flush fail. Under `async`, do nothing: a failed flush would lose acknowledged entries, as a
-        power cut does."""
+        """In `sync` mode, let the next flush of the node fail. In `async` mode, do nothing, because a failed flush
+        would lose acknowledged entries."""
         if not node.alive or not self._options.sync:
             return False
         node.disk.fails_next_flush = True

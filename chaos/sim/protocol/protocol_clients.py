@@ -1,7 +1,7 @@
-"""The clients of the protocol world, and the service through which they reach the nodes.
+"""Runs the clients of the protocol world, and implements the service through which the clients reach the nodes.
 
-The workload is drawn from the seed: producers send bursts, a reader makes linearizable reads, a consumer reads all
-queues. Requests and responses travel over the simulated network.
+The workload is drawn from the seed. The producers send bursts of messages, a reader makes linearizable reads, and a
+consumer reads all queues. Requests and responses are sent over the simulated network.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ class ProtocolClients:
         self._watch_traffic(0, 0)
 
     def end(self) -> None:
-        """Stop sending new messages and reads. Unanswered batches are still sent again."""
+        """Stop sending new messages and reads. Batches without a response are still sent again."""
         self._sending = False
 
     def _watch_traffic(self, sent_before: int, caught_up_before: int) -> None:
-        """Check that the number of messages per second is bounded, so that nodes do not answer each other
-        endlessly. While a node catches up, more messages are allowed for a limited time."""
+        """Check that the nodes send a limited number of messages per second, and do not answer each other without
+        end. For each entry that a lagging node receives, more messages are allowed."""
         sent, caught_up = self._network.counts["sent"], self._invariants.caught_up
         messages, entries = sent - sent_before, caught_up - caught_up_before
         if messages > MOST_MESSAGES_A_SECOND + MOST_FOR_AN_ENTRY * entries:
@@ -83,7 +83,8 @@ class ProtocolClients:
         self._loop.call_later(1.0, self._watch_traffic, sent, caught_up)
 
     def _make_topic(self) -> None:
-        """Ask every node to create the topic until it exists. If an accepted loss removes the topic, ask again."""
+        """Ask every node to create the topic until the topic exists. If an accepted loss removes the topic, ask the
+        nodes again."""
         queues, leader = self._options.queues, leader_of(self._nodes)
         if leader is None or not len(leader.machine.state.topics):
             for node in range(1, self._options.nodes + 1):
@@ -99,7 +100,7 @@ class ProtocolClients:
         self._loop.call_later(random.expovariate(1.0) * SENDS_AT_ONCE / options.sends_per_second, self._send_some)
 
     def _pump(self) -> None:
-        """Let all producers send unanswered batches again."""
+        """Let all producers send new batches, and send unanswered batches again."""
         for producer in self._producers:
             producer.pump(self, self.deliveries)
         self._loop.call_later(0.5, self._pump)
@@ -156,21 +157,21 @@ class ProtocolClients:
     # -- called by the world
 
     def read_everywhere(self) -> None:
-        """Read from every node, because an old leader may believe that it still leads."""
+        """Make a linearizable read at every node, because an old leader can still believe that it leads."""
         floor = self._invariants.newest_commit
         for node in range(1, self._options.nodes + 1):
             self.read(FIRST_CLIENT, node, floor, _ignore_answer)
 
     def forgive(self, keep: Callable[[MessageSpan], bool]) -> None:
-        """Accept the loss of all committed spans for which the function `keep` returns False. After that, producers
-        continue with new producer ids."""
+        """Accept the loss of all committed spans for which the function `keep` returns False. After the loss, all
+        producers continue with new producer ids."""
         self._lost += self.deliveries.forgive(keep)
         self._consumer.forget(self.deliveries.ends(TOPIC))
         for producer in self._producers:
             producer.begin_anew()
 
     def unsettled(self) -> list[str]:
-        """Return a phrase for each producer that still has messages without a result."""
+        """Return a phrase for each producer that still waits for the results of messages."""
         return [f"client {each.client} has open sends" for each in self._producers if not each.idle]
 
     def figures(self) -> Mapping[str, int]:
@@ -188,4 +189,4 @@ class ProtocolClients:
 
 
 def _ignore_answer(answer: SimAnswer) -> None:
-    """A callback for answers that ignores the answer."""
+    """Ignore the response of a read."""

@@ -1,8 +1,8 @@
-"""The protocol world: the real core, driver and replicated state, on simulated logs. The protocol world is fast enough
-for many seeds.
+"""Defines the protocol world: the real Raft core, driver and replicated state on simulated logs. The protocol world is
+fast enough to run many seeds.
 
-The world builds nodes and clients, carries out the schedule of faults, and reports each event to the invariants. Files,
-bytes of batches and the real clients exist only in the stack world.
+The protocol world builds nodes and clients, carries out the scheduled faults, and checks the invariants after each
+event. Files, encoded batches and the real clients exist only in the stack world.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _EVENT = struct.Struct("<dIQQQI")
 
 
 class ProtocolWorld:
-    """A simulated cluster of protocol nodes. The class implements `World`. It also implements `Watch`: the nodes
-    report each of their events to this object."""
+    """A simulated cluster of nodes of the class `ProtocolNode`. `ProtocolWorld` implements `World`, and the
+    interface `Watch` for its nodes."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -73,8 +73,7 @@ class ProtocolWorld:
         return self.invariants.violations
 
     def history(self) -> int:
-        """Return a hash over all changes of all nodes with their times, and over the total numbers of events and
-        messages."""
+        """Return a hash of all changes of all nodes with their times, and of the numbers of events and messages."""
         self._history.update(f"{self.loop.events} {sorted(self.network.counts.items())}".encode())
         return self._history.intdigest()
 
@@ -98,8 +97,8 @@ class ProtocolWorld:
         self._history.update(str(event).encode())
 
     def _isolate_leader(self, event: FaultEvent) -> bool:
-        """Cut the leader off from the other nodes while clients still reach it. With a slow clock the old leader
-        notices later that the other nodes have elected a new leader."""
+        """Cut the leader off from the other nodes, while clients still reach the old leader. A leader with a slow
+        clock notices later that it has lost contact with the other nodes."""
         leader = leader_of(self._nodes)
         if event.kind != "isolate_with_client" or leader is None:
             return False
@@ -118,7 +117,7 @@ class ProtocolWorld:
         self.loop.call_later(0.05, self._all_unreachable)
 
     def _all_unreachable(self) -> None:
-        """Tell every node that all its streams broke."""
+        """Notify every node that all its streams to other nodes have broken."""
         for node in self._nodes:
             for other in self._nodes:
                 if other is not node:
@@ -179,15 +178,16 @@ class ProtocolWorld:
             self._node_faults.disk_failed(node)
 
     def _give_up(self, node: ProtocolNode, incarnation: int) -> None:
-        """Wipe a node whose log has diverged. The node's error message asks the operator to add the node again with
-        empty data."""
+        """Wipe the disk of a node after its log has diverged from the committed log. The error message of such a
+        node asks the operator to add the node again with empty data."""
         if node.incarnation == incarnation:
             node.wipe()
             node.start()
 
     def loss_accepted(self, node: ProtocolNode) -> None:
-        """The method is called when a node begins to lead after all voters have accepted a loss. If the run accepts
-        loss, forgive the committed entries that the leader lacks."""
+        """The state machine of a node calls this method when the node begins to lead after all voters have accepted
+        a loss. If losses are allowed in this run, remove the committed entries that the leader lacks from the
+        record."""
         kept = self.invariants.kept_by(node.log)
         if kept == self.invariants.newest_commit or not self.options.accepted_loss:
             return
@@ -216,7 +216,8 @@ class ProtocolWorld:
         return self._unsettled()
 
     def _unsettled(self) -> list[str]:
-        """Return a phrase for each condition that is not met yet. The report prints these phrases."""
+        """Return a phrase for each condition of a settled cluster that is not met yet. The report of the run prints
+        these phrases."""
         leader = leader_of(self._nodes)
         missing = self._clients.unsettled()
         if leader is None:
@@ -236,7 +237,7 @@ class ProtocolWorld:
         return missing
 
     def _compare_all(self) -> None:
-        """Check that all states are equal and that they contain every acknowledged message."""
+        """Check that the states of all nodes are equal, and that every acknowledged message is committed."""
         self._clients.deliveries.finish()
         for node in self._nodes:
             if node.alive:

@@ -1,6 +1,6 @@
 """The stack world: production nodes and clients on simulated disks, RPCs and time.
 
-In reading order:
+Read the modules of this package in this order:
 
     stack_world.py        the world
     node.py               a simulated node

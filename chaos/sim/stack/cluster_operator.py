@@ -1,10 +1,11 @@
 """Simulates the operator of the cluster. The operator changes members, adds shards and queues, and trims logs.
 
-    a stranger ──remove──> gone ──add (wiped, or new)──> learner ──promote──> voter ──remove──> gone
+    A change of members consists of three kinds of steps. The operator removes a voter or a node that has lost its
+    disk, adds a new or wiped node as a learner, or promotes a learner to a voter.
 
 The operator uses the real admin client, so its requests take the same path as the requests of `ledgermq cluster ...`.
-A request may be refused, lost, or carried out without a response. Only requests that the cluster confirmed are
-counted.
+A request of the operator can be refused, can be lost, or can be carried out without a response. Only requests that the
+cluster has confirmed are counted.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ PUT_AWAY_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class OperatedCluster:
-    """The simulated cluster whose members, shards and leaders the operator changes."""
+    """Holds the nodes, rosters, workload and addresses of the simulated cluster that the operator changes."""
 
     nodes: Sequence[StackNode]
     rosters: Rosters
@@ -51,14 +52,14 @@ class OperatedCluster:
 
 @dataclass(frozen=True, slots=True)
 class ClusterLimits:
-    """The largest number of voters and of shards that an operator may reach."""
+    """Limits how many voters and how many shards the operator creates."""
 
     voters: int
     shards: int
 
 
 class SimOperator:
-    """The operator, as one simulated client process. Confirmed actions are counted in `happened`."""
+    """Simulates the operator as one client process. Actions that the cluster confirmed are counted in `happened`."""
 
     def __init__(
         self,
@@ -83,14 +84,14 @@ class SimOperator:
         self._over = False
 
     def end(self) -> None:
-        """Start no more actions."""
+        """Stop starting new actions of the operator."""
         self._over = True
 
     # -- members
 
     def change(self, shard: int, random: Random) -> None:
-        """If no step is in progress, take the next step of a change of members. The change concerns the whole
-        cluster or one shard."""
+        """Begin the next step of a change of members, unless another step is in progress. The change of members
+        concerns the whole cluster or one shard."""
         self._begin(lambda admin: self._step(admin, shard, random), "reconfigure", random)
 
     def _begin(self, step: Callable[[AsyncAdmin], Awaitable[bool]], kind: str, random: Random) -> None:
@@ -100,7 +101,7 @@ class SimOperator:
             life.deliver(lambda: life.create_task(self._take(step, kind, random)))
 
     async def _take(self, step: Callable[[AsyncAdmin], Awaitable[bool]], kind: str, random: Random) -> None:
-        """Run a step, and count the step if the cluster confirmed it."""
+        """Run one step of the operator, and count the step if the cluster confirmed the step."""
         admin = self._admin(random)
         # A refused or unconfirmed step is not repeated: the next step starts from the current configuration.
         with contextlib.suppress(LedgerError):
@@ -174,7 +175,7 @@ class SimOperator:
     # -- shards and queues
 
     def add_shard(self, random: Random) -> None:
-        """Add one shard, if no change is in progress."""
+        """Add one shard, unless another step of the operator is in progress."""
         if len(self._rosters.numbers) < self._limits.shards:
             self._begin(self._add_shard, "add_group", random)
 
@@ -204,8 +205,8 @@ class SimOperator:
     # -- the log start
 
     def move_log_start(self, shard: int, random: Random) -> None:
-        """Trim the shard's log to one of the leader's snapshots, or place a hold on the log for a while. If a trim
-        is in progress, do nothing."""
+        """Trim the log of a shard, so that the log begins at one of the leader's snapshots. In some cases, the
+        operator places a hold on the log before the trim. If another trim is in progress, do nothing."""
         leader = self._rosters.of(shard).leader
         if self._trims or self._over or leader is None or leader.replica is None:
             return
@@ -225,8 +226,8 @@ class SimOperator:
         self._trims = False
 
     async def _hold(self, admin: AsyncAdmin, shard: int, random: Random, keep_bytes: int) -> None:
-        """Hold the log until the hold is released or expires. If the log start moves past the hold, record a
-        violation."""
+        """Place a hold on the log, try to trim the log, and release the hold after a random time. The hold can
+        expire before it is released."""
         ttl_ms = random.randint(1_000, LONGEST_HOLD_MS)
         await admin.hold_log("reader", shard=shard, ttl_ms=ttl_ms, timeout_ms=TIMEOUT_MS)
         with contextlib.suppress(LogHeldError):

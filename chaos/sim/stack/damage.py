@@ -1,14 +1,14 @@
-"""Damage to the files of a node that is down: a flipped bit, or an old copy of a file. The next start of the node must
-notice the damage.
+"""Damages the files of a node that is down. A bit is flipped, or a file is replaced by an old copy. The next start of
+the node must notice the damage.
 
     kill, flip a bit of an entry           ─> start: damaged ─> repair from other replicas ─> it takes part again
     stop in order, put an old segment back ─> start: damaged ─> repair from other replicas ─> it takes part again
     kill, flip a bit of the present base   ─> start: refused ─> the file is restored ─> start
 
-A start that does not notice planted damage is a violation. Nodes must repair their logs themselves: a log that is
-still damaged at the end is a violation too. There is one exception, in which a node may cut damaged entries. After a
-failed flush, a node cannot distinguish planted damage from the effect of the failed flush. Therefore the node cuts the
-damaged entries and marks itself as suspect.
+A start that does not notice planted damage is a violation. Nodes must repair their logs themselves, so a log that is
+still damaged at the end of a run is a violation too. In one case, a node is allowed to remove damaged entries. After a
+failed flush, a node cannot distinguish planted damage from the effect of the failed flush. Therefore the node removes
+the damaged entries from its log and marks itself as suspect.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ INDEXES = {"queues", "positions", "keys"}
 
 @dataclass(frozen=True, slots=True)
 class _Planted:
-    """One damaged file."""
+    """One damaged file of a node."""
 
     part: NodePart
     path: Path
@@ -47,8 +47,8 @@ class _Planted:
 
 
 class Damages:
-    """Plants damage. The function `fail(invariant, what)` records a violation. A node has at most one damaged file
-    at a time."""
+    """Plants damage in files, and checks that nodes notice the damage. The function `fail(invariant, what)` records
+    a violation. A node has at most one damaged file at a time."""
 
     def __init__(self, loop: SimLoop, fail: Callable[[str, str], None], happened: Counter[str]) -> None:
         self._loop = loop
@@ -72,7 +72,8 @@ class Damages:
         return True
 
     def _place(self, log: CommitLog, node: StackNode, shard: int, random: Random) -> tuple[Path, int]:
-        """Choose the file and offset of a byte to damage: in an entry, or in the snapshot at the log start."""
+        """Choose a byte to damage, in an entry or in the snapshot at the log start. Return the file of the byte and
+        the offset in the file."""
         if log.first_index > 1 and random.random() < 0.2:
             path = directory_of(shard) / "snapshot"
             return path, random.randrange(len(node.disk.content(path)))
@@ -85,7 +86,8 @@ class Damages:
         return directory_of(shard) / "log" / name_of(base), at - base
 
     def flip_base(self, node: StackNode, random: Random) -> bool:
-        """Flip a bit of a snapshot that the node does not need: it can use another snapshot, or fetch pieces again."""
+        """Flip a bit of a snapshot that the node can replace. The node can use another snapshot, or fetch the
+        pieces of the snapshot again."""
         disk = node.disk
         paths = [path for path in disk.files() if _is_kept_base(path) and disk.content(path)]
         if not paths:
@@ -95,8 +97,8 @@ class Damages:
         return True
 
     def spoil_index(self, node: StackNode, random: Random) -> bool:
-        """Kill a node, and delete, cut, extend or change an index file while it is down. The node must rebuild or
-        repair the index."""
+        """Kill a node, and delete, cut, extend or change one index file while the node is down. After its next
+        start, the node must rebuild or repair the index."""
         if not node.alive or self.is_planted(node):
             return False
         node.kill()
@@ -114,9 +116,9 @@ class Damages:
         return bool(paths)
 
     def put_back_old(self, node: StackNode, shard: int, can_do_without: Callable[[StackNode], bool]) -> None:
-        """Copy the newest segment of a node's log now. Later, replace the segment by the old copy, but only if the
-        other nodes can work without this node (`can_do_without`). The fault is counted when the old copy has
-        replaced the segment."""
+        """Copy the newest segment of a node's log, and replace the segment by this old copy later. The segment is
+        replaced only if the other nodes can work without this node, according to the function `can_do_without`. The
+        fault is counted when the old copy has replaced the segment."""
         part = node.part(shard)
         replica = part.replica
         if replica is None or replica.log.end == 0 or self.is_planted(node):
@@ -166,7 +168,7 @@ class Damages:
             self._fail("damage is noticed", f"node {node.node} started with the damaged file {planted.path}")
 
     def is_planted(self, node: StackNode) -> bool:
-        """Return whether the node has a damaged file that is not repaired yet."""
+        """Return True if the node has a damaged file that is not repaired yet."""
         planted = self._planted.get(node)
         if planted is not None and node.process is not None and not planted.part.is_damaged:
             del self._planted[node]
@@ -174,7 +176,8 @@ class Damages:
         return node in self._planted
 
     def noticed(self, node: StackNode) -> bool:
-        """Return whether the node ended because it noticed planted damage that only an operator can repair."""
+        """Return True if the process of the node ended because it noticed planted damage, which only an operator
+        can repair."""
         if node not in self._planted or not isinstance(node.ended, DamagedError):
             return False
         if isinstance(node.ended, LogDamagedError) and node.settings.peers:
@@ -207,7 +210,8 @@ def _can_be_built_anew(path: Path) -> bool:
 
 
 def _is_read(node: StackNode, part: NodePart, path: Path) -> bool:
-    """Return whether a start of the node reads this segment. A start does not read segments before the log start."""
+    """Return True if the next start of the node reads this segment. A start does not read segments before the log
+    start."""
     if part.replica is None:
         return False
     log = part.replica.log

@@ -5,9 +5,9 @@
     delivered       messages are committed, at that offset; the offsets of a queue have no gaps
     not stale       a linearizable read sees everything that was committed when the read was requested
 
-Each committed batch is recorded once, in log order. This module compares the results that producers receive, and the
-messages that consumers receive, with this record. The comparison is made at once if possible, otherwise at the end of
-the run.
+Each committed batch is recorded once, in log order. The results that producers receive, and the messages that
+consumers receive, are compared with the record of committed batches. Each comparison is made at once if possible,
+otherwise at the end of the run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Fail = Callable[[str, str], None]
 
 
 class Stream(NamedTuple):
-    """One producer's messages in one queue."""
+    """Identifies the messages of one producer in one queue."""
 
     producer: int
     topic: int
@@ -28,7 +28,8 @@ class Stream(NamedTuple):
 
 
 class MessageSpan(NamedTuple):
-    """A batch: the number of messages, their first sequence and their first offset."""
+    """The messages of one batch: their number, the sequence of the first message and the offset of the first
+    message."""
 
     stream: Stream
     sequence: int
@@ -37,7 +38,7 @@ class MessageSpan(NamedTuple):
 
 
 class Deliveries:
-    """The record of one run's messages. The function `fail(invariant, what)` records a violation."""
+    """Records and checks the messages of one run. The function `fail(invariant, what)` records a violation."""
 
     def __init__(self, fail: Fail) -> None:
         # Number of acknowledged messages.
@@ -69,15 +70,15 @@ class Deliveries:
 
     def acknowledge(self, span: MessageSpan, again: bool = False) -> None:
         """Record that a producer received an acknowledgement of its batch at this offset. `again` is True if the
-        producer had received an acknowledgement of this batch before."""
+        producer has received an acknowledgement of this batch before."""
         if not again:
             self.acknowledged += span.messages
             self._acknowledged.append(span)
         self._check_acknowledged(span)
 
     def forgotten(self, stream: Stream, sequence: int) -> None:
-        """Record that a producer's batch was refused as an old duplicate, although the producer never received an
-        acknowledgement."""
+        """Record a violation: a producer's batch was refused as an old duplicate, although the producer has never
+        received an acknowledgement of the batch."""
         self._fail(
             "repeats are remembered", f"sequence {sequence} of {stream} was forgotten before it was acknowledged"
         )
@@ -95,14 +96,14 @@ class Deliveries:
             self._fail("delivered is committed", f"offset {offset} of queue {topic}/{queue} is {span}, not {stream}")
 
     def read(self, floor: int, seen: int) -> None:
-        """Check a linearizable read. The read returned a state with `seen` entries. When the client requested the
-        read, `floor` entries were committed."""
+        """Check that a linearizable read was not stale. The read returned a state with `seen` entries. When the
+        client requested the read, `floor` entries were committed."""
         if seen < floor:
             self._fail("reads are not stale", f"a read saw {seen} entries, but {floor} were committed before it")
 
     def forgive(self, keep: Callable[[MessageSpan], bool]) -> int:
-        """Accept a loss: remove all spans for which the function `keep` returns False from the record. Return the
-        number of acknowledged messages that were lost."""
+        """Accept a loss of messages: remove all spans for which the function `keep` returns False from the record.
+        Return the number of acknowledged messages that were lost."""
         for spans in [*self._offsets.values(), *self._queues.values()]:
             spans[:] = [span for span in spans if keep(span)]
         lost = [span for span in self._acknowledged if not keep(span)]
@@ -110,7 +111,7 @@ class Deliveries:
         return sum(span.messages for span in lost)
 
     def ends(self, topic: int) -> dict[int, int]:
-        """Return the end offset of each queue of the topic that has committed messages."""
+        """Return the end offset of each queue of the topic, for queues with committed messages."""
         return {
             queue: spans[-1].offset + spans[-1].messages
             for (of, queue), spans in self._queues.items()

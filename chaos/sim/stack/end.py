@@ -1,4 +1,5 @@
-"""The checks at the end of a run in the stack world: every replica of a shard has all entries, with equal bytes."""
+"""Checks the replicas at the end of a run in the stack world. Every replica of a shard must have all entries, with
+equal bytes."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from store import EntryKind
 
 
 def unsettled(shard: int, members: Sequence[NodePart]) -> list[str]:
-    """Return a phrase for each condition that a shard does not meet yet. `members` are the nodes that take part in
-    the shard."""
+    """Return a phrase for each condition of a settled shard that this shard does not meet yet. `members` has the
+    part of each member in the shard."""
     leader = leader_of(members)
     if leader is None or leader.replica is None:
         return [f"shard {shard} has no leader"]
@@ -37,17 +38,18 @@ def unsettled(shard: int, members: Sequence[NodePart]) -> list[str]:
 
 
 def unopened(topics: BrokerReplica | None) -> list[str]:
-    """Return a phrase for each queue that is not open in its shard yet. `topics` is the leader's replica of shard
-    0."""
+    """Return a phrase for each topic with queues that are not open in their shards yet. `topics` is the replica of
+    shard 0 on its leader, or None."""
     opening = topics.state.topics.opening() if topics is not None else ()
     return [f"topic {topic.name} has {topic.opened} of {topic.queues} queues open" for topic in opening]
 
 
 def compare(members: Sequence[NodePart], invariants: Invariants) -> None:
-    """Compare logs, states and ConsumeQueues of all replicas of a shard, and each replica's key index with its log.
+    """Compare the logs, states and ConsumeQueues of all replicas of a shard, and compare the key index of each replica
+    with its log.
 
-    Two replicas are compared from the later of their log starts, because a replica without a snapshot at the log start
-    keeps more entries.
+    The replicas can have different log starts, because a replica without a snapshot at the log start keeps more
+    entries. Therefore two replicas are compared from the later of their two log starts.
     """
     replicas = [(node.node, node.replica) for node in members if node.replica is not None]
     first, reference = min(replicas, key=lambda each: each[1].log.first_index)
@@ -69,7 +71,7 @@ def _log_bytes(replica: BrokerReplica, start: int) -> bytes:
 
 
 def _queues(replica: BrokerReplica) -> list[tuple[int, int]]:
-    """Return the topic ids and queues that are in the replica's shard."""
+    """Return the topic id and number of each queue in the replica's shard."""
     return [
         (topic.topic_id, queue)
         for topic in replica.state.topics
@@ -79,14 +81,15 @@ def _queues(replica: BrokerReplica) -> list[tuple[int, int]]:
 
 
 def _units(replica: BrokerReplica, topic_id: int, queue: int, since: BrokerReplica | None = None) -> bytes:
-    """Return the units of a queue's ConsumeQueue, beginning at the queue's offset in `since`."""
+    """Return the bytes of a queue's ConsumeQueue, from the first offset that the replica `since` has for the queue."""
     first = (since or replica).queues.get(topic_id, queue).first_offset
     units = replica.queues.get(topic_id, queue)
     return units.read(first, units.end_offset - first).tobytes()
 
 
 def _wrong_keys(replica: BrokerReplica) -> str | None:
-    """Return a phrase about a key for which key index and log disagree, or None if they agree."""
+    """Return a phrase about one key for which the key index and the log differ, or None if they agree about all
+    keys."""
     log, in_log = replica.log, defaultdict[tuple[int, int], list[int]](list)
     for index in range(log.last_index, log.first_index - 1, -1):
         header, body = log.entry(index)

@@ -1,11 +1,10 @@
 """Carries out the faults of nodes and disks in the stack world.
 
-A fault that the cluster does not promise to survive is not carried out and not counted. An example is a fault in which
-a majority would lose acknowledged data. If a process ends without being killed, this is a violation, unless an
-injected disk fault caused the end. An event may concern one shard. A fault that concerns one shard hits the leader of
-this shard, or the shard's files.
+A fault that the cluster does not promise to survive is neither carried out nor counted. For example, a majority must
+not lose acknowledged data. The end of a process that was not killed is a violation, unless an injected disk fault
+caused the end. A fault of the leader hits the leader of one shard. A fault of files hits the files of one shard.
 
-damage.py damages the files of nodes that are down.
+The module damage.py damages the files of nodes that are down.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ STOP_S = 5.0
 
 
 class StackFaults:
-    """The faults of nodes and disks of one run."""
+    """Carries out the faults of nodes and disks of one run."""
 
     def __init__(
         self,
@@ -55,8 +54,8 @@ class StackFaults:
         fail: Callable[[str, str], None],
         happened: Counter[str],
     ) -> None:
-        """The function `fail(invariant, what)` records a violation. `happened` counts the effects of faults that
-        are known only some time after the fault."""
+        """The function `fail(invariant, what)` records a violation. `happened` counts effects of faults.
+        `StackFaults` adds the effects that are known only some time after the fault."""
         self._loop = loop
         self._network = network
         self._rosters = rosters
@@ -75,8 +74,8 @@ class StackFaults:
         return self._rosters.present
 
     def fire(self, event: FaultEvent) -> bool:
-        """Carry out the event if this module implements its fault kind and the fault is allowed now. Return whether
-        the event had an effect."""
+        """Carry out the fault event if its kind concerns nodes or disks and the fault is allowed now. Return True
+        if the event had an effect."""
         shard = one_of(event, self._rosters.numbers)
         node, random, seconds = self._target(event, shard), chance_of(event), event.for_ms / 1000
         match event.kind:
@@ -163,7 +162,7 @@ class StackFaults:
         return node.alive
 
     def heal(self) -> None:
-        """Heal every disk and clock, and restart every node that is down or can no longer write."""
+        """Heal every disk and every clock, and restart each node that is down or can no longer write."""
         self._over = True
         self._power.end()
         self._operator.end()
@@ -181,8 +180,8 @@ class StackFaults:
             node.start_again()
 
     def _target(self, event: FaultEvent, shard: int) -> StackNode:
-        """Return the node that the event hits: the shard's leader, a follower, or any node. If the chosen node is
-        down, return another node."""
+        """Return the node that the event hits: the leader of the shard, a follower of the shard, or any node. If
+        the chosen node is down, return a node that is up."""
         there = self._rosters.of(shard).named if shard != TOPICS_SHARD else self._nodes
         parts = {node.part(shard): node for node in there if node.is_present}
         node = parts[target_of(event, [*parts])]
@@ -240,8 +239,9 @@ class StackFaults:
         return True
 
     def _isolate_with_client(self, shard: int, random: Random, seconds: float) -> bool:
-        """Cut a leader off from the other nodes. Readers still reach the old leader, and senders reach the other
-        nodes. The clock of the leader may be slow, so that the leader notices late that it has lost its followers."""
+        """Cut a leader off from the other nodes. Readers still reach the old leader, and producers reach only the
+        other nodes. In some cases the clock of the old leader runs slowly, so that the old leader notices late that
+        it has lost its followers."""
         leader = self._leader_of(shard)
         if leader is None:
             return False
@@ -289,7 +289,8 @@ class StackFaults:
     # -- processes that end by themselves, or that can no longer write
 
     def ended(self, node: StackNode) -> None:
-        """The method is called when a process ends without being killed."""
+        """Handle the end of a process that was not killed. Record a violation, unless a disk fault or planted
+        damage caused the end. The node is restarted later."""
         reason = node.ended
         by_disk = isinstance(reason, (Killed, CutFailedError, StoreError)) and not isinstance(reason, DamagedError)
         if self._damages.noticed(node):
@@ -305,7 +306,7 @@ class StackFaults:
         self._loop.call_later(LOOK_S, self._look)
 
     def _look_after(self, node: StackNode) -> None:
-        """Restart the node after some time, as an operator would."""
+        """After some time, restart the node, as an operator would do."""
         process = node.process
 
         def restart() -> None:
@@ -318,7 +319,7 @@ class StackFaults:
 
 
 def _has_failed(node: StackNode) -> bool:
-    """Return whether the node cannot write until it is restarted."""
+    """Return True if the node cannot write until its next start."""
     failures = [part.replica.driver.failure for part in node.parts if part.replica is not None]
     return any(failure is not None and not isinstance(failure, DiskFullError | LogDamagedError) for failure in failures)
 

@@ -1,11 +1,12 @@
-"""A simulated node: a node's production code, from its directory to its broker, on a simulated runtime.
+"""Defines a simulated node, which runs the production code of a node, from its data directory to its broker, on a
+simulated runtime.
 
     SimDisk ─> NodeDirectory ─> NodeShards ─> LocalReplica ─> Replica ─> BrokerService ─> Calls
                                                   └── SimTransport, SimWorker, Life
 
-A node outlives its processes. From one process to the next, the node keeps its disk, its address and its wall clock. A
-process consists of a `Life` and all objects that were made in it. When the life ends, all objects of the process are
-dropped. node_part.py is a node's part in one shard.
+A simulated node has one process after another. All processes of a node use the same disk, address and wall clock. A
+process consists of a `Life` and all objects that were made during this life. When the life ends, all objects of the
+process are dropped. The module node_part.py defines the part of a node in one shard.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class SimSettings(NodeSettings):
 
 @dataclass(frozen=True, slots=True)
 class WorkDurations:
-    """Mean duration of work on worker threads, in ms."""
+    """The mean durations of the work on worker threads, in milliseconds."""
 
     flush_ms: float
     vote_ms: float
@@ -76,7 +77,7 @@ class WorkDurations:
 
 @dataclass(frozen=True, slots=True)
 class SharedParts:
-    """The objects of the world that all nodes share."""
+    """Holds the objects of the stack world that all nodes share."""
 
     loop: SimLoop
     network: Network
@@ -91,7 +92,8 @@ class SharedParts:
 
 
 class NodeProcess:
-    """One process of a node, from its start to its end. The start may raise StoreError or ShardError."""
+    """One process of a node, from its start to its end. The constructor starts the process, and can raise
+    StoreError or ShardError."""
 
     def __init__(self, node: StackNode, life: Life) -> None:
         self.life = life
@@ -130,7 +132,7 @@ class NodeProcess:
         return handler
 
     async def _fetch(self, request: broker_pb2.FetchRequest, context: Any) -> broker_pb2.FetchResponse:
-        """Call the real handler, which returns encoded bytes, and decode its response."""
+        """Call the real handler of Fetch, which returns encoded bytes, and return the decoded response."""
         return broker_pb2.FetchResponse.FromString(await self._broker.Fetch(request, context))
 
     async def _introduce(self, request: object, _: object) -> object:
@@ -140,7 +142,7 @@ class NodeProcess:
         return self.shards.read_entries(request)  # type: ignore[arg-type]
 
     async def stop(self) -> None:
-        """Stop in order, as `cluster.node.node.Node.stop` does."""
+        """Stop the process in order, as `cluster.node.node.Node.stop` stops a real node."""
         await self.shards.hand_over()
         self.calls.stop()
         await self.shards.stop()
@@ -148,8 +150,8 @@ class NodeProcess:
 
 
 class StackNode:
-    """A node with its disk. Implements `chaos.sim.world.SimNode` (as its part in shard 0) and
-    `chaos.sim.stack.node_part.Home`."""
+    """A simulated node with its disk. As `chaos.sim.world.SimNode`, a `StackNode` shows its part in shard 0.
+    `StackNode` also implements `chaos.sim.stack.node_part.Home`."""
 
     def __init__(self, settings: NodeSettings, disk: SimDisk, shared: SharedParts, chance: Random) -> None:
         self.node = settings.node
@@ -190,7 +192,7 @@ class StackNode:
         return self.process is not None
 
     def part(self, shard: int) -> NodePart:
-        """Return the node's part in a shard. The part exists even if the node has no replica of the shard."""
+        """Return the part of the node in a shard. The part exists even if the node has no replica of the shard."""
         part = self._parts.get(shard)
         if part is None:
             part = self._parts[shard] = NodePart(self, self._shared.records.of(shard))
@@ -207,13 +209,12 @@ class StackNode:
 
     @property
     def parts(self) -> list[NodePart]:
-        """The parts in all shards that the node has ever had."""
+        """The parts of the node in all shards in which it has ever had a part."""
         return [self._parts[shard] for shard in sorted(self._parts)]
 
     @property
     def raft(self) -> Raft | None:
-        """The Raft core of shard 0. Every node has a replica of shard 0. The properties after this one concern
-        shard 0, too."""
+        """The Raft core of shard 0. Every node has a replica of shard 0."""
         return self.part(TOPICS_SHARD).raft
 
     @property
@@ -230,14 +231,14 @@ class StackNode:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the process runs and has not received any data in any shard."""
+        """Whether the process runs and the node has not received data in any shard."""
         return self.process is not None and all(
             local.forming_node.empty for local in self.process.shards.local.values()
         )
 
     @property
     def suspect(self) -> bool:
-        """Whether the node is suspect in any shard. The properties after this one concern all shards, too."""
+        """Whether the node is suspect in any shard."""
         return self.lost_power or any(part.suspect for part in self.parts)
 
     @property
@@ -251,8 +252,8 @@ class StackNode:
     # -- processes
 
     def start(self) -> None:
-        """Start a new process on the disk's content. If the process cannot start, the callback `ended` is called
-        with the reason."""
+        """Start a new process with the current content of the disk. If the process cannot start, the callback
+        `ended` is called with the reason."""
         assert self.process is None
         self.is_present = True
         life = Life(self._shared.loop, self._after_event)
@@ -273,26 +274,28 @@ class StackNode:
         self._shared.network.up(self.node)
 
     def start_again(self) -> None:
-        """Start the node if it is down and has not been removed for good (`put_away`)."""
+        """Start the node if it is down, unless the node has been removed for good (`put_away`)."""
         if not self.alive and self.is_present:
             self.start()
 
     def kill(self) -> None:
-        """Kill the process. The writes of the process stay on the disk, except writes that are staged in its own
-        memory."""
+        """Kill the process of the node. All writes of the process stay on the disk, except staged writes, which are
+        still in the memory of the process."""
         self.lost_power = self.lost_power or (self.alive and self._stages)
         self._die()
         self.disk = self.disk.kill()
 
     def power_cut(self, crash: Crash) -> None:
-        """Cut the power. Unsynced data may be lost. After a power cut, `start` turns the node on again."""
+        """Cut the power of the node, so that unsynced data can be lost. After a power cut, `start` turns the node
+        on again."""
         self._die()
         self.boots += 1
         self.lost_power = True
         self.disk = self.disk.power_cut(crash)
 
     def stop(self) -> None:
-        """Stop in order, as on SIGTERM; a second call has no effect. When the stop is complete, `process` is None."""
+        """Stop the process in order, as on SIGTERM. A second call of `stop` has no effect. When the stop is
+        complete, `process` is None."""
         if (process := self.process) is not None:
             process.life.deliver(lambda: self.vital.spawn(self._stop(process), "stop"))
 
@@ -305,7 +308,7 @@ class StackNode:
         self.disk = self.disk.kill()
 
     def wipe(self) -> None:
-        """Replace the disk by an empty one. The node must be down."""
+        """Replace the disk of the node by an empty disk. The node must be down."""
         assert self.process is None
         self.lost_power = False
         self.disk = self.disk.replaced()
@@ -313,20 +316,20 @@ class StackNode:
             part.wiped()
 
     def join(self) -> None:
-        """Start with an empty disk, and wait to be added to the cluster."""
+        """Start the node with an empty disk. The node then waits until an operator adds it to the cluster."""
         self.put_away()
         self.wipe()
         self.settings = self.settings.model_copy(update={"join": True})
         self.start()
 
     def put_away(self) -> None:
-        """Turn the node off for longer than any fault lasts."""
+        """Turn the node off. After that, `start_again` does not start the node."""
         if self.alive:
             self.kill()
         self.is_present = False
 
     def will_be_suspect(self) -> None:
-        """Record that acknowledged data may be lost, so that the next start will mark the node as a suspect."""
+        """Record that acknowledged data is possibly lost, so that the next start marks the node as suspect."""
         self.lost_power = True
 
     def _die(self) -> None:
@@ -334,7 +337,7 @@ class StackNode:
             self._gone(self.process.life)
 
     def _gone(self, life: Life) -> None:
-        """Remove all references to a life that has ended."""
+        """End a life, and remove all references to the life and its process."""
         life.end()
         for key in [key for key in self._shared.doors if key[1] == self.node]:
             del self._shared.doors[key]
@@ -359,7 +362,7 @@ class StackNode:
     # -- the node's runtime
 
     def now_ms(self) -> int:
-        """The node's wall-clock time."""
+        """Return the time of the node's wall clock in milliseconds."""
         return START_MS + self.clock_ms + int(self._shared.loop.time() * 1000)
 
     def runtime(self, life: Life) -> Runtime:
@@ -391,7 +394,7 @@ class StackNode:
         )
 
     def watch(self, replica: BrokerReplica) -> None:
-        """Report the events of this replica to the invariants of its shard, from now on."""
+        """Begin to report the events of this replica to the invariants of its shard."""
         part = self.part(replica.shard)
         part.watch(replica)
         self._watched.append(part)
@@ -413,12 +416,12 @@ class StackNode:
 
 
 def _nothing(_: StackNode) -> None:
-    """The default callback, which does nothing."""
+    """Do nothing when the process ends, as the default callback."""
 
 
 def _ignore_log_start(_: BrokerReplica, __: Snapshot) -> None:
-    """The default callback for log starts, which does nothing."""
+    """Do nothing when a log start moves, as the default callback."""
 
 
 def _ignore_applied(_: BrokerReplica, __: Header, ___: memoryview) -> None:
-    """The default callback for applied entries, which does nothing."""
+    """Do nothing when an entry is applied, as the default callback."""

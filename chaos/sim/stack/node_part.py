@@ -1,7 +1,7 @@
-"""A simulated node's part in one shard: its replica, as the shard's invariants see it.
+"""Defines the part of a simulated node in one shard. A part shows the node's replica to the invariants of the shard.
 
-In each shard a node has a separate log, vote and incarnation. The invariants of a shard treat the part as a node. A
-part outlives processes, as the node does.
+In each shard a node has a separate log, vote and incarnation. The invariants of a shard treat a part as if it were a
+node. A part stays when the process of its node ends.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def directory_of(shard: int) -> Path:
 
 
 class LogOfNode:
-    """Gives the invariants access to a node's log. The invariants read mostly the end of the log. Entries that the
-    log no longer has are read from the shard's record."""
+    """Gives the invariants access to a node's log. The invariants mostly read the last entries of the log. Entries
+    that were trimmed from the log are read from the shard's record."""
 
     def __init__(self, replica: BrokerReplica, record: ShardRecord) -> None:
         self.whole: CommitLog = replica.log
@@ -57,7 +57,7 @@ class LogOfNode:
 
 
 class Home(Protocol):
-    """The methods of a node that its parts use."""
+    """The interface of a node that the parts of the node use."""
 
     node: int
     disk: SimDisk
@@ -67,14 +67,14 @@ class Home(Protocol):
     @property
     def alive(self) -> bool: ...
     def local(self, shard: int) -> LocalReplica | None:
-        """The shard's replica in the running process; None if there is none."""
+        """Return the shard's replica in the running process, or None if the process has no replica of the shard."""
 
     def log_starts(self, replica: BrokerReplica, snapshot: Snapshot) -> None: ...
     def applied(self, replica: BrokerReplica, header: Header, body: memoryview) -> None: ...
 
 
 class NodePart:
-    """A node's part in one shard. Implements `chaos.sim.world.SimNode`."""
+    """The part of a node in one shard. Implements `chaos.sim.world.SimNode`."""
 
     def __init__(self, home: Home, record: ShardRecord) -> None:
         self.node = home.node
@@ -104,27 +104,27 @@ class NodePart:
 
     @property
     def incarnation(self) -> bytes:
-        """The incarnation of this node's disk in this shard, as the last process knew it. The incarnation is empty
-        if the last process did not have the shard."""
+        """The incarnation of this node's disk in this shard, according to the last process. The incarnation is
+        empty if the last process had no replica of the shard."""
         local = self.local
         return local.vote.incarnation if local is not None else self._incarnation
 
     @property
     def suspect(self) -> bool:
-        """Whether the node may have lost acknowledged entries. The value is True if the disk has a suspect mark, or
-        if the next start will write a suspect mark."""
+        """Whether the node has possibly lost acknowledged entries. The value is True if the disk has a suspect
+        mark, or if the next start will write a suspect mark."""
         marks = (directory_of(self.shard) / name for name in ("suspect", "repair"))
         return self._home.lost_power or any(self._home.disk.exists(mark) for mark in marks)
 
     @property
     def is_damaged(self) -> bool:
-        """Whether the process runs and is repairing this shard's log."""
+        """Whether the log of this shard is damaged and the running process is repairing the log."""
         local = self.local
         return local is not None and local.is_damaged
 
     @property
     def why_apart(self) -> str:
-        """The reason why the node has no running replica of this shard, as a phrase."""
+        """Return a phrase with the reason why the node has no running replica of this shard."""
         if not self.alive:
             return f"is down: {self._home.ended or 'no operator has started it'}"
         local = self.local
@@ -139,7 +139,7 @@ class NodePart:
         self._invariants.vote_found(self.node, vote.term, vote.voted_for)
 
     def end(self) -> None:
-        """Record the last state of a process that is about to end."""
+        """Record the incarnation of a process that is about to end."""
         self._incarnation = self.incarnation
         self.raft = self.log = self._seen = None
 
@@ -154,7 +154,7 @@ class NodePart:
         self._invariants.vote_saved(self.node, local.vote.term, local.vote.voted_for)
 
     def watch(self, replica: BrokerReplica) -> None:
-        """Report applied entries, snapshots and log starts of this replica to the invariants, from now on."""
+        """Begin to report the applied entries, snapshots and log starts of this replica to the invariants."""
         driver, invariants, me = replica.driver, self._invariants, self.node
         apply, encoded_state, restore, log_starts = (
             replica.apply,
@@ -191,7 +191,7 @@ class NodePart:
             invariants.same_state(me, driver.applied, replica.state.digest())
 
     def look(self) -> None:
-        """Check the invariants after an event of the node."""
+        """Check the invariants of the shard after an event of the node."""
         raft, log = self.raft, self.log
         if raft is None or log is None:
             return

@@ -1,9 +1,9 @@
-"""Sends Raft's messages between simulated nodes as datagrams. A datagram can be lost, duplicated or late, or can come
-from an earlier process of the sender.
+"""Sends Raft's messages between simulated nodes as datagrams. A datagram can be lost, duplicated or delayed, or can
+come from an earlier process of the sender.
 
-These datagrams test more than gRPC's streams would, because gRPC's streams keep their order and report when they
-break. The encoding of messages and the check of incarnations are production code: a request names the incarnation that
-the sender's configuration contains, and a node with another incarnation refuses it.
+Datagrams test more than the streams of gRPC, because a stream keeps the order of messages and reports a break. As in
+production, a request names the incarnation that the sender's configuration has for the receiver. A node with another
+incarnation refuses the request.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ DoorKey = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """The entry point for messages of one shard to one node, while the node's process runs."""
+    """Receives the messages of one shard at one node, while the node's process runs."""
 
     life: Life
     transport: SimTransport
 
 
 class Transit:
-    """Corrupts some of the entries and snapshot pieces that one node sends."""
+    """Flips bits in some of the entries and snapshot pieces that one node sends."""
 
     def __init__(self, random: Random) -> None:
         # Probability that a bit is flipped in a message.
@@ -67,7 +67,7 @@ class Transit:
         self._random = random
 
     def of(self, data: bytes) -> bytes:
-        """Return the data as it arrives at the receiver. Sometimes one byte is changed."""
+        """Return the data as the receiver gets it. With probability `corrupts`, one bit of the data is flipped."""
         random = self._random
         if not self.corrupts or not data or random.random() >= self.corrupts:
             return data
@@ -78,7 +78,8 @@ class Transit:
 
 
 class SimTransport:
-    """Implements `cluster.node.runtime.PeerTransport`. `doors` has the entry points of all running nodes."""
+    """Sends and receives the messages of one replica. `SimTransport` implements
+    `cluster.node.runtime.PeerTransport`. `doors` has the door of each shard at each running node."""
 
     def __init__(
         self,
@@ -156,7 +157,7 @@ class SimTransport:
             self._life.call_later(RETRY_S, self._refused, peer)
 
     def _refused(self, peer: int) -> None:
-        """Tell the sender that the peer has no running process."""
+        """Notify the sending replica that the peer is unreachable, because the peer has no running process."""
         self._retried.discard(peer)
         self._receiver.unreachable(peer)
 
@@ -166,8 +167,8 @@ class SimTransport:
             door.life.deliver(door.transport.take_in, sender, meant, hand_over)
 
     def take_in(self, sender: int, meant: bytes, hand_over: Callable[[Receiver], None]) -> None:
-        """Handle a message that has arrived. `meant` is the incarnation for which the message was sent. For a
-        response, `meant` is empty."""
+        """Handle a message that has arrived. `meant` is the incarnation of the node to which the message was sent.
+        For a response, `meant` is empty."""
         if meant:
             self.disowned = "" if meant == self._identity.incarnation else "the configuration names another incarnation"
             if self.disowned:

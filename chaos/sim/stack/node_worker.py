@@ -1,7 +1,8 @@
-"""The worker threads of a simulated node, for flushes, votes and new segments.
+"""Simulates the worker threads of a node, which flush, save votes and create segments.
 
-A job takes simulated time. The effect of a job happens at one moment during this time, and the end of the job is
-reported later. A crash may come before, between or after these two moments.
+A job of a worker thread takes simulated time. The effect of a job happens at one moment of this time, and the end of
+the job is reported later. A crash can happen before the effect, between the effect and the report, or after the
+report.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ SLOWEST_S = 10.0
 
 
 class SimWorker:
-    """Implements `cluster.node.process.workers.Worker`. `mean_ms` returns the mean duration of a job. `worked` is
-    called after each successful job."""
+    """Implements `cluster.node.process.workers.Worker`. The function `mean_ms` returns the mean duration of a job
+    in milliseconds. The callback `worked` is called after the effect of each successful job."""
 
     def __init__(
         self, life: Life, random: Random, mean_ms: Callable[[], float], worked: Callable[[], None] | None = None

@@ -1,8 +1,9 @@
-"""Power cuts and failed flushes in the stack world: faults that lose unflushed data.
+"""Carries out power cuts and failed flushes in the stack world. These faults lose unflushed data.
 
-This module carries out such a fault only if the fault breaks no promise of the cluster in any shard. Under `async`,
-fewer disks than a majority may lose acknowledged data. A power cut can make a node suspect. Therefore one of two
-conditions must hold: the other nodes can work without this node, or all voters respond.
+A power cut or failed flush is carried out only if it breaks no promise of the cluster in any shard. In `async` mode,
+less than half of the voters are allowed to lose acknowledged data. A power cut can make a node suspect, and a suspect
+node votes only if every voter votes. Therefore either the other nodes must be able to work without this node, or all
+voters must respond.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ WAIT_S, WAIT_STEP_S = 15.0, 0.005
 
 
 class PowerFaults:
-    """Decides about power cuts and carries them out. `happened` also counts the effects of power cuts on disks."""
+    """Decides which power cuts are allowed, and carries out the allowed power cuts. `happened` also counts the
+    effects of power cuts on disks."""
 
     def __init__(
         self, loop: SimLoop, options: Options, rosters: Rosters, damages: Damages, happened: Counter[str]
@@ -39,7 +41,7 @@ class PowerFaults:
         self._over = False
 
     def end(self) -> None:
-        """Cancel the planned power cuts that have not happened yet."""
+        """Cancel all planned power cuts that have not happened yet."""
         self._over = True
 
     def cut(self, nodes: Sequence[StackNode], seconds: float, crash: Crash) -> bool:
@@ -63,8 +65,8 @@ class PowerFaults:
         self._cut_when(node, crash, lambda: node.disk.exists(log) and node.disk.can_forget_names(log))
 
     def _cut_when(self, node: StackNode, crash: Crash, there_is_something: Callable[[], bool]) -> None:
-        """Wait for the first moment at which a power cut has the wanted effect. Cut the power then, and count the
-        effect."""
+        """Wait at most WAIT_S seconds until the function `there_is_something` returns True, and then cut the power
+        of the node."""
         deadline = self._loop.time() + WAIT_S
 
         def look() -> None:
@@ -78,7 +80,8 @@ class PowerFaults:
         look()
 
     def fail_flush(self, nodes: Sequence[StackNode], random: Random) -> bool:
-        """Let the next flush of one node fail, and sometimes of all nodes."""
+        """Let the next flush of each of these nodes fail, if this is allowed. Return True if the failures were
+        planned."""
         nodes = [node for node in nodes if node.alive]
         if not nodes or not self._may_lose(nodes):
             return False
@@ -90,11 +93,11 @@ class PowerFaults:
         return True
 
     def may_miss(self, node: StackNode) -> bool:
-        """Return whether the node runs and the other nodes can work without it."""
+        """Return True if the node runs and the other nodes can work without it."""
         return node.alive and self.can_do_without(node)
 
     def can_do_without(self, node: StackNode) -> bool:
-        """Return whether the other nodes can work without this node in each of its shards."""
+        """Return True if the other nodes can work without this node in each shard of this node."""
         if not self._rosters.first.is_member(node.node):
             return False
         return all(self._shard_may_miss(roster, node) for roster in self._rosters if node in roster.named)
@@ -109,12 +112,12 @@ class PowerFaults:
         return 2 * len(there) > len(voters)
 
     def may_kill(self, node: StackNode) -> bool:
-        """Return whether the node may be killed without a broken promise. If a process stages its writes, the end
-        of the process loses unflushed data."""
+        """Return True if the node is allowed to be killed, because no promise of the cluster would be broken. If a
+        process stages its writes, the end of the process loses unflushed data."""
         return not self._options.staged or self._may_lose([node])
 
     def kills(self, node: StackNode) -> None:
-        """Record that the node ends now, or in one of its next writes."""
+        """Record that a fault ends the process of the node now or in one of its next writes."""
         if self._options.staged:
             self._losing[node] = node.process
 
@@ -125,9 +128,9 @@ class PowerFaults:
         return all(self._voters_may_lose(voters, roster, nodes) for voters in roster.electorates)
 
     def _voters_may_lose(self, voters: Sequence[StackNode], roster: Roster, nodes: Sequence[StackNode]) -> bool:
-        """Return whether these nodes may lose power in a shard. The nodes may always lose power if all acknowledged
-        data is flushed and every voter responds. A node that lost its disk does not respond, and a node with a
-        damaged log does not respond."""
+        """Return True if these nodes are allowed to lose power, according to one shard. In `sync` mode, the power
+        cut is allowed if every voter of the shard can respond. A node that lost its disk cannot respond, and a node
+        with a damaged log cannot respond. Otherwise, a majority of the voters must remain unharmed."""
         answering = [each for each in voters if roster.answers(each) and not self._damages.is_planted(each)]
         if self._options.sync and len(answering) == len(voters):
             return True

@@ -1,4 +1,5 @@
-"""Checks each promise that a node makes to other nodes: the promise must be true at the moment when the node makes it.
+"""Checks each promise that a node makes to other nodes. A promise must be true at the moment when the node makes the
+promise.
 
     acknowledgement       the acknowledged entries are flushed (`sync`), or at least in the log (`async`)
     vote                  the vote is on disk; a suspect node votes only if every voter votes
@@ -7,11 +8,12 @@
     commit                a leader counts replicas only for entries of its own term (section 5.4.2)
     another configuration one voter changes at a time, after the last change and an entry of the term are committed
 
-A broken promise does harm only if another fault follows. A check at the moment of the promise finds a false promise at
-once. The checks compare the statements of the real Raft core with the state of the simulated disk and network.
+A false promise does harm only if another fault follows. The check at the moment of the promise finds a false promise
+even if no other fault follows. The checks compare the messages of the real Raft core with the state of the simulated
+disk and network.
 
-Promises are checked only in runs with faults. A run without faults is meant to show only that the code works if no
-fault happens.
+Promises are checked only in runs with faults. The purpose of a run without faults is only to show that the code works
+when no fault happens.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ PATIENCE = 2
 
 
 class Promises:
-    """The checker of one shard."""
+    """Checks the promises of all nodes in one shard."""
 
     def __init__(self, invariants: Invariants, options: Options) -> None:
         self._fail = invariants.fail if options.has_faults else _ignore_violation
@@ -77,7 +79,7 @@ class Promises:
                     self._heard.setdefault(node.node, {})[message.sender] = self._ticks.get(node.node, 0)
 
     def ticks(self, node: ProtocolNode) -> None:
-        """Check the node after it has handled a tick."""
+        """Check, after a tick of the node, that a leader has recently heard from a majority."""
         raft = node.driver.raft
         if raft.role is not Role.LEADER:
             self._ticks[node.node] = 0
@@ -88,7 +90,7 @@ class Promises:
             self._fail("check-quorum", f"node {node.node} leads term {raft.term} but has not heard from a majority")
 
     def touched(self, node: ProtocolNode) -> None:
-        """Check the node after an event."""
+        """Check the promises of the node after an event of the node."""
         raft = node.driver.raft
         if self._sync and raft.durable > node.log.flushed:
             held, flushed = raft.durable, node.log.flushed
@@ -99,7 +101,8 @@ class Promises:
             self._leads.pop(node.node, None)
 
     def _led(self, node: ProtocolNode, raft: Raft) -> None:
-        """Compare the state of a leader with its state at the last check."""
+        """Check which entries and configurations a leader has committed or appended since the last check of this
+        leader."""
         now = (raft.term, raft.commit, raft.configuration_index, raft.configuration)
         before = self._leads.get(node.node)
         self._leads[node.node] = now
@@ -147,4 +150,4 @@ class Promises:
 
 
 def _ignore_violation(invariant: str, what: str) -> None:
-    """The default callback for violations, which does nothing."""
+    """Do nothing, as the function that records violations in runs without faults."""

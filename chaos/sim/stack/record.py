@@ -1,7 +1,7 @@
-"""Records the committed entries of each shard in the stack world, independently of the shard's replicas.
+"""Records the committed entries of each shard in the stack world. The record does not depend on the shard's replicas.
 
-Each shard is a separate Raft group. Therefore each shard has its own invariants. All shards add to one list of
-violations. The record of a shard is created when it is first requested.
+Each shard is a separate Raft group. Therefore each shard has its own invariants. The violations of all shards are in
+one list. The record of a shard is created when the record is first requested.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class CommittedEntry:
 
 
 class ShardRecord:
-    """The record of one shard."""
+    """The committed entries and the invariants of one shard."""
 
     def __init__(self, shard: int, invariants: Invariants) -> None:
         self.shard = shard
@@ -33,7 +33,7 @@ class ShardRecord:
         self._entries: list[CommittedEntry] = []
 
     def committed(self, entry: CommittedEntry) -> None:
-        """Record the next committed entry."""
+        """Record the next committed entry of the shard."""
         self._entries.append(entry)
 
     def entry(self, index: int) -> CommittedEntry:
@@ -42,8 +42,8 @@ class ShardRecord:
 
 
 class ShardRecords:
-    """The records of all shards. `on_commit(shard, log, index)` is called once for each committed entry, with a log
-    that contains it."""
+    """The records of all shards. The function `on_commit(shard, log, index)` is called once for each committed
+    entry. `log` is a log that contains the entry."""
 
     def __init__(self, now_ms: Callable[[], int], on_commit: Callable[[int, SimNodeLog, int], None]) -> None:
         self.violations: list[InvariantViolation] = []
@@ -60,7 +60,7 @@ class ShardRecords:
         return record
 
     def __iter__(self) -> Iterator[ShardRecord]:
-        """Yield the records, ordered by shard."""
+        """Return an iterator over the records of all shards, ordered by shard."""
         return iter([self._by_shard[shard] for shard in sorted(self._by_shard)])
 
     def fail(self, invariant: str, what: str) -> None:

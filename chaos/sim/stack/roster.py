@@ -1,11 +1,11 @@
-"""Knows the members of each shard of the simulated cluster, according to the newest configuration that a leader has
-had.
+"""Determines the members of each shard of the simulated cluster from the newest configuration that a leader of the
+shard has had.
 
     never started ──> waits to be added ──> member ──> removed           wiped disk: a stranger under its old id
 
-A member is a node id together with an incarnation. Therefore a node with a wiped disk is not a member until it is
-added again. Shard 0 has a replica on every node of the cluster. The table in shard 0 lists the other shards and their
-first nodes.
+A member is a node id together with an incarnation. Therefore a node with a wiped disk is not a member until an
+operator adds the node again. Shard 0 has a replica on every node of the cluster. A table in shard 0 lists the other
+shards, and the first nodes of each shard.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from raft.configuration_entry import ShardConfiguration
 
 
 class Roster:
-    """The members of one shard. `nodes` has all nodes, including spare nodes. `founders` returns the ids of the
-    nodes on which the shard was created."""
+    """Determines the members of one shard. `nodes` has all nodes of the run, including spare nodes. The function
+    `founders` returns the ids of the nodes on which the shard was created."""
 
     def __init__(self, shard: int, nodes: Sequence[StackNode], founders: Callable[[], Sequence[int]]) -> None:
         self.shard = shard
@@ -34,12 +34,12 @@ class Roster:
 
     @property
     def leader(self) -> NodePart | None:
-        """Return the part that leads the shard in the newest term, or None if no part leads."""
+        """The part of the node that leads the shard in the newest term, or None if no node leads the shard."""
         return leader_of([node.part(self.shard) for node in self._nodes])
 
     @property
     def configuration(self) -> ShardConfiguration | None:
-        """The newest configuration that a leader has had, or None if there was no leader yet."""
+        """The newest configuration that a leader of the shard has had, or None if the shard has had no leader yet."""
         leader = self.leader
         if leader is not None and leader.replica is not None:
             self._newest = leader.replica.newest_configuration()
@@ -48,7 +48,7 @@ class Roster:
 
     @property
     def is_settled(self) -> bool:
-        """Whether a leader knows that its newest configuration is committed."""
+        """Whether the shard has a leader that knows that its newest configuration is committed."""
         leader = self.leader
         return leader is not None and self._is_committed(leader)
 
@@ -59,46 +59,49 @@ class Roster:
 
     @property
     def voters(self) -> list[StackNode]:
-        """All nodes that the configuration names as voters, including nodes that have lost their disks
-        (`strangers`)."""
+        """All nodes that the newest configuration names as voters. Nodes that have lost their disks (`strangers`)
+        are included."""
         configuration = self.configuration
         return self._numbered(self._founders() if configuration is None else configuration.voters)
 
     @property
     def electorates(self) -> list[list[StackNode]]:
-        """The voters of the newest configuration. As long as the newest configuration is not committed and may be
-        lost, the result also has the voters of the configuration before it."""
+        """The sets of voters that can elect a leader now. The first set has the voters of the newest configuration.
+        While the newest configuration is not committed, the second set has the voters of the configuration before
+        the newest."""
         voters = self.voters
         before = voters if self._applied is None else self._numbered(self._applied.voters)
         return [voters] if before == voters else [voters, before]
 
     @property
     def named(self) -> list[StackNode]:
-        """All nodes that the configuration names, including nodes that have lost their disks (`strangers`)."""
+        """All voters and learners that the newest configuration names. Nodes that have lost their disks
+        (`strangers`) are included."""
         configuration = self.configuration
         return self._numbered(self._founders() if configuration is None else configuration.members)
 
     @property
     def members(self) -> list[StackNode]:
-        """Voters and learners that still have the disks with which they were added."""
+        """The voters and learners that still have the disks with which they were added to the shard."""
         return [node for node in self.named if self._is_known(node)]
 
     @property
     def parts(self) -> list[NodePart]:
-        """The members' parts in this shard."""
+        """The part of each member in this shard."""
         return [node.part(self.shard) for node in self.members]
 
     @property
     def strangers(self) -> list[StackNode]:
-        """The nodes that the configuration names, but that have lost the disks with which they were added."""
+        """The nodes that the newest configuration names, but that have lost the disks with which they were added to
+        the shard."""
         return [node for node in self.named if not self._is_known(node)]
 
     def is_member(self, node: int) -> bool:
         return any(member.node == node for member in self.members)
 
     def answers(self, node: StackNode) -> bool:
-        """Return whether the node still has the disk with which a configuration names it. It is enough if one of
-        the configurations in `electorates` names this disk."""
+        """Return True if the node has the incarnation that the newest configuration contains. If the newest
+        configuration is not committed, the incarnation in the configuration before the newest is accepted too."""
         named = [each.members.get(node.node) for each in (self._newest, self._applied) if each is not None]
         return not named or any(
             member is not None and member.incarnation == node.part(self.shard).incarnation for member in named
@@ -118,8 +121,8 @@ class Roster:
 
 
 class Rosters:
-    """The rosters of all shards, by number. The first `founders` of `nodes` form the cluster, with `first_shards`
-    shards."""
+    """Holds the rosters of all shards. The first `founders` nodes of `nodes` form the cluster at its first start,
+    with `first_shards` shards."""
 
     def __init__(self, nodes: Sequence[StackNode], founders: int, first_shards: int) -> None:
         self._nodes = nodes
@@ -130,12 +133,12 @@ class Rosters:
 
     @property
     def present(self) -> list[StackNode]:
-        """Return the nodes that were ever started and have not been removed for good."""
+        """All nodes that were ever started and have not been removed for good."""
         return [node for node in self._nodes if node.is_present]
 
     @property
     def first(self) -> Roster:
-        """The roster of shard 0, which has all members of the cluster."""
+        """The roster of shard 0. All members of the cluster are members of shard 0."""
         return self.of(TOPICS_SHARD)
 
     @property
@@ -148,7 +151,8 @@ class Rosters:
 
     @property
     def are_complete(self) -> bool:
-        """Whether all first shards exist. A shard is created only while none of its nodes is lost."""
+        """Whether all shards of the first start exist. A shard is created only while all its nodes have their
+        disks."""
         return len(self.numbers) >= self._first_shards
 
     def of(self, shard: int) -> Roster:

@@ -1,11 +1,12 @@
-"""The stack world: production nodes on simulated disks, and production clients over simulated RPCs, in one event loop.
+"""Defines the stack world, in which production nodes on simulated disks, and production clients over simulated RPCs,
+run in one event loop.
 
     clients (workload.py) ── SimChannel ── Calls ── BrokerService ── Replica ── Driver ── Raft      node.py
                                                           SimTransport ──┘         └── CommitLog, VoteFile ── SimDisk
 
 The world builds the cluster and the clients that the seed has drawn, and compares all results that clients receive
-with the log. The code under test is production code without changes: it receives its runtime and its environment as
-parameters.
+with the log. The tested code is unchanged production code. Nodes receive a simulated runtime, and clients receive a
+simulated environment.
 """
 
 from __future__ import annotations
@@ -135,8 +136,9 @@ class StackWorld:
         return [self._make_node(number, overrides, self._make_disk(number), shared) for number in self._addresses]
 
     def _retention(self, segment_bytes: int) -> dict[str, Any]:
-        """Return the settings of retention. Retention is switched off if the operator does not trim logs in this
-        run. If the operator trims logs, retention keeps so much that there is still something to trim."""
+        """Return the settings of retention for all nodes of this run. If the operator does not trim logs in this
+        run, retention is switched off. Otherwise, retention keeps enough of the log so that the operator can still
+        trim the log."""
         if not self._is_drawn("log_start"):
             return {"disk_force_ratio": 0.0, "disk_refuse_ratio": 0.0}
         random = self.options.chance("retention")
@@ -198,7 +200,8 @@ class StackWorld:
         return replace(client, environment=environment)
 
     def _environment(self, life: Life, number: int, random: Random, channel: MakeChannel | None = None) -> Environment:
-        """Return the environment of a client in this process, with this address in the simulated network."""
+        """Return the environment of a client in this process. `number` is the endpoint of the client in the
+        simulated network."""
         numbers, connect = {address: node for node, address in self._addresses.items()}, channel or self._channel
         return Environment(
             channel=lambda address, _: connect(life, number, numbers[address]),
@@ -257,8 +260,9 @@ class StackWorld:
         return missing
 
     def _wait_until_settled(self, within_s: float) -> list[str]:
-        """Wait until all conditions are met, or until consumers have made no progress for `within_s`. Return the
-        conditions that are not met."""
+        """Run the cluster until all conditions of a settled cluster are met, and return a phrase for each condition
+        that is not met. The wait ends early after a violation, or when consumers have made no progress for
+        `within_s` seconds. The wait lasts at most MOST_TO_SETTLE times `within_s`."""
         deadline = self.loop.time() + within_s
         end, come = self.loop.time() + MOST_TO_SETTLE * within_s, self.consumption.come
         while (missing := self._unsettled()) and self.loop.time() < min(deadline, end) and not self._failed():
@@ -274,7 +278,8 @@ class StackWorld:
         return [*missing, *opening, *self.workload.unsettled(), *self._unconsumed()]
 
     def _unconsumed(self) -> list[str]:
-        """Return a phrase for each consumer group that still has messages to consume."""
+        """Return a phrase for each condition that a consumer group must still meet. If a shard has no leader,
+        return no phrase."""
         leaders = [leader for roster in self._rosters if (leader := roster.leader) is not None]
         leading = {leader: leader.replica for leader in leaders if leader.replica is not None}
         if len(leading) < len(list(self._rosters)):
@@ -340,8 +345,8 @@ class StackWorld:
             self.history_of_clients.begins(topic.name, queue, offset)
 
     def _log_start_moved(self, replica: BrokerReplica, snapshot: Snapshot) -> None:
-        """Record that a committed entry moved the log start. (A log that came as a snapshot from another node is
-        not recorded.)"""
+        """Record that a committed entry moved the log start of a replica. A log start that a replica received with
+        a snapshot from another node is not recorded."""
         if len(replica.state.holds) > 0:
             held = [hold.name for hold in replica.state.holds]
             self.records.fail(
@@ -354,4 +359,4 @@ class StackWorld:
 
 
 def _nothing() -> None:
-    """Ignore an event of a client."""
+    """Do nothing after an event of a client."""

@@ -1,8 +1,9 @@
-"""The load on a simulated cluster: real clients, each in a separate simulated process, whose actions the seed has
-drawn.
+"""Runs the load on a simulated cluster. Each real client runs in a separate simulated process, and the seed determines
+the actions of the client.
 
-Producers send while the load is on, whatever happens to the cluster, and report the result of each send to the
-history. Consumers read all messages. One consumer reads from the leaders, and each other consumer reads from one node.
+Until the end of the load, the producers send messages, even while the cluster has faults. The producers report the
+result of each send to the history. The consumers read all messages. One consumer reads from the leaders of shards, and
+each other consumer reads from one fixed node.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ MakeProcess = Callable[[int], ClientProcess]
 
 
 class Workload:
-    """The clients of a run. `process(number)` makes a client's process. `takes_part(node)` returns whether the node
-    is a member."""
+    """Runs the clients of one run. The function `process(number)` makes the process of a client. The function
+    `takes_part(node)` returns True if the node is a member."""
 
     def __init__(
         self,
@@ -116,7 +117,7 @@ class Workload:
             _spawn(self._late.process, self._late.read(name))
 
     def hurry(self, seconds: float) -> None:
-        """Let the reader read much more often for the given time."""
+        """Let the client that makes linearizable reads read much more often for this number of seconds."""
         self._hurried_until = self._reader.life.time() + seconds
 
     def unsettled(self) -> list[str]:
@@ -133,7 +134,7 @@ class Workload:
         return missing
 
     async def _make_topics(self) -> None:
-        """Create the topics one after another, and repeat each attempt until it succeeds."""
+        """Create the topics one after another. The creation of each topic is repeated until it succeeds."""
         for number in range(TOPICS):
             name = f"t{number}"
             while not await self._made(name):  # noqa: ASYNC110 (the cluster sends no event when it is ready)
@@ -154,8 +155,8 @@ class Workload:
         return True
 
     async def _read(self) -> None:
-        """Make linearizable reads of the end offsets of queues. The same client makes all reads, so it uses the
-        leaders that it learned before."""
+        """Make linearizable reads of the end offsets of queues. The same client makes several reads, so that it
+        uses the leaders that it has learned before."""
         while True:
             with contextlib.suppress(LedgerError):
                 async with self._asking(self._reader) as admin:
@@ -259,9 +260,9 @@ class LoadProducer:
         self._settle(messages, places, error)
 
     def _line(self, key: bytes | None, count: int) -> int:
-        """Return a number for the order of a send: messages of a queue with the same number must stay in order. A
-        message without key has no promised order, because it may move to a queue of another shard
-        (ledger/client/producer/queue_sequencer.py)."""
+        """Return the number of the line to which the messages of a send belong. The messages of one line must stay
+        in order in each queue. If the cluster has several shards, a message without key has no promised order. Such
+        a message can move to a queue of another shard (ledger/client/producer/queue_sequencer.py)."""
         if key is None and self._load.options.shards > 1:
             return NO_ORDER
         return self._calls if count > 1 else 0
@@ -280,13 +281,13 @@ class LoadProducer:
 
 
 def by_length(message: UnplacedMessage, queues: int) -> int | None:
-    """Choose a queue by the length of the message's value. The producers of some runs use this function as their
-    queue selector."""
+    """Choose the queue of a message without key by the length of the message's value. The producers of some runs
+    use this function as their queue selector."""
     return len(message.value) % queues if message.key is None else None
 
 
 def surely_failed(error: LedgerError) -> bool:
-    """Return whether the error proves that the message is in no log now and will be in no log later."""
+    """Return True if the error proves that the message is in no log now and will be in no log later."""
     if isinstance(error, DeliveryTimeoutError):
         return not error.maybe_committed
     return isinstance(error, ClosedError) or not leaves_doubt(error)
@@ -301,8 +302,8 @@ def _places(topic: str, ranges: list[RecordRange]) -> list[MessagePlace]:
 
 
 class LoadConsumer:
-    """Reads each topic with one AsyncConsumer. `node` is the node to read from while it is a member; None means to
-    read from leaders."""
+    """Reads each topic with one AsyncConsumer. While the node `node` is a member, the consumer reads from this
+    node. Otherwise, or if `node` is None, the consumer reads from leaders."""
 
     def __init__(
         self,
@@ -312,7 +313,7 @@ class LoadConsumer:
         random: Random,
         max_bytes: tuple[int, ...] = (2_000, 1 << 20),
     ) -> None:
-        """`max_bytes` has the sizes from which the consumer draws the size of its fetches."""
+        """`max_bytes` has the sizes in bytes from which the consumer draws the maximum size of its fetches."""
         self.process = process
         self._load = load
         self._node = node
@@ -320,8 +321,8 @@ class LoadConsumer:
         self._max_bytes = max_bytes
 
     async def read(self, topic: str) -> None:
-        """Read forever. Read until the end of the load. If a consumer fails, a new consumer continues at the same
-        position."""
+        """Read the messages of a topic until the process of the consumer ends. If a consumer fails, a new consumer
+        continues at the same position."""
         while True:
             node = self._node if self._node is not None and self._load.takes_part(self._node) else None
             consumer = AsyncConsumer(
@@ -340,9 +341,9 @@ class LoadConsumer:
                 await asyncio.sleep(AGAIN_S)
 
     async def _read_on(self, consumer: AsyncConsumer, node: int | None) -> None:
-        """Read messages until an error happens. The consumer may discover a queue later, because a lagging node did
-        not know the queue at first. In this case the consumer seeks to the position that the history has for the
-        queue."""
+        """Read messages until an error happens, or until the node is no longer a member. A consumer can discover a
+        queue after its start, because a lagging node did not know the queue at first. In this case the consumer
+        seeks to the position that the history has for the queue."""
         history, number = self._load.history, self.process.number
         placed: dict[tuple[str, int], None] = {}
         await consumer.start()

@@ -57,7 +57,8 @@ class SentMessage:
 
 
 class LoadHistory:
-    """The history of one run. The function `fail(invariant, what)` records a violation."""
+    """Records the sends, results, commits and deliveries of messages in one run. The function `fail(invariant,
+    what)` records a violation."""
 
     def __init__(self, fail: Fail) -> None:
         self.outcomes = dict.fromkeys(SendOutcome, 0)
@@ -81,7 +82,7 @@ class LoadHistory:
     # -- called by producers
 
     def send(self, producer: int, topic: str, line: int = 0) -> SentMessage:
-        """Record the next message of this producer."""
+        """Record that this producer sends its next message, and return the record of the message."""
         number = self._numbers[producer] = self._numbers.get(producer, 0) + 1
         sent = SentMessage(producer, number, topic, line)
         self._sent[sent.name] = sent
@@ -136,11 +137,11 @@ class LoadHistory:
         queue.append(sent)
 
     def begins(self, topic: str, queue: int, offset: int) -> None:
-        """Record that the log start of a node has moved, so that the queue begins at this offset on the node."""
+        """Record that the queue begins at this offset on one node, because the log start of the node has moved."""
         self._begins[topic, queue] = max(offset, self.first_offset(topic, queue))
 
     def first_offset(self, topic: str, queue: int) -> int:
-        """Return the largest first offset of the queue on any node."""
+        """Return the largest of the first offsets that the nodes have for the queue."""
         return self._begins.get((topic, queue), 0)
 
     # -- called by consumers
@@ -163,7 +164,7 @@ class LoadHistory:
             self._fail("delivered is committed", f"consumer {consumer} received {value[:40]!r} at {place}, not {sent}")
 
     def skip(self, consumer: int, topic: str, queue: int, offset: int) -> None:
-        """Record that the consumer learned that the queue begins at this offset."""
+        """Record that a consumer continues the queue at this offset, because the earlier messages were trimmed."""
         if offset > self.first_offset(topic, queue):
             self._fail(
                 "nothing kept is skipped",
@@ -173,8 +174,8 @@ class LoadHistory:
         self._positions[consumer, topic, queue] = offset
 
     def read(self, topic: str, queue: int, floor: int, end: int) -> None:
-        """Check a linearizable read that found the end offset `end`. `floor` messages of the queue were committed
-        when the read was requested."""
+        """Check a linearizable read of the end offset of a queue, which returned `end`. When the client requested
+        the read, `floor` messages of the queue were committed."""
         self.reads += 1
         if end < floor:
             self._fail("reads are not stale", f"{topic}/{queue} ends at {end}, but {floor} were committed before")
@@ -184,16 +185,16 @@ class LoadHistory:
     # -- the end
 
     def ends(self) -> dict[tuple[str, int], int]:
-        """Return the offset after the last committed message of each queue."""
+        """Return, for each queue, the offset after its last committed message."""
         return {key: len(queue) for key, queue in self._queues.items()}
 
     @property
     def total(self) -> int:
-        """The number of committed messages."""
+        """The number of committed messages in all queues."""
         return sum(len(queue) for queue in self._queues.values())
 
 
 def name_of(value: bytes) -> bytes:
-    """Return the name of the message with this value. The value of a message consists of the message's name, a
+    """Return the name of the message with this value. The value of each message consists of the message's name, a
     colon, and arbitrary bytes."""
     return value.partition(b":")[0]
