@@ -158,8 +158,8 @@ class Invariants:
         return kept
 
     def forgive(self, index: int) -> None:
-        """Accept the loss of all committed entries after the entry at `index`. After that, other entries are
-        allowed to be committed at the indexes of the lost entries."""
+        """Accept the loss of all committed entries after the entry at `index`. After the loss is accepted, other
+        entries are allowed to be committed at the indexes of the lost entries."""
         del self.committed[index:]
         for view in self._views.values():
             if view.commit > index:

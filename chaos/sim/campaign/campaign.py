@@ -74,7 +74,7 @@ class Totals:
     @property
     def never_happened(self) -> list[str]:
         """The names of the fault kinds that were scheduled at least LEAST_TRIES times and never had an effect. A
-        campaign proves nothing about such a fault kind."""
+        campaign proves nothing about a fault kind that never had an effect."""
         return sorted(
             name for name, count in self.scheduled.items() if count >= LEAST_TRIES and not self.happened[name]
         )

@@ -1,8 +1,8 @@
 """The ledger file of a campaign records which seeds ran, on which code, and how they ended. Each line of the file is a
 JSON object.
 
-    {"campaign": {...wishes...}, "commit": "1f0c..."}       when the campaign starts, and each time it is resumed
-    {"seed": 7, "passed": true, "reason": "", ...}          the report of one seed
+    campaign   {"campaign": {...wishes...}, "commit": "1f0c..."}, when the campaign starts, and each time it is resumed
+    report     {"seed": 7, "passed": true, "reason": "", ...}, when the run of a seed has ended
 
 Each line is appended with one write and is never changed, so a campaign that was killed can be resumed. A resumed
 campaign ignores the reports of runs on another git commit, and runs their seeds again.
@@ -27,7 +27,7 @@ class OtherCampaignError(Exception):
 
 
 class LedgerFile:
-    """Reads and appends the ledger file at `path`."""
+    """Reads the ledger file at `path`, and appends new lines to this file."""
 
     def __init__(self, path: Path, wishes: Wishes, commit: str) -> None:
         self._path = path
@@ -72,7 +72,7 @@ class LedgerFile:
             file.write(json.dumps(line) + "\n")
 
     def _end_last_line(self) -> None:
-        """End an incomplete last line, so that the next record starts on a new line."""
+        """End an incomplete last line of the file, so that the next record starts on a new line."""
         text = self._path.read_bytes()
         if text and not text.endswith(b"\n"):
             with open(self._path, "ab") as file:

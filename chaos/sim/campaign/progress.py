@@ -46,7 +46,7 @@ class CampaignProgress:
         self._console.print(self._line(), soft_wrap=True)
 
     def update(self) -> None:
-        """Show the totals after a report was added."""
+        """Show the totals of the campaign after a new report was added to them."""
         if self._console.is_terminal:
             self._bar.update(self._task, completed=self._totals.seeds)
             self._live.update(Group(self._bar, Text(self._line()), Text(self._faults())), refresh=True)

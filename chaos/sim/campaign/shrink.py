@@ -23,8 +23,8 @@ class RunBudget:
 
 
 def shrink(schedule: Schedule, fails: Fails, budget: RunBudget | None = None) -> Schedule:
-    """Return a part of the schedule that still fails. If the budget is large enough, no single event of the
-    returned schedule can be removed."""
+    """Return a shortened schedule that still makes the run fail. If the budget is large enough, no single event of
+    the returned schedule can be removed."""
     budget = budget or RunBudget()
     if _try((), fails, budget):
         return ()

@@ -44,8 +44,9 @@ MakeMemberProcess = Callable[[int, MemberEar], ClientProcess]
 
 class SimConsumption:
     """Runs all consumer groups of a run. The function `process` makes the process of a member. `operator` is the
-    process of the operator who resets offsets. Each node has a first offset of a queue, because older messages were
-    trimmed. The function `first_offset` returns the largest of these first offsets for a queue."""
+    process of the operator who resets offsets. The nodes can have different first offsets of the same queue,
+    because some replicas keep older entries than others. The function `first_offset` returns the largest first
+    offset of a queue on any node."""
 
     def __init__(
         self,
@@ -190,8 +191,8 @@ class SimConsumption:
 
     @property
     def come(self) -> int:
-        """The sum of the acknowledged offsets of all consumer groups. While this sum grows, the groups make
-        progress."""
+        """The sum of the acknowledged offsets of all consumer groups. While the sum of the acknowledged offsets
+        grows, the consumer groups make progress."""
         return sum(stand.offset for stand in self.truth.stands.values())
 
     def unsettled(self, leaders: Sequence[BrokerReplica], delays: Mapping[int, Delays]) -> Iterator[str]:
@@ -206,8 +207,8 @@ class SimConsumption:
                 yield from unsettled(plan, [member.name for member in members], leaders[0], leaders, delays)
 
     def check_end(self, replicas: Sequence[BrokerReplica]) -> None:
-        """Check the invariants that hold at the end of a run. The caller calls this method when `unsettled` returns
-        nothing. `replicas` has every replica of every shard."""
+        """Check the invariants that hold at the end of a run. The caller calls `check_end` when `unsettled` returns
+        no phrase. `replicas` has every replica of every shard."""
         end = ConsumptionEnd(self.truth, self.history, self.history.counts)
         for plan in self.plans:
             for invariant, what in end.wrong(plan):

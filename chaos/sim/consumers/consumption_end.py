@@ -1,9 +1,10 @@
-"""Checks the consumer groups at the end of a run. No due message waits, each queue has one owner, and each message has
-an outcome.
+"""Checks the consumer groups at the end of a run. At the end, no due message waits, each queue has one owner, and each
+message has an outcome.
 
-A message has an outcome for a consumer group in five cases. The group received the message, or the group's filter
-rejected the message. The message is before the offset at which the group started. A reset skipped the message, or the
-log was trimmed past the message. A message that always fails must be in the dead letters exactly once.
+A message has an outcome if the consumer group received the message, or if the group's filter rejected the message. A
+message also has an outcome if the consumer group started after the message. A message also has an outcome if a reset
+skipped the message, or if the log was trimmed past the message. A message that always fails must be in the dead
+letters exactly once.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ class ConsumptionEnd:
 
     def _messages(self, plan: GroupPlan, topic: str) -> Iterator[tuple[MessagePlace, StoredMessage, bool]]:
         """Return the messages of a topic, each with a flag. The flag is True if the consumer group is allowed to
-        end without receiving the message. This is allowed if the group's offset is not after the message, or if a
-        reset or a trim of the log skipped the message."""
+        end without receiving the message. A consumer group is allowed to end without a message if the group's
+        offset is not after the message, or if a reset or a trim of the log skipped the message."""
         for queue in self._truth.queues(topic):
             stand = self._truth.stand(plan.name, topic, queue)
             for offset, record in enumerate(self._truth.records(topic, queue)):

@@ -110,7 +110,7 @@ class SimDisk:
 
     The callback `on_death` is called when the process dies in the middle of a write, as `die_in_write` has planned.
     `writes_back` is the probability that a write also puts one of its sectors on the platter at once, without a sync.
-    `evicts` says whether pages that a failed sync dropped may be missing for the next process.
+    If `evicts` is True, pages that a failed sync dropped can be missing for the next process.
     """
 
     def __init__(
@@ -153,7 +153,8 @@ class SimDisk:
         return disk
 
     def replaced(self) -> SimDisk:
-        """Return an empty disk that replaces this disk. After that, each operation on this disk raises `Killed`."""
+        """Return an empty disk that replaces this disk. After the replacement, each operation on the old disk
+        raises `Killed`."""
         self.dead = True
         return SimDisk(self.random, writes_back=self.writes_back, evicts=self._evicts)
 

@@ -83,7 +83,7 @@ class Inode:
         self.dirty.clear()
 
     def write_back(self, offset: int) -> None:
-        """Write the sector at `offset` to the platter, as the kernel may do at any time."""
+        """Write the sector at `offset` to the platter, as the kernel can do at any time."""
         self._promote(offset - offset % SECTOR, SECTOR)
 
     def after_kill(self, random: Random, *, evicts: bool) -> Inode:

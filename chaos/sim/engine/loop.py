@@ -31,7 +31,7 @@ class RanDryError(Exception):
 
 
 def _nothing() -> None:
-    """The callback of a cancelled handle."""
+    """Do nothing, as the callback of a cancelled handle."""
 
 
 class SimHandle(asyncio.TimerHandle):

@@ -44,7 +44,7 @@ class Network:
     # -- datagrams
 
     def send(self, sender: int, receiver: int, deliver: Deliver) -> None:
-        """Send a datagram: deliver it once, twice or not at all."""
+        """Send a datagram. The network delivers the datagram once, twice or not at all."""
         link, conditions, now = self.link(sender, receiver), self.conditions, self._loop.time()
         self.counts["sent"] += 1
         if link.cuts or sender in self._down:
@@ -158,8 +158,8 @@ class Network:
         link.clogged_until = max(link.clogged_until, self._loop.time() + milliseconds / 1000)
 
     def down(self, endpoint: int) -> None:
-        """Mark an endpoint as down. While an endpoint is down, messages to the endpoint are lost. The connections
-        of the endpoint break."""
+        """Mark an endpoint as down. While an endpoint is down, messages to the endpoint are lost. When an endpoint
+        goes down, its connections break."""
         self._down.add(endpoint)
         for connection in [*self._connections]:
             if endpoint in connection.ends:

@@ -88,7 +88,7 @@ class Life(_Base):  # type: ignore[misc]
             self._run(self._handle(self.time(), callback, args, None))
 
     def bury(self) -> None:
-        """Close the coroutines of a process that has ended now, instead of when the garbage collector finds them.
+        """Close the coroutines of the ended process now, and do not wait until the garbage collector finds them.
         The code that a coroutine runs while it is closed has no effect, because the process's disk, network
         connections and loop no longer work."""
         before = events._get_running_loop()

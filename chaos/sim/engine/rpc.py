@@ -29,7 +29,8 @@ CONNECT_S = 5.0
 
 
 class RpcServer(Protocol):
-    """The interface of the server side of a connection. The client chooses a number for each call."""
+    """The interface of the server side of a connection. The client chooses a number for each call over the
+    connection."""
 
     def begin(self, connection: SimConnection, call: int, method: str, request: Any, answers: RpcClient) -> None:
         """Start a call. For a stream, `request` is None, and each request of the stream arrives in a separate call
@@ -48,7 +49,7 @@ class RpcClient(Protocol):
 
 
 def error(code: grpc.StatusCode, details: str) -> aio.AioRpcError:
-    """Return the exception that gRPC raises for this status."""
+    """Return the exception that gRPC raises for a call with this status code."""
     return aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), details=details)
 
 

@@ -61,9 +61,9 @@ class SimRoute:
         self.leader = random.randint(1, nodes)
 
     def doubt(self, hint: int, of: int) -> None:
-        """If node `of` is the node that the client believes to be the leader, choose another node, because node
-        `of` does not lead or does not answer. `hint` is the leader that node `of` named, or 0. If `hint` is 0,
-        choose a random node."""
+        """Record that node `of` does not lead or does not answer. If the client believes that node `of` is the
+        leader, the client chooses a new leader. The new leader is `hint`, which is the leader that node `of` named,
+        or a random node if `hint` is 0."""
         if of == self.leader:
             self.leader = hint or self._random.randint(1, self._nodes)
 

@@ -62,7 +62,7 @@ class Watch(Protocol):
 
 
 class ProtocolNode:
-    """One node of the protocol world. Its log and its vote file stay when a process of the node ends."""
+    """One node of the protocol world. The log and the vote file of a node stay when a process of the node ends."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class ProtocolNode:
         self._network.down(self.node)
 
     def pause(self) -> None:
-        """Pause the process of the node. Its events wait until the process resumes."""
+        """Pause the process of the node. The events of the process wait until the process resumes."""
         self._paused = True
 
     def resume(self) -> None:

@@ -163,22 +163,22 @@ class NodeFaults:
 
     def _may_lose(self, nodes: Sequence[ProtocolNode]) -> bool:
         """Return True if a power cut of these nodes breaks no promise of the cluster. In `sync` mode, or if the run
-        accepts losses, every power cut is allowed. In `async` mode, a majority of the voters must remain that has
-        lost no entries."""
+        accepts losses, every power cut is allowed. In `async` mode, the voters that have lost no entries must still
+        be a majority after the power cut."""
         if self._options.sync or self._options.accepted_loss:
             return True
         return self._can_do_without(nodes)
 
     def _can_do_without(self, nodes: Sequence[ProtocolNode]) -> bool:
-        """Return True if a majority of the voters that have lost no data remains without these nodes. The condition
-        must hold in the configuration of every node."""
+        """Return True if, without these nodes, the voters that have lost no data are still a majority of all
+        voters. The condition must hold in the configuration of every node."""
         hurt = {node.node for node in self._nodes if node.suspect or node.stranger} | {node.node for node in nodes}
         known = {node.raft.configuration.voters for node in self._nodes if node.raft is not None}
         return bool(known) and all(2 * len(hurt.intersection(voters)) < len(voters) for voters in known)
 
     def _wipe(self, node: ProtocolNode) -> bool:
-        """Wipe the disk of a node if a majority of the voters that have lost no data remains. Return True if the
-        disk was wiped."""
+        """Wipe the disk of a node if, without this node, the voters that have lost no data are still a majority of
+        all voters. Return True if the disk was wiped."""
         if not node.alive or not self._can_do_without([node]):
             return False
         node.wipe()

@@ -33,7 +33,7 @@ MOST_FOR_AN_ENTRY = MAX_IN_FLIGHT_MESSAGES
 
 
 class ProtocolClients:
-    """All clients of one run of the protocol world, and their connections to the nodes. Implements
+    """Holds all clients of one run of the protocol world, and connects the clients to the nodes. Implements
     `chaos.sim.protocol.client.Service`."""
 
     def __init__(

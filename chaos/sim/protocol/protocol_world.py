@@ -186,8 +186,8 @@ class ProtocolWorld:
 
     def loss_accepted(self, node: ProtocolNode) -> None:
         """The state machine of a node calls this method when the node begins to lead after all voters have accepted
-        a loss. If losses are allowed in this run, remove the committed entries that the leader lacks from the
-        record."""
+        a loss. If losses are allowed in this run, remove from the record all committed entries that the leader
+        lacks."""
         kept = self.invariants.kept_by(node.log)
         if kept == self.invariants.newest_commit or not self.options.accepted_loss:
             return

@@ -1,5 +1,5 @@
-"""Damages the files of a node that is down. A bit is flipped, or a file is replaced by an old copy. The next start of
-the node must notice the damage.
+"""Damages the files of a node that is down. The damage is a flipped bit in a file, or an old copy that replaces a
+file. The next start of the node must notice the damage.
 
     kill, flip a bit of an entry           ─> start: damaged ─> repair from other replicas ─> it takes part again
     stop in order, put an old segment back ─> start: damaged ─> repair from other replicas ─> it takes part again
@@ -7,8 +7,8 @@ the node must notice the damage.
 
 A start that does not notice planted damage is a violation. Nodes must repair their logs themselves, so a log that is
 still damaged at the end of a run is a violation too. In one case, a node is allowed to remove damaged entries. After a
-failed flush, a node cannot distinguish planted damage from the effect of the failed flush. Therefore the node removes
-the damaged entries from its log and marks itself as suspect.
+failed flush, a node cannot distinguish planted damage from the effect of the failed flush. Therefore a node with a
+failed flush removes the damaged entries from its log and marks itself as suspect.
 """
 
 from __future__ import annotations

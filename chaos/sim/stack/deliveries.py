@@ -102,7 +102,7 @@ class Deliveries:
             self._fail("reads are not stale", f"a read saw {seen} entries, but {floor} were committed before it")
 
     def forgive(self, keep: Callable[[MessageSpan], bool]) -> int:
-        """Accept a loss of messages: remove all spans for which the function `keep` returns False from the record.
+        """Accept a loss of messages: remove from the record all spans for which the function `keep` returns False.
         Return the number of acknowledged messages that were lost."""
         for spans in [*self._offsets.values(), *self._queues.values()]:
             spans[:] = [span for span in spans if keep(span)]

@@ -1,8 +1,9 @@
 """Carries out the faults of nodes and disks in the stack world.
 
-A fault that the cluster does not promise to survive is neither carried out nor counted. For example, a majority must
-not lose acknowledged data. The end of a process that was not killed is a violation, unless an injected disk fault
-caused the end. A fault of the leader hits the leader of one shard. A fault of files hits the files of one shard.
+A fault that the cluster does not promise to survive is neither carried out nor counted. For example, a fault is not
+carried out if a majority of the voters would lose acknowledged data. The end of a process that was not killed is a
+violation, unless an injected disk fault caused the end. A fault of the leader hits the leader of one shard. A fault of
+files hits the files of one shard.
 
 The module damage.py damages the files of nodes that are down.
 """

@@ -150,8 +150,8 @@ class NodeProcess:
 
 
 class StackNode:
-    """A simulated node with its disk. As `chaos.sim.world.SimNode`, a `StackNode` shows its part in shard 0.
-    `StackNode` also implements `chaos.sim.stack.node_part.Home`."""
+    """A simulated node with its disk. `StackNode` implements `chaos.sim.world.SimNode` with the state of its part
+    in shard 0. `StackNode` also implements `chaos.sim.stack.node_part.Home`."""
 
     def __init__(self, settings: NodeSettings, disk: SimDisk, shared: SharedParts, chance: Random) -> None:
         self.node = settings.node
@@ -209,7 +209,7 @@ class StackNode:
 
     @property
     def parts(self) -> list[NodePart]:
-        """The parts of the node in all shards in which it has ever had a part."""
+        """The part of the node in each shard for which a part was ever requested."""
         return [self._parts[shard] for shard in sorted(self._parts)]
 
     @property
@@ -252,8 +252,8 @@ class StackNode:
     # -- processes
 
     def start(self) -> None:
-        """Start a new process with the current content of the disk. If the process cannot start, the callback
-        `ended` is called with the reason."""
+        """Start a new process with the current content of the disk. If the process cannot start, `ended` is set to
+        the error, and the callback `on_end` is called."""
         assert self.process is None
         self.is_present = True
         life = Life(self._shared.loop, self._after_event)
@@ -274,7 +274,7 @@ class StackNode:
         self._shared.network.up(self.node)
 
     def start_again(self) -> None:
-        """Start the node if it is down, unless the node has been removed for good (`put_away`)."""
+        """Start the node if the node is down, unless `put_away` has turned the node off."""
         if not self.alive and self.is_present:
             self.start()
 
@@ -323,7 +323,7 @@ class StackNode:
         self.start()
 
     def put_away(self) -> None:
-        """Turn the node off. After that, `start_again` does not start the node."""
+        """Turn the node off. The method `start_again` does not start a node that `put_away` has turned off."""
         if self.alive:
             self.kill()
         self.is_present = False

@@ -2,8 +2,8 @@
 come from an earlier process of the sender.
 
 Datagrams test more than the streams of gRPC, because a stream keeps the order of messages and reports a break. As in
-production, a request names the incarnation that the sender's configuration has for the receiver. A node with another
-incarnation refuses the request.
+production, a request names the incarnation that the sender's configuration has for the receiver. A node refuses a
+request that names another incarnation.
 """
 
 from __future__ import annotations

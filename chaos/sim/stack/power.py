@@ -1,9 +1,9 @@
-"""Carries out power cuts and failed flushes in the stack world. These faults lose unflushed data.
+"""Carries out power cuts and failed flushes in the stack world. Power cuts and failed flushes lose unflushed data.
 
 A power cut or failed flush is carried out only if it breaks no promise of the cluster in any shard. In `async` mode,
 less than half of the voters are allowed to lose acknowledged data. A power cut can make a node suspect, and a suspect
-node votes only if every voter votes. Therefore either the other nodes must be able to work without this node, or all
-voters must respond.
+node votes only if every voter votes. Therefore a power cut of a node is allowed only if the other nodes can work
+without this node, or if all voters respond.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class PowerFaults:
         look()
 
     def fail_flush(self, nodes: Sequence[StackNode], random: Random) -> bool:
-        """Let the next flush of each of these nodes fail, if this is allowed. Return True if the failures were
-        planned."""
+        """Let the next flush of each of these nodes fail, if no promise of the cluster would be broken. Return True
+        if the failures were planned."""
         nodes = [node for node in nodes if node.alive]
         if not nodes or not self._may_lose(nodes):
             return False
@@ -128,9 +128,10 @@ class PowerFaults:
         return all(self._voters_may_lose(voters, roster, nodes) for voters in roster.electorates)
 
     def _voters_may_lose(self, voters: Sequence[StackNode], roster: Roster, nodes: Sequence[StackNode]) -> bool:
-        """Return True if these nodes are allowed to lose power, according to one shard. In `sync` mode, the power
-        cut is allowed if every voter of the shard can respond. A node that lost its disk cannot respond, and a node
-        with a damaged log cannot respond. Otherwise, a majority of the voters must remain unharmed."""
+        """Return True if a power cut of these nodes would break no promise of the cluster in one shard. In `sync`
+        mode, the power cut is allowed if every voter of the shard can respond. A node that lost its disk cannot
+        respond, and a node with a damaged log cannot respond. In all other cases, more than half of the voters must
+        keep all acknowledged data."""
         answering = [each for each in voters if roster.answers(each) and not self._damages.is_planted(each)]
         if self._options.sync and len(answering) == len(voters):
             return True

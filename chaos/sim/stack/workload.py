@@ -121,7 +121,7 @@ class Workload:
         self._hurried_until = self._reader.life.time() + seconds
 
     def unsettled(self) -> list[str]:
-        """Return a phrase for each condition that is not met yet."""
+        """Return a phrase for each condition that must still be met before the load has ended."""
         missing = [f"producer {each.process.number} has open sends" for each in self.producers if not each.done]
         ends = self._history.ends()
         for consumer in self.consumers:
@@ -261,8 +261,8 @@ class LoadProducer:
 
     def _line(self, key: bytes | None, count: int) -> int:
         """Return the number of the line to which the messages of a send belong. The messages of one line must stay
-        in order in each queue. If the cluster has several shards, a message without key has no promised order. Such
-        a message can move to a queue of another shard (ledger/client/producer/queue_sequencer.py)."""
+        in order in each queue. If the cluster has several shards, a message without key has no promised order. A
+        message without key can move to a queue of another shard (ledger/client/producer/queue_sequencer.py)."""
         if key is None and self._load.options.shards > 1:
             return NO_ORDER
         return self._calls if count > 1 else 0
@@ -303,7 +303,7 @@ def _places(topic: str, ranges: list[RecordRange]) -> list[MessagePlace]:
 
 class LoadConsumer:
     """Reads each topic with one AsyncConsumer. While the node `node` is a member, the consumer reads from this
-    node. Otherwise, or if `node` is None, the consumer reads from leaders."""
+    node. If `node` is None or is no member, the consumer reads from leaders."""
 
     def __init__(
         self,
@@ -342,8 +342,8 @@ class LoadConsumer:
 
     async def _read_on(self, consumer: AsyncConsumer, node: int | None) -> None:
         """Read messages until an error happens, or until the node is no longer a member. A consumer can discover a
-        queue after its start, because a lagging node did not know the queue at first. In this case the consumer
-        seeks to the position that the history has for the queue."""
+        queue after its start, because a lagging node did not know the queue at first. In a queue that it discovers
+        later, the consumer seeks to the position that the history has for the queue."""
         history, number = self._load.history, self.process.number
         placed: dict[tuple[str, int], None] = {}
         await consumer.start()
