@@ -142,16 +142,21 @@ class Consuming:
 
     async def _read(self, place: int, consumer: AsyncConsumer | AsyncGroupConsumer) -> None:
         while not self._done.is_set():
-            taken = await take(consumer, self._load.shape)
-            if not taken.count:
-                continue
-            if self._check is not None:
-                for rows in taken.rows():
-                    self._check.add(rows)
-            self._heard = time.perf_counter()
-            self.got.by_consumer[place] += taken.count
-            self.got.records += taken.count
-            self.got.size += taken.size
-            self._progress(self.got.records)
-            if self.got.records >= self._load.wanted:
-                self._done.set()
+            await self._poll(place, consumer)
+
+    async def _poll(self, place: int, consumer: AsyncConsumer | AsyncGroupConsumer) -> None:
+        """Take messages once, and count them. A function of its own, so that no messages of the last poll stay in
+        memory while the next poll waits."""
+        taken = await take(consumer, self._load.shape)
+        if not taken.count:
+            return
+        if self._check is not None:
+            for rows in taken.rows():
+                self._check.add(rows)
+        self._heard = time.perf_counter()
+        self.got.by_consumer[place] += taken.count
+        self.got.records += taken.count
+        self.got.size += taken.size
+        self._progress(self.got.records)
+        if self.got.records >= self._load.wanted:
+            self._done.set()
