@@ -1,6 +1,6 @@
 """Test tools that try to break ledgermq: the simulator and chaos runs. A running cluster does not need this package.
 
-In reading order:
+This package contains, in reading order:
 
     sim/    the simulator runs whole clusters in one process, from one seed (`ledgermq sim`). Its fault kinds are
             defined in sim/engine/faults.py.

@@ -1,7 +1,7 @@
 """A chaos run starts a cluster of real nodes, loads it, and disturbs it with faults. Then the run judges the messages
 and answers that the clients received.
 
-In reading order:
+This package contains, in reading order:
 
     run.py         one run, from an empty directory to a verdict
     nemesis.py     carries out the plan of faults

@@ -1,6 +1,6 @@
 """The broker is the part of a node that serves clients.
 
-In reading order:
+This package contains, in reading order:
 
     broker.py           the parts of a broker; node_view.py says what clients learn about the node and the cluster
     broker_replica.py   a shard's replica as the broker uses it; applied_state.py is its state and indexes

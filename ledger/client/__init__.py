@@ -1,7 +1,7 @@
 """The clients of a cluster: producer, consumers and admin client. The modules of the clients import no module of raft/
 or store/.
 
-The modules and packages in reading order:
+This package contains, in reading order:
 
     records.py   the values that clients return to users
     producer/    the producer: chooses the queue of a message, and collects and sends batches

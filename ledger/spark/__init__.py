@@ -1,6 +1,6 @@
 """Spark: the only part of ledgermq that needs pyspark, pyarrow or Java.
 
-In reading order:
+This package contains, in reading order:
 
     source/            topics and logs as tables and streams
     sink/              rows as messages

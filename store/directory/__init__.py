@@ -1,6 +1,6 @@
 """The data directory of a node and its small files.
 
-In reading order:
+This package contains, in reading order:
 
     node_directory.py   checks the owner of the directory, locks it, and knows the paths of its parts
     shard_marks.py      how a shard was stopped, and what it may lack

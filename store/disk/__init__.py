@@ -1,6 +1,6 @@
 """The disk interface, through which the store reaches all bytes that outlive the process.
 
-In reading order:
+This package contains, in reading order:
 
     disk.py          the interface, and its implementation with the operating system's files
     memory_disk.py   an in-memory disk whose process can be killed at any byte

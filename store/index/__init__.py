@@ -1,6 +1,6 @@
 """The indexes of the CommitLog. Each index can be built again from the log.
 
-In reading order:
+This package contains, in reading order:
 
     unit_files.py      records of one length, over several files
     consume_queue.py   the ConsumeQueue: from the offset of a message to its entry and tag

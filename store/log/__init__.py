@@ -1,6 +1,6 @@
 """The CommitLog: its entries, its segment files, and recovery.
 
-In reading order:
+This package contains, in reading order:
 
     entry.py            one entry, and its bytes
     grid.py             where an entry may stand in segments of equal length

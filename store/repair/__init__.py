@@ -1,6 +1,6 @@
 """Replacing damaged bytes of a log with those of other replicas.
 
-In reading order:
+This package contains, in reading order:
 
     whole_prefix.py   the whole entries before the first flaw, which other replicas may read
     log_repair.py     startup repair: before the log opens

@@ -1,6 +1,6 @@
 """Snapshots and checkpoints of one shard.
 
-In reading order:
+This package contains, in reading order:
 
     snapshot.py            a snapshot, and its bytes
     snapshot_file.py       the snapshot at which the log begins, on disk

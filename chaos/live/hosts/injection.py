@@ -39,7 +39,7 @@ class Injector:
         self._strace: subprocess.Popen[bytes] | None = None
 
     def attach(self, injection: Injection) -> None:
-        """Attach strace. Attach strace, and return when system calls are being changed. Raises ChaosError if strace
+        """Attach strace, and return when system calls are being changed. Raises ChaosError if strace
         cannot attach."""
         calls = ",".join(injection.calls)
         command = ["strace", "-f", "-p", str(self._pid), "-o", str(self._output), "-e", f"trace={calls}"]
@@ -54,7 +54,7 @@ class Injector:
             time.sleep(0.01)
 
     def detach(self) -> int:
-        """Detach strace. Detach strace, and return the number of calls that strace changed."""
+        """Detach strace, and return the number of calls that strace changed."""
         if self._strace is not None and self._strace.poll() is None:
             self._strace.send_signal(signal.SIGINT)
             try:

@@ -103,7 +103,7 @@ class LinkShaper:
             self._route(link)
 
     def heal(self) -> str:
-        """Stop shaping. Stop shaping links. Return a sentence about the changed packets, or "" if no link was
+        """Stop shaping links. Return a sentence about the changed packets, or "" if no link was
         shaped."""
         self._links = ()
         for node in list(self._devices):  # the routes of a device are removed with it

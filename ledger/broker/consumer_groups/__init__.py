@@ -1,6 +1,6 @@
 """The broker's side of consumer groups: members, assignments, claims, acknowledged offsets, delays and lag.
 
-In reading order:
+This package contains, in reading order:
 
     shard_consumption.py    the parts of a shard that serve consumer groups; which shard coordinates a consumer group
     coordinator.py          members, heartbeats and assignments of the consumer groups of one shard

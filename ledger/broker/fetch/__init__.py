@@ -1,6 +1,6 @@
 """Serves clients that read committed messages by offset, by time or by key.
 
-In reading order:
+This package contains, in reading order:
 
     fetch.py              messages by queue and offset; fetch_result.py has its types
     fetchable_queues.py   the queues of this node, as a fetch reads them

@@ -1,6 +1,6 @@
 """Changes the members of a shard, records this node's standing in the shard, and hands over leadership.
 
-In reading order:
+This package contains, in reading order:
 
     membership.py   the members in the configuration that this node has applied, and the node's own standing
     members.py      adding, promoting, removing and recovering members

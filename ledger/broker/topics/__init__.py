@@ -1,6 +1,6 @@
 """Creates, changes and deletes topics.
 
-In reading order:
+This package contains, in reading order:
 
     topics.py           what clients ask for: create, alter and delete a topic
     retry_topics.py     the retry and dead-letter topics of consumer groups

@@ -1,6 +1,6 @@
 """The admin client: its operations on members, logs, consumer groups and messages are in separate modules.
 
-The modules in reading order:
+This package contains, in reading order:
 
     admin.py                   `AsyncAdmin`, the admin client that programs use
     every_shard.py             sends an operator's request to each shard that it concerns

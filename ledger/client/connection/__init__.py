@@ -1,6 +1,6 @@
 """The modules with which every client reaches the cluster: connections to nodes, routes, and calls to leaders.
 
-The modules in reading order:
+This package contains, in reading order:
 
     cluster_client.py  calls the leader of a shard, and repeats the call until a leader answers
     routes.py          keeps the route table up to date

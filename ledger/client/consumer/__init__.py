@@ -1,7 +1,7 @@
 """The consumer without a consumer group, which fetches messages before the program asks for them, and hands them out
 from memory.
 
-The modules in reading order:
+This package contains, in reading order:
 
     consumer.py       `AsyncConsumer`, the consumer that programs use
     queue_readers.py  the queues that a consumer reads: a cursor for each queue, and a fetcher for each shard

@@ -1,6 +1,6 @@
 """The consumers of a consumer group: their membership, their assigned queues and their acknowledgements.
 
-The modules in reading order:
+This package contains, in reading order:
 
     group_consumer.py    `AsyncGroupConsumer`, the group consumer that programs use
     push_consumer.py     `AsyncPushConsumer`, which calls a listener with each message

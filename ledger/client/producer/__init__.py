@@ -1,7 +1,7 @@
 """The producer: it collects messages in batches, numbers and orders the batches, and sends a batch again after a
 failure.
 
-The modules in reading order:
+This package contains, in reading order:
 
     producer.py              `AsyncProducer`, the producer that programs use
     arguments.py             checks the arguments that a program passes to a producer

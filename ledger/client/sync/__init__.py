@@ -1,6 +1,6 @@
 """The synchronous clients. Each synchronous client runs an asyncio client on an event loop, in a thread of its own.
 
-The modules in reading order:
+This package contains, in reading order:
 
     clients.py        `Producer`, `Consumer` and `Admin`
     group_clients.py  `GroupConsumer` and `PushConsumer`

@@ -1,6 +1,6 @@
 """The Spark sink, which writes rows as messages.
 
-In reading order:
+This package contains, in reading order:
 
     sink.py              the writers that Spark calls
     outgoing_rows.py     sorts and cuts rows so that a repeated attempt makes the same batches

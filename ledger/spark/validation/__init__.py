@@ -1,6 +1,6 @@
 """The validation of replicas on Spark.
 
-In reading order:
+This package contains, in reading order:
 
     application.py   the PySpark program
     spark_engine.py  reads spans of logs in tasks and combines the results

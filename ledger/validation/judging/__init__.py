@@ -1,6 +1,6 @@
 """Judges a shard, from the facts that the span readers found in its replicas.
 
-In reading order:
+This package contains, in reading order:
 
     engine.py         the interface of an engine, and the functions that engines run
     plain_engine.py   the engine of one process

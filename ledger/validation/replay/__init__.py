@@ -1,6 +1,6 @@
 """Replays the log of one replica, and compares the result with the other files of the replica.
 
-In reading order:
+This package contains, in reading order:
 
     replay.py        the replicated state, replayed from the steps of all spans
     snapshots.py     compares snapshots and checkpoints with the replayed state

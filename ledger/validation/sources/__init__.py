@@ -1,6 +1,6 @@
 """Sources of a validation.
 
-In reading order:
+This package contains, in reading order:
 
     sources.py   the replicas in the directories and URLs that a user names
     place.py     what a directory is, and where a shard's parts lie in it

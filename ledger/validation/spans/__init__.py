@@ -1,6 +1,6 @@
 """Reads the spans of one replica's log, checks each span, and checks that the spans together form one log.
 
-In reading order:
+This package contains, in reading order:
 
     span_reader.py      reads one span and collects what it shows
     block.py            the bytes of a span; entries.py finds the entries in them
