@@ -116,7 +116,7 @@ class LogReading:
 
     def reach(self, first: int, max_bytes: int) -> int:
         """Return the largest index `last` such that the entries first..last lie in one segment and have at most
-        `max_bytes` bytes. Return `first` if entry `first` alone has more bytes."""
+        `max_bytes` bytes. If the entry `first` alone has more than `max_bytes` bytes, return `first`."""
         position = self.position(first)
         limit = min(position + max_bytes, self._grid.base(position) + self._grid.segment_bytes)
         return max(first, self._state.positions.last_ending_by(limit))

@@ -120,7 +120,7 @@ class DiskThreads:
         self._flush()
 
     def trusted(self, done: Callable[[], None] = lambda: None) -> None:
-        """Flush the log, then remove the mark of a suspect durably, then call `done`."""
+        """Flush the log, then durably remove the mark that this node is a suspect, then call `done`."""
         self.flush(lambda: self._on(self._vote_thread, self._forget_suspicion, done))
 
     def tidy(self) -> None:

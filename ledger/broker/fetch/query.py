@@ -1,7 +1,7 @@
-"""Answers queries for messages with a key. A result has the batches that the key index finds, newest first, with
-the bytes that the log stores. The broker decodes no message. The key hashes at the front of a batch say how many of
-its messages can have the key. The client compares the keys themselves. The bytes of one result and its steps
-through the key index are limited. The result says at which position of the log the next query continues. Log
+"""Answers queries that look up messages by their key. A result has the batches that the key index finds, newest
+first, with the bytes that the log stores. The broker decodes no message. The key hashes at the front of a batch say
+how many of its messages can have the key. The client compares the keys themselves. The bytes of one result and its
+steps through the key index are limited. The result says at which position of the log the next query continues. Log
 positions are equal on every replica, so another replica can answer the next query. The query checks every hit of
 the index against the log."""
 

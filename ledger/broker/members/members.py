@@ -54,7 +54,8 @@ AskJoiningNode = Callable[[int, str, ShardConfiguration], Awaitable[Introduction
 
 
 class SuspectShard(Protocol):
-    """A shard of this node. This node may be a suspect in the shard."""
+    """The interface to one shard of this node, for requests that concern a suspect: this node may have lost entries
+    that it acknowledged in the shard."""
 
     async def ask_introduction(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
         """Ask the node at this address for its introduction. Return None if the node does not answer."""

@@ -4,8 +4,9 @@
                                         read the windows that differ once more, entry by entry
                                         read what clients were told, and the messages
 
-All judgements are made by pure functions, from the facts of spans. An engine only decides in which process these
-functions run. Therefore the engine in a single process and the engine on Spark find the same violations.
+Pure functions make all judgements, from the facts that were collected about each span of a log. An engine only decides
+in which process these functions run. Therefore the engine in a single process and the engine on Spark find the same
+violations.
 """
 
 from __future__ import annotations
