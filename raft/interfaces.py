@@ -93,7 +93,8 @@ class Machine(Protocol):
         """Return the state after all entries applied so far, encoded for a snapshot."""
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Replace the state by the state of a snapshot from the leader, which has replaced the log."""
+        """Replace the state by the state of a snapshot. The snapshot came from the leader and has already replaced
+        the log."""
 
     def log_starts(self, snapshot: Snapshot) -> None:
         """The driver calls `log_starts` when the log start has moved: the log now begins after `snapshot`. The

@@ -185,7 +185,7 @@ class SimProducer:
         ]
 
     def send(self, messages: int, service: Service, deliveries: Deliveries) -> None:
-        """Send this number of messages to a random queue."""
+        """Send as many messages as `messages` says to one queue, which is chosen at random."""
         sequencer = self._random.choice(self.sequencers)
         sequencer.send(messages)
         sequencer.pump(service, deliveries)
