@@ -19,13 +19,33 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO, Protocol
 
 _POLL_SECONDS = 0.02
 _COMMAND = ("-m", "ledgermq", "server", "run", "--config")
 # How the command line of a node names its program. Nodes that an earlier version started have the second form.
 _PROGRAMS = (b"-m ledgermq ", b"-m cluster.cli ")
+
+
+class StartedProcess(Protocol):
+    """A process that this program started, as `subprocess.Popen` describes it."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None:
+        """Return None while the process runs. After its end, reap the process and return a number."""
+
+
+def start_detached(command: Sequence[str], directory: Path, output: BinaryIO) -> StartedProcess:
+    """Start a process in `directory`, detached from the terminal and from this program. Its output is appended to
+    `output`."""
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=directory, start_new_session=True
+    )
 
 
 @dataclass(slots=True)
@@ -38,7 +58,7 @@ class DevNode:
     address: str
     http: str
     # The node's process, if this program started it. This program must reap it, or it stays as a zombie.
-    _child: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    _child: StartedProcess | None = field(default=None, repr=False)
 
     @property
     def config(self) -> Path:
@@ -69,14 +89,7 @@ class DevNode:
         """Start the node's process, detached from the terminal and from this program. The caller makes sure that
         the node does not run."""
         with open(self.log, "ab") as log:
-            self._child = subprocess.Popen(
-                [sys.executable, *_COMMAND, str(self.config)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self.directory,
-                start_new_session=True,
-            )
+            self._child = start_detached([sys.executable, *_COMMAND, str(self.config)], self.directory, log)
         (self.directory / "pid").write_text(f"{self._child.pid}\n")
 
     def send(self, number: signal.Signals) -> None:

@@ -11,9 +11,8 @@ from types import SimpleNamespace
 import pytest
 import pytest_asyncio
 
-from cluster.local.node_process import DevNode
 from tests.cluster.fleet import Fleet, MakeFleet
-from tests.cluster.prepared import spawn
+from tests.cluster.prepared import start_detached
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -33,7 +32,7 @@ def node_processes_start_quickly() -> Iterator[None]:
     """Fork the nodes of a DevCluster from a process that has imported their modules (prepared.py). The clusters that
     commands start are not changed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DevNode, "spawn", spawn)
+        patch.setattr("cluster.local.node_process.start_detached", start_detached)
         yield
 
 

@@ -26,15 +26,16 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
 from cluster.allocator import keep_large_buffers
 from cluster.cli import ledgermq
 from cluster.grpc_engine import prefer_older_engine
-from cluster.local.node_process import DevNode
 from ledgermq.__main__ import main
 
+_LEDGERMQ = [sys.executable, "-m", "ledgermq"]
 _ROOT = Path(__file__).resolve().parents[2]
 _ANSWER_BYTES = 4
 _REQUEST_BYTES = 1 << 20
@@ -49,7 +50,7 @@ class PreparedProcess:
     """The process that imports the command line and forks. It ends when the process that started it ends."""
 
     def __init__(self) -> None:
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
         self._control, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -78,7 +79,8 @@ class PreparedProcess:
     ) -> ForkedProcess:
         """Start a command in a new session, and return its process. Raises ConnectionError if the forking process
         has ended."""
-        return ForkedProcess(self._ask(False, arguments, directory, environment, streams, _START_TIMEOUT_S))
+        with self._turn:  # the next request may reap the process, and then its pid means nothing
+            return ForkedProcess(self._ask(False, arguments, directory, environment, streams, _START_TIMEOUT_S))
 
     def _ask(
         self,
@@ -104,7 +106,7 @@ class PreparedProcess:
 
 
 class ForkedProcess:
-    """A running process that the forking process started. It has what DevNode uses of `subprocess.Popen`."""
+    """A process that the forking process has started. It implements `cluster.local.node_process.StartedProcess`."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -112,7 +114,7 @@ class ForkedProcess:
         self._ended = False
 
     def poll(self) -> int | None:
-        """Return None while the process runs, and 0 after its end. Only its parent can know its exit status."""
+        """Return None while the process runs, and 0 after its end. Only the forking process knows the exit status."""
         if not self._ended and select.select([self._descriptor], [], [], 0)[0]:
             self._ended = True
             os.close(self._descriptor)
@@ -125,14 +127,12 @@ def prepared() -> PreparedProcess:
     return PreparedProcess()
 
 
-def spawn(node: DevNode) -> None:
-    """Start the node's process as `DevNode.spawn` does, but fork it from a process that has imported its modules."""
-    arguments = ["server", "run", "--config", str(node.config)]
-    with open(node.log, "ab") as log, open(os.devnull, "rb") as nothing:
-        streams = [nothing.fileno(), log.fileno(), log.fileno()]
-        child = prepared().start(arguments, node.directory, os.environ, streams)
-    node._child = child  # type: ignore[assignment]
-    (node.directory / "pid").write_text(f"{child.pid}\n")
+def start_detached(command: Sequence[str], directory: Path, output: BinaryIO) -> ForkedProcess:
+    """Start `python -m ledgermq ...` as `cluster.local.node_process.start_detached` does, but fork the process."""
+    assert command[: len(_LEDGERMQ)] == _LEDGERMQ
+    with open(os.devnull, "rb") as nothing:
+        streams = [nothing.fileno(), output.fileno(), output.fileno()]
+        return prepared().start(command[len(_LEDGERMQ) :], directory, os.environ, streams)
 
 
 def serve(control: socket.socket) -> None:
@@ -146,6 +146,7 @@ def serve(control: socket.socket) -> None:
             sys.exit()
         while len(data) < 4 + int.from_bytes(data[:4], "big"):
             data += control.recv(_REQUEST_BYTES)
+        _reap()
         wait, *request = json.loads(data[4:])
         child = os.fork()
         if not child:
@@ -158,7 +159,6 @@ def serve(control: socket.socket) -> None:
             os.close(stream)
         answer = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if wait else child
         control.sendall(answer.to_bytes(_ANSWER_BYTES, "big", signed=True))
-        _reap()
 
 
 def _reap() -> None:
@@ -176,7 +176,7 @@ def _become(streams: Sequence[int], arguments: list[str], directory: str, enviro
     os.environ.clear()
     os.environ.update(environment)
     sys.argv[1:] = arguments
-    _show_command_line([sys.executable, "-m", "ledgermq", *arguments])
+    _show_command_line([*_LEDGERMQ, *arguments])
 
 
 def _show_command_line(arguments: Sequence[str]) -> None:
