@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from ledgermq import Admin
+
 
 def table(spark: SparkSession, bootstrap: str, **options: Any) -> DataFrame:
     """Return a table of topics, with these options."""
@@ -53,3 +55,13 @@ def eventually(holds: Callable[[], bool], what: str, seconds: float = 60) -> Non
     while not holds():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
         time.sleep(0.05)
+
+
+def wait_for_messages(bootstrap: str, topic: str, count: int) -> None:
+    """Wait until the topic has `count` messages."""
+    with Admin(bootstrap) as admin:
+
+        def all_there() -> bool:
+            return sum(each.end_offset for each in admin.describe_topic(topic).offsets) >= count
+
+        eventually(all_there, f"{topic} has {count} messages")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +13,9 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.functions import col, concat, lit, rand
 
-from ledgermq import Admin, Producer
+from ledgermq import Producer
 from tests.ledger.spark.fixtures import MakeTopic
-from tests.ledger.spark.reading import run_to_the_end, stream, table, values
+from tests.ledger.spark.reading import run_to_the_end, stream, table, values, wait_for_messages
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,9 +67,7 @@ def killed_in_the_middle(marker: str, bootstrap: str, topic: str) -> object:
     def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number, batch in enumerate(batches):
             if number == 5 and not os.path.exists(marker):
-                with Admin(bootstrap) as admin:
-                    while not any(each.end_offset for each in admin.describe_topic(topic).offsets):
-                        time.sleep(0.05)
+                wait_for_messages(bootstrap, topic, 1)
                 os.close(os.open(marker, os.O_CREAT))
                 os.kill(os.getpid(), signal.SIGKILL)
             yield batch
@@ -101,9 +98,7 @@ def fails_at(value: str, marker: str, bootstrap: str, topic: str, written: int) 
     def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if value.encode() in batch.column(0).to_pylist() and not os.path.exists(marker):
-                with Admin(bootstrap) as admin:
-                    while sum(each.end_offset for each in admin.describe_topic(topic).offsets) < written:
-                        time.sleep(0.05)
+                wait_for_messages(bootstrap, topic, written)
                 raise RuntimeError("dies here")
             yield batch
 
