@@ -1,4 +1,5 @@
-"""The entries of the commands `ledgermq chaos` and `ledgermq sim`, found by the entry points `ledgermq.commands`.
+"""Adds the commands `ledgermq chaos` and `ledgermq sim` to the command line, which finds them through the entry point
+group `ledgermq.commands`.
 
 The command line imports this module each time it lists its commands, so this module imports nothing heavy.
 """

@@ -145,8 +145,8 @@ class Consuming:
             await self._poll(place, consumer)
 
     async def _poll(self, place: int, consumer: AsyncConsumer | AsyncGroupConsumer) -> None:
-        """Take messages once, and count them. A function of its own, so that no messages of the last poll stay in
-        memory while the next poll waits."""
+        """Take messages once, and count them. This is a separate function, so that the messages of a poll leave the
+        memory before the next poll waits."""
         taken = await take(consumer, self._load.shape)
         if not taken.count:
             return

@@ -18,8 +18,8 @@ _POLL_SECONDS = 0.05
 
 
 def start_nodes(nodes: Sequence[DevNode], timeout_s: float) -> None:
-    """Start the processes of these nodes. Return when all nodes that still run listen on their ports, or after
-    `timeout_s` seconds.
+    """Start the processes of these nodes. Return when every node listens on its ports, or after `timeout_s` seconds.
+    Do not wait for a node that has ended.
 
     If another program uses a port of one of the nodes, the processes of all `nodes` are ended and DevError is
     raised."""

@@ -283,8 +283,8 @@ class BrokerReplica:
         return self._propose_body(body)
 
     def propose_checked(self, command: Command) -> asyncio.Future[Any]:
-        """Propose a command even if the disk is nearly full. Raises LedgerError if this node does not lead the
-        shard."""
+        """Propose a command, also if the disk is nearly full. The only check is that this node leads the shard:
+        otherwise, raise LedgerError."""
         body = encode_command(command)
         self.check_leads(len(body))
         return self._propose_body(body)

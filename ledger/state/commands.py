@@ -136,7 +136,7 @@ class AssignQueues:
 
 
 class QueueEpoch(NamedTuple):
-    """A queue, and the consumer epoch by which a member owns the queue."""
+    """A queue, and the consumer epoch under which a member owns the queue."""
 
     queue: TopicQueueId
     epoch: int

@@ -53,7 +53,7 @@ from ledger.topics import validate_queue_count, validate_stored_name
 
 @dataclass(frozen=True, slots=True)
 class DeletedTopic:
-    """The result of a deletion, which has the topic as it was before the deletion."""
+    """The result of the deletion of a topic. `topic` is the topic as it was before the deletion."""
 
     topic: Topic
 

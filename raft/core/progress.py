@@ -146,8 +146,8 @@ class FollowerProgress:
             self.offset, self.paused = offset, False
 
     def rejected(self, rejected_index: int, agreement: int) -> None:
-        """Record that the follower's log differs from the leader's log at `rejected_index`, and at every index
-        above `agreement`. The method ignores an answer to an outdated message."""
+        """Record that the follower has rejected an Append after `rejected_index`. The two logs can agree at most up
+        to the index `agreement`. The method ignores an answer to an outdated message."""
         if self.mode is Mode.REPLICATE:
             if rejected_index > self.match:
                 self.restart()

@@ -1,5 +1,5 @@
-"""Defines the parameters of `CommitLog.open`: the settings of a log, the facts about its previous run, and
-callbacks."""
+"""Defines the parameters of `CommitLog.open`: the settings of a log, the facts about the previous run of the node,
+and callbacks."""
 
 from __future__ import annotations
 

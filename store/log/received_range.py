@@ -1,8 +1,8 @@
 """Checks a received range: entries of another replica's log, of which no byte is written before the check.
 
 The range is compared with the tail that it claims to follow, in the same way as recovery compares an entry with its
-tail. A flaw in a received range does not damage this log, because the bytes can be requested from the sender again. If
-a range has no flaw, but does not continue the chain of this log, the two logs have diverged.
+tail. A flaw in a received range is no damage of this log: no byte of the range is written, and the range can be
+requested again. If a range has no flaw, but does not continue the chain of this log, the two logs have diverged.
 """
 
 from __future__ import annotations

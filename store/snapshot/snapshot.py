@@ -1,5 +1,4 @@
-"""A snapshot holds the state, the configuration and the chain after the entry `index`. A log that begins after this
-entry needs them.
+"""A snapshot takes the place of all entries up to the entry `index`, in a log that begins after this entry.
 
     little-endian
 

@@ -15,7 +15,7 @@ Figures = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class LoadSeries:
-    """The columns have one value for each step. `at_s` is the middle of the step, in seconds since the load began.
+    """Each column has one value for each time step. `at_s` is the middle of the step, in seconds since the load began.
     Latencies are in ms; a latency is NaN if no message was acknowledged in the step. A message counts in the step in
     which it was acknowledged.
     """

@@ -70,8 +70,8 @@ class QueueSelection:
             await asyncio.shield(self._resolution(topic))
 
     def place(self, topic: str, piece: Piece, queue: int | None, *, close: bool = False) -> None:
-        """Give the piece to a sequencer, either at once or as soon as the topic is known. If an error occurs, the
-        receipt of the piece gets the error."""
+        """Give the piece to the sequencer of a queue: at once, or as soon as the client knows the topic's queues.
+        If an error occurs, the receipt of the piece gets the error."""
         sequencers = self._topics.get(topic)
         if sequencers is not None and (queue is None or queue < sequencers.queues):
             self._place(sequencers, piece, queue, close)
