@@ -18,7 +18,7 @@ class StoreError(Exception):
     retriable: ClassVar[bool] = False
 
 
-class DiskFullError(StoreError):
+class NoSpaceError(StoreError):
     """The disk or the quota is full. The failed write had no visible effect. The caller may repeat the write when
     there is space."""
 
@@ -182,7 +182,7 @@ class ForkedError(StoreError):
 def translated(error: OSError, path: Path) -> StoreError:
     """Return the typed error for an `OSError`. The caller raises the returned error `from` the original error."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return DiskFullError(path)
+        return NoSpaceError(path)
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return OutOfFilesError(path)
     return DiskFailedError(path, error.strerror or str(error))

@@ -58,11 +58,11 @@ from store import (
     EntryKind,
     Header,
     KeyIndex,
+    NoSpaceError,
     Snapshot,
     StoreError,
     Suspect,
 )
-from store import DiskFullError as StoreFullError
 
 log = logging.getLogger("ledgermq.broker.replica")
 
@@ -403,7 +403,7 @@ class BrokerReplica:
         """Return the error for a request that only a leader can serve. The error names the leader if this node
         knows the leader."""
         failure = self.driver.failure
-        if isinstance(failure, StoreFullError):
+        if isinstance(failure, NoSpaceError):
             return DiskFullError(f"the disk of this node is full: {failure}")
         if failure is not None:
             return StorageFailedError(f"the disk of this node failed: {failure}")

@@ -15,7 +15,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from store.disk.disk import Disk, replace_file
-from store.errors import DiskFullError
+from store.errors import NoSpaceError
 
 FILES = 8
 FILE_BYTES = 4096
@@ -30,12 +30,12 @@ class Reserve:
 
     def replace_file(self, path: Path, content: bytes) -> None:
         """Replace a small file as `store.disk.disk.replace_file` does, if necessary with the space of the reserve.
-        Raise `DiskFullError` only if the reserve is used up."""
+        Raise `NoSpaceError` only if the reserve is used up."""
         while True:
             try:
                 replace_file(self._disk, path, content)
                 break
-            except DiskFullError:
+            except NoSpaceError:
                 if not self._give_up_one():
                     raise
         self._fill()
@@ -55,7 +55,7 @@ class Reserve:
             for name in map(str, range(FILES)):
                 if name not in there:
                     self._disk.create(self._path / name, FILE_BYTES).close()
-        except DiskFullError:
+        except NoSpaceError:
             pass  # the next replacement tries again
 
     def _names(self) -> list[str]:

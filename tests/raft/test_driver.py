@@ -16,13 +16,13 @@ from store import (
     CommitLog,
     CorruptRangeError,
     DiskFailedError,
-    DiskFullError,
     EntryDraft,
     EntryKind,
     ForkedError,
     Header,
     LogSettings,
     MemoryDisk,
+    NoSpaceError,
     Readable,
 )
 from tests.raft.driver_cluster import LOG_DIRECTORY, SEGMENT_BYTES, DriverCluster, Member, TestProposal
@@ -307,13 +307,13 @@ def test_a_leader_with_a_full_disk_makes_room_for_another_and_comes_back_by_itse
     cluster = DriverCluster(3)
     leader = cluster.elect()
     fill_segment(cluster, leader)
-    leader.disk.fail("create", DiskFullError(Path("/log")))
+    leader.disk.fail("create", NoSpaceError(Path("/log")))
     (refused,) = propose(leader, b"." * 20_000)
     cluster.run()
     assert refused.outcome is False
     assert refused.header is None
     assert not leader.driver.leads
-    with pytest.raises(DiskFullError):
+    with pytest.raises(NoSpaceError):
         leader.driver.check_room(1)
 
     other = cluster.elect()
@@ -350,12 +350,12 @@ def test_a_follower_with_a_full_disk_acknowledges_nothing_that_it_did_not_write(
     leader = cluster.elect()
     first, second = (member for member in cluster.members.values() if member is not leader)
     fill_segment(cluster, leader)
-    first.disk.fail("create", DiskFullError(Path("/log")))
+    first.disk.fail("create", NoSpaceError(Path("/log")))
     cluster.cut_off = {second.node}
     (waiting,) = propose(leader, b"." * 20_000)
     cluster.run()
     assert waiting.outcome is None
-    assert isinstance(first.driver.failure, DiskFullError)
+    assert isinstance(first.driver.failure, NoSpaceError)
 
     cluster.cut_off = set()
     cluster.tick(5)
@@ -365,7 +365,7 @@ def test_a_follower_with_a_full_disk_acknowledges_nothing_that_it_did_not_write(
 def test_an_index_that_cannot_be_written_does_not_make_the_loop_spin_and_applying_goes_on_later() -> None:
     cluster = DriverCluster(1)
     only = cluster.elect()
-    applied, failures = only.machine.apply, [DiskFullError(Path("/queue"))]
+    applied, failures = only.machine.apply, [NoSpaceError(Path("/queue"))]
 
     def apply(header: Header, body: memoryview) -> None:
         if failures:

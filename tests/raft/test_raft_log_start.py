@@ -12,7 +12,7 @@ from raft.configuration_entry import ShardConfiguration, encode_configuration
 from raft.core import Mode, SnapshotChunk
 from raft.log_start import log_start_draft
 from raft.snapshot_piece import SnapshotPiece
-from store import DiskFailedError, DiskFullError, EntryKind
+from store import DiskFailedError, EntryKind, NoSpaceError
 from store.disk.memory_disk import Killed
 from tests.raft.driver_cluster import SEGMENT_BYTES, DriverCluster, Member, TestProposal
 
@@ -288,7 +288,7 @@ def test_an_installation_for_which_there_is_no_room_is_tried_again(
 ) -> None:
     cluster, leader, index = moved
     newcomer = cluster.join(4)
-    newcomer.disk.fail("create", DiskFullError(Path("/base.next")))
+    newcomer.disk.fail("create", NoSpaceError(Path("/base.next")))
     change(cluster, leader, [1, 2, 3], [4])
     cluster.tick(30)
     failures = [newcomer.driver.failure]
@@ -296,7 +296,7 @@ def test_an_installation_for_which_there_is_no_room_is_tried_again(
     newcomer.disk.heal()
     cluster.tick(60)
     failures.append(newcomer.driver.failure)
-    assert [type(failure) for failure in failures] == [DiskFullError, type(None)]
+    assert [type(failure) for failure in failures] == [NoSpaceError, type(None)]
     assert newcomer.machine.restored == [index]
     agree(cluster, leader.node, 4)
 

@@ -1,6 +1,6 @@
 """A process that appends to a log until it is killed or refused. It prints what it was promised.
 
-python -m tests.store.appender DIRECTORY MODE [STEPS]        "synced 7", "refused DiskFullError", "appended 8", ...
+python -m tests.store.appender DIRECTORY MODE [STEPS]        "synced 7", "refused NoSpaceError", "appended 8", ...
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from typing import NamedTuple, NoReturn, Self
 import google_crc32c
 
 from raft.core import TermRun
-from store import DiskFullError, EntryDraft, ForkedError, Header, Readable, Snapshot, StoreError
+from store import EntryDraft, ForkedError, Header, NoSpaceError, Readable, Snapshot, StoreError
 from store.log.entry import HEADER_SIZE, chained, padded
 
 _SEALED = struct.Struct("<BQQqqII")
@@ -223,7 +223,7 @@ class SimLog:
         if self.failure is not None:
             raise self.failure
         if self.full:
-            raise DiskFullError(PATH)
+            raise NoSpaceError(PATH)
 
 
 def _header(draft: EntryDraft, last: Header | None, term: int, commit: int, now_ms: int) -> Header:

@@ -31,7 +31,7 @@ from chaos.sim.stack.workload import READER, Workload
 from ledger.topics import TOPICS_SHARD
 from raft.core import Refusal
 from raft.errors import CutFailedError
-from store import DamagedError, DiskFullError, LogDamagedError, StoreError
+from store import DamagedError, LogDamagedError, NoSpaceError, StoreError
 from store.disk.memory_disk import Killed
 
 LOOK_S = 1.0
@@ -322,7 +322,7 @@ class StackFaults:
 def _has_failed(node: StackNode) -> bool:
     """Return True if the node cannot write until its next start."""
     failures = [part.replica.driver.failure for part in node.parts if part.replica is not None]
-    return any(failure is not None and not isinstance(failure, DiskFullError | LogDamagedError) for failure in failures)
+    return any(failure is not None and not isinstance(failure, NoSpaceError | LogDamagedError) for failure in failures)
 
 
 def _set_rate(node: StackNode, rate: float) -> None:

@@ -91,7 +91,7 @@ class SharedParts:
     timing: WorkDurations
 
 
-class NodeProcess:
+class SimulatedProcess:
     """One process of a node, from its start to its end. The constructor starts the process, and can raise
     StoreError or ShardError."""
 
@@ -170,7 +170,7 @@ class StackNode:
         self.on_end: Callable[[StackNode], None] = _nothing
         self.on_log_start: Callable[[BrokerReplica, Snapshot], None] = _ignore_log_start
         self.on_applied: Callable[[BrokerReplica, Header, memoryview], None] = _ignore_applied
-        self.process: NodeProcess | None = None
+        self.process: SimulatedProcess | None = None
         # Whether the node was ever started and has not been removed for good since.
         self.is_present = False
         # How often its computer was started.
@@ -264,7 +264,7 @@ class StackNode:
     def _begin(self, life: Life) -> None:
         self.ended = None
         try:
-            self.process = NodeProcess(self, life)
+            self.process = SimulatedProcess(self, life)
         except (StoreError, ShardError) as refusal:
             self._ended(life, refusal)
             return
@@ -299,7 +299,7 @@ class StackNode:
         if (process := self.process) is not None:
             process.life.deliver(lambda: self.vital.spawn(self._stop(process), "stop"))
 
-    async def _stop(self, process: NodeProcess) -> None:
+    async def _stop(self, process: SimulatedProcess) -> None:
         if process.is_stopping:
             return
         process.is_stopping = True

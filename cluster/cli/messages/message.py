@@ -24,24 +24,24 @@ from ledger.client.records import Message
 _SHOWN_CHARACTERS = 60
 
 
-class MessagePlace(NamedTuple):
+class MessageId(NamedTuple):
     topic: str
     queue: int
     offset: int
 
 
-class MessagePlaceType(click.ParamType[MessagePlace]):
+class MessageIdType(click.ParamType[MessageId]):
     """The click type of a message id, topic:queue:offset."""
 
     name = "topic:queue:offset"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> MessagePlace:
-        if isinstance(value, MessagePlace):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> MessageId:
+        if isinstance(value, MessageId):
             return value
         topic, *numbers = value.split(":")
         if len(numbers) != 2 or not all(number.isascii() and number.isdecimal() for number in numbers):
             self.fail(f"{value!r} is not the id of a message: give TOPIC:QUEUE:OFFSET, as in orders:3:1042", param, ctx)
-        return MessagePlace(topic, int(numbers[0]), int(numbers[1]))
+        return MessageId(topic, int(numbers[0]), int(numbers[1]))
 
 
 @click.group()
@@ -50,10 +50,10 @@ def message() -> None:
 
 
 @message.command()
-@click.argument("place", metavar="TOPIC:QUEUE:OFFSET", type=MessagePlaceType())
+@click.argument("place", metavar="TOPIC:QUEUE:OFFSET", type=MessageIdType())
 @bootstrap_option
 @format_option
-def get(place: MessagePlace, bootstrap: str, output: str) -> None:
+def get(place: MessageId, bootstrap: str, output: str) -> None:
     """Print the value of one message to standard output, and its id, times, key and headers to standard error.
 
     With --format json, the value and all other fields are printed as one JSON object to standard output.

@@ -28,7 +28,7 @@ from ledger.broker.members.members import Introduction
 from ledger.topics import TOPICS_SHARD
 from raft.configuration_entry import ShardConfiguration, encode_configuration
 from raft.v1 import raft_pb2
-from store import DiskFullError, EntryDraft, EntryKind, VoteFile
+from store import EntryDraft, EntryKind, NoSpaceError, VoteFile
 
 log = logging.getLogger("ledgermq.node.formation")
 
@@ -128,7 +128,7 @@ class ShardFormation:
         # would make this node not `empty` for ever.
         try:
             opened.log.append([draft], term=1, commit=0, now_ms=self._runtime.now_ms())
-        except DiskFullError as full:
+        except NoSpaceError as full:
             log.error("shard %d: the first start waits for room on the disk: %s", self._number, full)
             return False
         opened.log.sync()

@@ -27,7 +27,6 @@ from raft.configuration_entry import decode_configuration
 from raft.v1 import raft_pb2
 from store import (
     Disk,
-    DiskFullError,
     EntryKind,
     Flaw,
     FlawKind,
@@ -37,6 +36,7 @@ from store import (
     LogTail,
     LogToRepair,
     NodeDirectory,
+    NoSpaceError,
     RepairCallbacks,
     RepairMark,
     Snapshots,
@@ -207,7 +207,7 @@ class StartupRepair:
             if not any(peer.would_cut_at == repair.tail for peer in peers):
                 return False
             await self.beside(worker, partial(self._cut, repair))
-        except DiskFullError as full:
+        except NoSpaceError as full:
             self._answers[self._settings.node] = str(full)
             return False
         log.error(
@@ -237,7 +237,7 @@ class StartupRepair:
         worker.run(lambda: results.append(work()), done)
         try:
             return await over
-        except DiskFullError:
+        except NoSpaceError:
             raise
         except StoreError:  # the page cache may have bytes that never reached the disk
             self._directory.marks(self._damaged.number).distrust_page_cache()

@@ -36,7 +36,7 @@ class OffsetsQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetRange:
+class OffsetsAnswer:
     """The offsets of the messages in one queue, which are [first_offset, end_offset). If the query has no time,
     `time_offset` is None."""
 
@@ -46,13 +46,13 @@ class OffsetRange:
     time_offset: int | None = None
 
 
-async def list_offsets(replicas: Replicas, query: OffsetsQuery) -> list[OffsetRange]:
+async def list_offsets(replicas: Replicas, query: OffsetsQuery) -> list[OffsetsAnswer]:
     """Return the offsets of the queues of the query, sorted by shard. Raises LedgerError, for example
     UnknownTopicError or UnknownQueueError. If the search for the time reads a damaged entry, raises
     StorageFailedError."""
     topic = await _topic(replicas, query)
     queues = query.queues or range(topic.queues)
-    found: list[OffsetRange] = []
+    found: list[OffsetsAnswer] = []
     for shard in sorted({topic.shards[queue] for queue in queues}):
         replica = await replicas.require(shard).up_to_date(linearizable=query.linearizable)
         here = [queue for queue in queues if topic.shards[queue] == shard]
@@ -71,7 +71,7 @@ async def _topic(replicas: Replicas, query: OffsetsQuery) -> Topic:
 
 async def shard_offsets(
     replica: BrokerReplica, topic_id: int, queues: Sequence[int], time_ms: int | None
-) -> list[OffsetRange]:
+) -> list[OffsetsAnswer]:
     """Return the offsets of these queues, which are in the replica's shard. Raises the same errors as
     `list_offsets`."""
     topic = replica.state.topics.require(topic_id, max(queues))
@@ -83,7 +83,7 @@ async def shard_offsets(
     for number, queue in enumerate(queues, 1):
         units = replica.queues.get(topic.topic_id, queue)
         first, end = units.first_offset, replica.state.next_offset(topic.topic_id, queue)
-        found.append(OffsetRange(queue, first, end, None if time_ms is None else offset_at(units, position)))
+        found.append(OffsetsAnswer(queue, first, end, None if time_ms is None else offset_at(units, position)))
         if time_ms is not None and number % QUEUES_AT_ONCE == 0:
             await asyncio.sleep(0)
     return found

@@ -11,7 +11,7 @@ import pytest
 
 from chaos.sim.engine.disk import SimDisk
 from chaos.sim.engine.disk_content import PAGE, SECTOR, Crash
-from store import DirectoryInUseError, DiskFailedError, DiskFullError
+from store import DirectoryInUseError, DiskFailedError, NoSpaceError
 from store.disk.disk import read_file, replace_file
 from store.disk.memory_disk import Killed
 
@@ -312,9 +312,9 @@ def test_a_full_disk_refuses_growth_and_takes_it_again(disk: SimDisk) -> None:
     disk.room = 100
     file = disk.create(A, 90)
     file.write(80, b"0123456789")
-    with pytest.raises(DiskFullError):
+    with pytest.raises(NoSpaceError):
         file.write(95, b"0123456789")
-    with pytest.raises(DiskFullError):
+    with pytest.raises(NoSpaceError):
         disk.create(ROOT / "b", 11)
     assert not disk.exists(ROOT / "b")
     disk.unlink(A)

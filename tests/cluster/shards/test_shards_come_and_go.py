@@ -12,7 +12,7 @@ import pytest
 from cluster.node.formation.first_voters import in_turn
 from ledger.errors import UnknownNodeError
 from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
-from store import DiskFullError, PosixDisk
+from store import NoSpaceError, PosixDisk
 from tests.cluster.fleet import Fleet, MakeFleet
 from tests.cluster.led_shards import NODES, all_lead_in_turn, leaders
 from tests.cluster.scrape import is_ready
@@ -152,7 +152,7 @@ class NoRoomForShard1(PosixDisk):
 
     def make_directory(self, path: Path) -> None:
         if self.full and path.name == "shard-1":
-            raise DiskFullError(path)
+            raise NoSpaceError(path)
         super().make_directory(path)
 
 

@@ -41,8 +41,7 @@ from ledger.state import BatchRecord, CommittedBatch, Projected, State
 from ledger.state.sequence import REMEMBERED_BATCHES
 from ledger.v1 import command_pb2
 from raft.core import Busy, Crowded, NotLeader, Stalled, Transferring
-from store import DiskFullError as StoreFullError
-from store import StoreError
+from store import NoSpaceError, StoreError
 
 # Topic ids: a user's topic with two queues, an internal topic, and a topic that is being deleted.
 ORDERS, RETRIES, DELETED = 1, 2, 3
@@ -63,7 +62,7 @@ REFUSALS: list[Obstacle] = [
     Stalled("slow"),
     Transferring(2),
 ]
-FAILURES: list[Obstacle] = [StoreError("broken"), StoreFullError(Path("log"))]
+FAILURES: list[Obstacle] = [StoreError("broken"), NoSpaceError(Path("log"))]
 
 
 @dataclass(frozen=True)

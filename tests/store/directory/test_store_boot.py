@@ -12,11 +12,11 @@ from store import (
     CrashEnd,
     DamagedError,
     DiskFailedError,
-    DiskFullError,
     LogCallbacks,
     LogSettings,
     MemoryDisk,
     NodeDirectory,
+    NoSpaceError,
     PreviousRun,
     Suspect,
     read_boot_id,
@@ -135,8 +135,8 @@ def test_the_page_cache_can_be_distrusted_on_a_full_disk() -> None:
     disk = PowerDisk()
     directory = opened(disk)
     append(start(directory, disk, "a"), 400)
-    disk.fail("create", DiskFullError(PATH))
-    disk.fail("write", DiskFullError(PATH))
+    disk.fail("create", NoSpaceError(PATH))
+    disk.fail("write", NoSpaceError(PATH))
     directory.marks(0).distrust_page_cache()
     assert opened(disk.alive_again()).marks(0).crashed("a")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from store import DirectoryInUseError, Disk, DiskFailedError, DiskFullError, DiskUsage, MemoryDisk, PosixDisk
+from store import DirectoryInUseError, Disk, DiskFailedError, DiskUsage, MemoryDisk, NoSpaceError, PosixDisk
 from store.disk.disk import read_file, replace_file
 from store.disk.memory_disk import Killed
 
@@ -207,7 +207,7 @@ def test_lock_of_another_process_names_it(tmp_path: Path) -> None:
 
 def test_a_full_device_is_disk_full_error() -> None:
     file = PosixDisk().open(Path("/dev/full"))
-    with pytest.raises(DiskFullError) as caught:
+    with pytest.raises(NoSpaceError) as caught:
         file.write(0, b"x")
     file.close()
     assert caught.value.retriable
@@ -215,7 +215,7 @@ def test_a_full_device_is_disk_full_error() -> None:
 
 
 def test_create_that_cannot_allocate_leaves_no_file(tmp_path: Path) -> None:
-    with pytest.raises((DiskFullError, DiskFailedError)):
+    with pytest.raises((NoSpaceError, DiskFailedError)):
         PosixDisk().create(tmp_path / "huge", 1 << 62)
     assert PosixDisk().list(tmp_path) == []
 
@@ -223,8 +223,8 @@ def test_create_that_cannot_allocate_leaves_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "expected"),
     [
-        (errno.ENOSPC, DiskFullError),
-        (errno.EDQUOT, DiskFullError),
+        (errno.ENOSPC, NoSpaceError),
+        (errno.EDQUOT, NoSpaceError),
         (errno.EIO, DiskFailedError),
         (errno.EROFS, DiskFailedError),
         (errno.EACCES, DiskFailedError),

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from chaos.sim.engine.disk import SimDisk
-from store import DiskFullError
+from store import NoSpaceError
 from store.disk.disk import read_file
 from store.disk.reserve import FILE_BYTES, FILES, Reserve
 
@@ -28,7 +28,7 @@ def test_a_full_disk_takes_small_files_in_its_place_and_then_refuses(disk: SimDi
     disk.room = 0
     for number in range(FILES):
         reserve.replace_file(HOME / f"mark-{number}", bytes(FILE_BYTES))
-    with pytest.raises(DiskFullError):
+    with pytest.raises(NoSpaceError):
         reserve.replace_file(HOME / "one-too-many", bytes(FILE_BYTES))
     assert [name for name in disk.list(HOME) if "mark" in name] == [f"mark-{number}" for number in range(FILES)]
     assert disk.list(RESERVE) == []

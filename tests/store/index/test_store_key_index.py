@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store import Disk, DiskFullError, IndexDamagedError, KeyHit, KeyIndex, MemoryDisk, PosixDisk
+from store import Disk, IndexDamagedError, KeyHit, KeyIndex, MemoryDisk, NoSpaceError, PosixDisk
 from store.disk.memory_disk import MemoryFile
 from store.index.key_file import ENTRY_BYTES, HEADER
 
@@ -325,9 +325,9 @@ def test_a_bounded_number_of_files_is_open_and_the_last_used_ones_stay_so() -> N
 def test_a_file_that_cannot_be_begun_is_not_left_open() -> None:
     disk = HandleDisk()
     index = new_index(disk)
-    disk.fail("write", DiskFullError(ROOT), times=5)
+    disk.fail("write", NoSpaceError(ROOT), times=5)
     for _ in range(5):
-        with pytest.raises(DiskFullError):
+        with pytest.raises(NoSpaceError):
             index.put(1, 8, 1, 1000, np.array([5], np.uint64))
     assert disk.open_handles == 0
     index.put(1, 8, 1, 1000, np.array([5], np.uint64))
@@ -352,11 +352,11 @@ def test_a_full_disk_at_any_write_adds_nothing_and_can_be_tried_again() -> None:
         for after in range(12):
             disk = MemoryDisk()
             index = new_index(disk)
-            disk.fail(operation, DiskFullError(ROOT), after=after, times=1)
+            disk.fail(operation, NoSpaceError(ROOT), after=after, times=1)
             for put in there:
                 try:
                     put_all(index, [put])
-                except DiskFullError:
+                except NoSpaceError:
                     put_all(index, [put])
             assert_same(index, there)
             assert new_index(disk).adopt(index.marks())

@@ -10,10 +10,10 @@ import pytest
 from store import (
     CommitLog,
     DiskFailedError,
-    DiskFullError,
     LogCallbacks,
     LogSettings,
     MemoryDisk,
+    NoSpaceError,
     OutOfFilesError,
     StoreError,
 )
@@ -21,7 +21,7 @@ from store.disk.memory_disk import Killed
 from store.log.segments import MAX_OPEN
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, open_log
 
-FULL = DiskFullError(DIRECTORY)
+FULL = NoSpaceError(DIRECTORY)
 NO_FILES = OutOfFilesError(DIRECTORY)
 BROKEN = DiskFailedError(DIRECTORY, "Input/output error")
 
@@ -72,9 +72,9 @@ def test_a_failed_write_changes_nothing_and_can_be_repeated(
 def test_no_room_for_the_next_segment(disk: MemoryDisk) -> None:
     log = open_log(disk)
     disk.fail("create", FULL)
-    with pytest.raises(DiskFullError):
+    with pytest.raises(NoSpaceError):
         log.prepare_next()
-    with pytest.raises(DiskFullError):
+    with pytest.raises(NoSpaceError):
         append(log, 60, 900)
     assert log.last_index == 2
     append(log, 60)
@@ -260,7 +260,7 @@ class TestSync:
         log = open_log(disk)
         append(log, 10)
         disk.fail("write", FULL, after=5, times=1)
-        with pytest.raises(DiskFullError):
+        with pytest.raises(NoSpaceError):
             append(log, 20, 900, 900)
         assert list(disk.list(DIRECTORY)) == [f"{0:020}", f"{SEGMENT:020}"]
 

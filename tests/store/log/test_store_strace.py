@@ -65,7 +65,7 @@ def test_a_flush_that_fails_is_the_last_one_that_is_believed(tmp_path: Path, mod
 
 def test_a_full_disk_refuses_writes_and_takes_them_again(tmp_path: Path) -> None:
     lines = told(tmp_path / "log", "direct", "pwritev2:error=ENOSPC:when=21")
-    refused = [place for place, (what, _) in enumerate(lines) if what == "refused DiskFullError"]
+    refused = [place for place, (what, _) in enumerate(lines) if what == "refused NoSpaceError"]
     assert len(refused) == 1
     (place,) = refused
     last = max(index for what, index in lines[:place] if what == "appended")

@@ -7,7 +7,7 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
-from store import DiskFullError, MemoryDisk, Snapshot, SnapshotOffer
+from store import MemoryDisk, NoSpaceError, Snapshot, SnapshotOffer
 from store.snapshot.snapshots import Snapshots
 from tests.store.sample_log import each_kill
 
@@ -75,21 +75,21 @@ def test_the_start_moves_on_a_full_disk(disk: MemoryDisk) -> None:
     """Old entries can be removed only after the start has moved."""
     snapshots = kept(disk, 10, 20)
     for operation in ("create", "write"):
-        disk.fail(operation, DiskFullError(SHARD))
+        disk.fail(operation, NoSpaceError(SHARD))
     snapshots.begin_behind(snapshot(20))
     assert Snapshots(disk.after_kill(), SHARD).snapshot == snapshot(20)
 
 
 def test_a_reset_for_which_there_is_no_room_has_not_begun(disk: MemoryDisk) -> None:
     snapshots = kept(disk, 10)
-    disk.fail("create", DiskFullError(SHARD))
-    with pytest.raises(DiskFullError):
+    disk.fail("create", NoSpaceError(SHARD))
+    with pytest.raises(NoSpaceError):
         snapshots.begin_reset(snapshot(50))
     assert not snapshots.is_resetting
     assert snapshots.snapshot is None
     disk.heal()
-    disk.fail("sync_directory", DiskFullError(SHARD))
-    with pytest.raises(DiskFullError):
+    disk.fail("sync_directory", NoSpaceError(SHARD))
+    with pytest.raises(NoSpaceError):
         snapshots.begin_reset(snapshot(50))
     assert snapshots.is_resetting, "its name is there: a start may find it"
 
