@@ -21,8 +21,8 @@ if find_spec("docker") is None and not IN_CI:  # `make test` installs it
 
 @pytest.fixture(scope="session")
 def node_image() -> str:
-    """Return the name of the node image, which a Docker engine of this machine has. If there is no engine or no
-    image, the test is skipped; in CI it fails, because CI builds the image."""
+    """Return the name of the node image, after a check that a Docker engine of this machine has the image. If there
+    is no engine or no image, the test is skipped; in CI it fails, because CI builds the image."""
     from cluster.local.engine import IMAGE, EngineError, connect, need_image  # here, since it may not be installed
 
     try:

@@ -24,8 +24,8 @@ _INSTALLED = {"site-packages", "dist-packages"}
 @dataclass(frozen=True, slots=True)
 class SourceFile:
     """One file of a corpus. Each line is sent with the key `key`, which is the file's path within the corpus, and with
-    the tag `tag`. The tag is the first folder of this path, or the file's name without its extension if the path has
-    no folder.
+    the tag `tag`. The tag is the first folder of the file's path, or the file's name without its extension if the path
+    has no folder.
     """
 
     path: Path

@@ -1,10 +1,10 @@
-"""The errors that prevent the demo from giving a verdict. The messages of these errors are written for users."""
+"""The errors that prevent the demo from giving a verdict. The message of each of these errors is written for users."""
 
 from __future__ import annotations
 
 
 class DemoError(Exception):
-    """The demo could not finish. The message says at which step it stopped."""
+    """The demo could not finish. The message says at which step the demo stopped."""
 
 
 class NothingToSendError(DemoError):

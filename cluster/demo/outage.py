@@ -1,4 +1,4 @@
-"""Computes how long no write was acknowledged around a fault, from the times of acknowledgements in seconds."""
+"""Computes the longest time without an acknowledged write, from the fault on. All times are given in seconds."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ class Outage:
 
     @property
     def longest_ms(self) -> int | None:
-        """Return the longest time in ms without an acknowledgement that ended after the fault. Return None if no
-        write was acknowledged after the fault."""
+        """Return the length in ms of the longest period without an acknowledgement, among the periods that ended
+        after the fault. Return None if no write was acknowledged after the fault."""
         return None if self._longest == 0.0 else max(1, round(self._longest * 1000))

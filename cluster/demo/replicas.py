@@ -16,8 +16,8 @@ _COMPARE_BYTES = 1 << 20
 
 
 def difference(logs: Sequence[Path], end: int) -> str | None:
-    """Compare the first `end` bytes of the logs in these directories. Return the place of the first difference, or
-    None if the logs are equal."""
+    """Compare the first `end` bytes of the logs in the directories `logs`. Return a text that names the file and
+    byte of the first difference, or None if the logs are equal."""
     position = 0
     while position < end:
         files = [log / name_of(position) for log in logs]

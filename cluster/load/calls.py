@@ -32,8 +32,9 @@ Receipt = RecordMetadata | list[RecordRange]
 class ProducerCall:
     """A call of a producer that a load makes. `values` has more than one value only for `send_many`.
 
-    `number` is the number of the first value, counted over the whole load. `due_ns` is the time at which the call was
-    due, on the clock of `time.perf_counter_ns`. In a closed loop, `due_ns` is the time at which the call began.
+    `number` is the number of the first value. The values of the whole load are numbered from 0. `due_ns` is the time
+    at which the call was due, on the clock of `time.perf_counter_ns`. In a closed loop, `due_ns` is the time at which
+    the call began.
     """
 
     way: Way

@@ -1,7 +1,7 @@
 """Runs a bounded number of tasks that process a shared list of items.
 
-This module needs nothing but the standard library, because the load processes of bench/peers import it. The
-environment of these load processes has only the clients of other message systems.
+This module needs nothing but the standard library, because the load processes of bench/peers import it. Load processes
+for other message systems run where only the clients of these systems are installed.
 """
 
 from __future__ import annotations

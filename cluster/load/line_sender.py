@@ -92,8 +92,8 @@ class LineSender:
         await self._producer.send_many(self._topic, [])
 
     async def send(self, lines: list[bytes], labels: Labels, place: LineOrigin) -> list[bytes]:
-        """Hand over `lines`, whose origin is `place`, to the producer. The call waits while too many bytes are in
-        flight.
+        """Give `lines` to the producer. `place` names the file and the line number at which `lines` begin. The call
+        waits while too many bytes are in flight.
 
         Return the lines that the producer accepted, which are all lines except those that are too large.
         """

@@ -1,7 +1,8 @@
 """Splits a stream of bytes into lines. The pieces of the stream can have any size.
 
-The memory that the splitter needs is bounded by the longest line that a producer can send. If a line is longer, the
-splitter skips most of its bytes: it keeps only enough bytes for the producer to refuse the line.
+The memory that the splitter needs is bounded by the longest line that a producer can send. If a line is longer than
+the longest line that a producer can send, the splitter skips most of its bytes. The splitter keeps only enough bytes
+for the producer to refuse the line.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class Pace:
         return self._start_ns + int(number * 1e9 / self._rate)
 
     def all_due_ns(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the time at which each of these messages is due."""
+        """Return an array with the due time of each message."""
         return self._start_ns + (numbers * (1e9 / self._rate)).astype(np.int64)
 
     def due_by(self, now_ns: int) -> int:

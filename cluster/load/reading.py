@@ -25,7 +25,7 @@ _WAIT_MS = 500.0
 
 @dataclass(frozen=True, slots=True)
 class TakenMessages:
-    """The values of the messages that a consumer has returned as objects."""
+    """The values of `Message` objects that a consumer has returned."""
 
     values: list[bytes]
 
@@ -38,15 +38,15 @@ class TakenMessages:
         return sum(map(len, self.values))
 
     def rows(self) -> Iterable[NDArray[np.uint8]]:
-        """Return the values as rows of arrays, with one array for each size of value. Raises LoadError if a value is
-        too short for a stamp.
+        """Return two-dimensional arrays in which each row is one value, with one array for each length of values.
+        Raises LoadError if a value is too short for a stamp.
         """
         return rows_of_values(self.values)
 
 
 @dataclass(frozen=True, slots=True)
 class TakenBatches:
-    """The batches that a consumer has returned as arrays."""
+    """The arrays of messages (one `Batch` for each fetched batch) that a consumer has returned."""
 
     batches: list[Batch]
 
@@ -59,8 +59,8 @@ class TakenBatches:
         return sum(len(batch.bodies) for batch in self.batches)
 
     def rows(self) -> Iterable[NDArray[np.uint8]]:
-        """Return the values as rows of arrays, with one array for each batch. Raises LoadError if a value is too short
-        for a stamp.
+        """Return two-dimensional arrays in which each row is one value, with one array for each batch. Raises
+        LoadError if a value is too short for a stamp.
         """
         return (rows_of(batch.bodies, len(batch)) for batch in self.batches)
 

@@ -1,8 +1,8 @@
 """Creates random payloads from a seed: with different sizes, or all with the same size. The payloads cannot be
 compressed.
 
-This module needs nothing but the standard library, because the load processes of bench/peers import it. The
-environment of these load processes has only the clients of other message systems.
+This module needs nothing but the standard library, because the load processes of bench/peers import it. Load processes
+for other message systems run where only the clients of these systems are installed.
 """
 
 from __future__ import annotations

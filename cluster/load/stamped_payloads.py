@@ -1,11 +1,12 @@
 """Creates payloads that are all different, cannot be compressed, and can be checked by a reader.
 
 A payload begins with a stamp of 16 bytes: the run (u32), the part (u32) and the number (u64). The bytes after the
-stamp come from a pool of random bytes, in which the number selects a row.
+stamp are a row of a table of random bytes. The number in the stamp selects the row.
 
 The stamp at the beginning of a payload (run, part and number) determines the whole payload, so the sender need not
-store what it sent. A reader computes each payload again from its stamp, compares the two, and counts the numbers of
-each run and part. A payload that is shorter than a stamp is random and cannot be checked.
+store what it sent. A reader computes each payload again from its stamp and compares the result with the payload that
+was read. The reader also counts how often each number of each run and part was read. A payload that is shorter than a
+stamp is random and cannot be checked.
 """
 
 from __future__ import annotations
@@ -174,9 +175,9 @@ class PayloadCheck:
             self._count(source, stamps["number"][sources == source])
 
     def verified(self, sent: dict[int, int] | None = None, failed: int = 0) -> Verified:
-        """Return the result of the check. `sent` maps each part of the run `only` to the number of messages that it
-        sent; `failed` of these messages may be missing. Without `sent`, every payload whose number is below the
-        largest number that came must have come.
+        """Return the result of the check. `sent` maps each part of the run `only` to the number of messages that the
+        part sent. Of all sent messages, at most `failed` may be missing. If `sent` is None, every payload with a
+        number below the largest received number must have been received.
         """
         missing = twice = 0
         for counts in self._seen.values():

@@ -1,8 +1,8 @@
 """Counts the lines of each file, and computes a digest of all lines of a file in their order.
 
-Two tallies are equal if, and only if, the same lines were added to both in the same order. A collision of BLAKE2b is
-the only exception. A tally needs a few hundred bytes of memory for each file, however large the file is. A line
-contains no newline, so lines that are joined with newlines are unambiguous.
+Two tallies are equal if, and only if, the same lines were added to both in the same order. Only a collision of BLAKE2b
+can make the tallies of different lines equal. A tally needs a few hundred bytes of memory for each file, however large
+the file is. A line contains no newline, so lines that are joined with newlines are unambiguous.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Tally:
         self._digests: dict[bytes, blake2b] = {}
 
     def add(self, key: bytes, lines: Sequence[bytes]) -> None:
-        """Add the next lines of the file `key`."""
+        """Add the next lines of the file `key` to this tally."""
         if not lines:
             return
         if key not in self._digests:

@@ -11,5 +11,6 @@ containers.
     containers.py    back end: Docker containers (`ledgermq dev --docker`, `ledgermq demo --docker`)
     engine.py        the connection to the Docker engine
 
-Chaos runs start their nodes with chaos/live/hosts instead, because faults need network namespaces and disk images.
+Chaos runs start their nodes with chaos/live/hosts and not with this package, because faults need network namespaces
+and disk images.
 """

@@ -1,8 +1,9 @@
 """A local cluster of Docker containers; it keeps running when the program that started it ends.
 
 A cluster of containers stores no file on this machine. Each container has the cluster's name and the node number as
-labels, and the node's settings as environment variables. Later commands find the cluster by these labels. The
-containers that docker-compose creates from docker-compose.yml have the same labels.
+labels, and the node's settings as environment variables. Later commands find the containers of the cluster by the
+labels. The containers that docker-compose creates from docker-compose.yml have the same labels as the containers of
+`ledgermq dev`.
 
     network  ledgermq-NAME
     node N   container and volume ledgermq-NAME-N, clients at localhost:PORT, HTTP at PORT + 1

@@ -16,8 +16,9 @@ from pathlib import Path
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Wait until no other process holds the lock of the file `path`, and hold the lock while the body of the `with`
-    block runs. A path that is a symbolic link is refused. In a directory that all users can write to, another user
-    could make a link that leads to another file. Raises OSError if the file cannot be opened."""
+    block runs. A path that is a symbolic link is refused. Otherwise another user could put such a link into a
+    directory that all users can write to, and the lock would open the file to which the link leads. Raises OSError
+    if the file cannot be opened."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -107,8 +107,8 @@ def wait_ready(
 def refuse_change(name: str, made: Mapping[str, tuple[object, str]], wanted: Mapping[str, object], advice: str) -> None:
     """Raise DevError if a value in `wanted` is not None and differs from the value with which the cluster was created.
 
-    `made` has, for each setting, its value and a phrase that describes the value. `advice` is the part of the error
-    message that says what the user can do."""
+    `made` maps each setting to its value at the creation of the cluster, and to the words that describe this value
+    in the error. `advice` is the part of the error message that says what the user can do."""
     for key, value in wanted.items():
         fixed, words = made[key]
         if value is not None and value != fixed:

@@ -37,7 +37,8 @@ class StartedProcess(Protocol):
     def pid(self) -> int: ...
 
     def poll(self) -> int | None:
-        """Return None while the process runs. After its end, reap the process and return a number."""
+        """Return None while the process runs. After the process has ended, reap the process and return its exit
+        code."""
 
 
 def start_detached(command: Sequence[str], directory: Path, output: BinaryIO) -> StartedProcess:

@@ -39,8 +39,8 @@ def turn() -> Iterator[None]:
 
 
 def choose_ports(nodes: int, base_port: int | None) -> tuple[int, ...]:
-    """Choose a port for each node. The port and the next port (for HTTP) are free. With `base_port`, the first node
-    gets the port `base_port`. Raises DevError."""
+    """Choose a port for each node. Each chosen port is free, and so is the next port, which the node uses for HTTP.
+    With `base_port`, the first node gets the port `base_port`. Raises DevError."""
     if base_port is not None:
         ports = _ports_from(base_port, nodes)
         taken = [port for port in ports if not _pair_is_free(port)]
@@ -55,8 +55,8 @@ def choose_ports(nodes: int, base_port: int | None) -> tuple[int, ...]:
 
 
 def choose_next_port(last: int) -> int:
-    """Choose a port for one more node. The last node uses the ports `last` and `last` + 1. Therefore the port
-    `last` + 2 is chosen if it is free, and otherwise another free port."""
+    """Choose a port for one more node. The last node uses the ports `last` and `last` + 1. Because each node uses
+    two consecutive ports, the port `last` + 2 is chosen if it is free, and otherwise another free port."""
     behind = last + 2
     return behind if behind < 65_535 and _pair_is_free(behind) else choose_ports(1, None)[0]
 

@@ -75,7 +75,7 @@ class DevCluster:
 
         An argument that is None stands for the value with which the cluster was created, or for the default of a new
         cluster. Raises DevError if an argument differs from the value with which the cluster was created, or if a node
-        does not start. If a node does not start, the message has the last lines of its log.
+        does not start. If a node does not start, the error message contains the last lines of the node's log.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
         with self._locked():

@@ -37,7 +37,7 @@ def start_nodes(nodes: Sequence[DevNode], timeout_s: float) -> None:
 
 def wait_answers(node: DevNode, timeout_s: float) -> None:
     """Wait until the node answers a request. Raises DevError if the node's process ends, or if the node does not
-    answer within `timeout_s` seconds. The message has the last lines of the node's log."""
+    answer within `timeout_s` seconds. The error message contains the last lines of the node's log."""
     deadline = time.monotonic() + timeout_s
     while ask(node.address) is None:
         if node.pid is None or time.monotonic() >= deadline:

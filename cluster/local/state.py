@@ -16,7 +16,8 @@ from ledger.v1 import broker_pb2, broker_pb2_grpc
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """The state of one node. The fields from `role` to `applied` describe the node's replica of shard 0."""
+    """What is known about one node: its process, and what the node reports. The fields from `role` to `applied`
+    describe the node's replica of shard 0."""
 
     id: int
     address: str

@@ -107,7 +107,7 @@ class NodeShards:
 
     async def hand_over(self) -> None:
         """Hand leadership of every shard that this node leads to another voter. After a handover, clients can write
-        to the shard at once. Without a handover, their writes would wait at least for an election timeout."""
+        to the shard at once. Without a handover, the clients' writes would wait at least for an election timeout."""
         within_s = self._settings.tick_ms * self._settings.election_ticks / 1000
         led = [replica for replica in self.replicas if replica.driver.leads]
         leaders = await asyncio.gather(*(hand_over(replica, within_s) for replica in led))

@@ -1,7 +1,7 @@
 """Reports this node's routes to the name servers: on every change, and at least every 30 s.
 
 Each name server has its own stream. If a name server cannot be reached, the node retries without a limit. The streams
-to other name servers are not affected.
+to the other name servers go on.
 """
 
 from __future__ import annotations

@@ -55,8 +55,9 @@ def monotonic_ms() -> float:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """The runtime of one node. The default values are the implementations of a real process. The node calls all
-    members in the thread of the event loop."""
+    """The clock, the threads, the transport and other services that one node gets from its environment. The default
+    values are what a real node process uses. The simulator gives other values. The node calls all members of a
+    `Runtime` in the thread of the event loop."""
 
     # Creates the transport of one shard.
     make_transport: MakeTransport

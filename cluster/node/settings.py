@@ -313,8 +313,8 @@ class NodeSettings(BaseSettings):
 
     @classmethod
     def load(cls, path: Path | None, **given: Any) -> NodeSettings:
-        """Read the settings from the file at `path`. With None, read no file. A variable of the environment takes
-        precedence over the file, and `given` takes precedence over both. Raises SettingsError."""
+        """Read the settings from the file at `path`. If `path` is None, no file is read. A variable of the
+        environment takes precedence over the file, and `given` takes precedence over both. Raises SettingsError."""
         file = {} if path is None else _read(path)
         for old, new in _RENAMED.items():
             if (variable := f"{ENVIRONMENT_PREFIX}{old.upper()}") in os.environ:

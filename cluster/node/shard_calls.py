@@ -18,8 +18,8 @@ REQUEST_MS = 5_000
 
 
 class ShardCalls:
-    """Implements `OtherLeaders` of `ledger.broker.topics.topic_opening` and `topic_deletion`. `addresses()` returns the
-    addresses of the nodes."""
+    """Calls the leaders of other shards when a topic is opened or deleted. Implements `OtherLeaders` of
+    `ledger.broker.topics.topic_opening` and `topic_deletion`. `addresses()` returns the addresses of the nodes."""
 
     def __init__(self, addresses: Callable[[], Iterable[str]], runtime: Runtime) -> None:
         self._addresses = addresses

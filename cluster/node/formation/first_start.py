@@ -2,11 +2,11 @@
 
 Every first voter must answer that its data directory is empty before the shard begins. Then the forming node writes
 the random incarnations of all first voters into entry 1. From entry 1 on, each voter is identified by the incarnation
-of its data directory. Therefore a voter with a wiped disk cannot vote twice. One node forms the shard. The node with
-the smallest number forms shard 0. The forming node asks the other first voters whether their data directories are
-empty. The other first voters answer, and later receive entry 1 by replication. Every shard begins with such a first
-start. The first voters of shard 0 are in the settings. The first voters of another shard are in the shard table of
-shard 0.
+of its data directory. Because of its new incarnation, a voter with a wiped disk cannot vote twice. One node forms the
+shard. The node with the smallest number forms shard 0. The forming node asks the other first voters whether their data
+directories are empty. The other first voters answer the forming node, and later receive entry 1 by replication. Every
+shard of a cluster begins with a first start. The first voters of shard 0 are in the settings. The first voters of
+another shard are in the shard table of shard 0.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Introductions(Protocol):
 
 
 class GrpcIntroductions:
-    """Introductions over gRPC, on channels that only this object uses."""
+    """Asks other nodes for their introductions over gRPC, on channels that only this object uses."""
 
     def __init__(self, peers: Mapping[int, str]) -> None:
         self._channels = {

@@ -36,7 +36,7 @@ TRY_FULL_DISK_S = 1.0
 
 
 class ShardFormation:
-    """`ShardFormation` does this node's work in the formation of one shard."""
+    """`ShardFormation` forms one shard on this node, together with the other first voters of the shard."""
 
     def __init__(self, number: int, settings: NodeSettings, runtime: Runtime, votes: VoteFile) -> None:
         # The nodes that the shard begins on; None if this node does not know them.
@@ -66,8 +66,8 @@ class ShardFormation:
         )
 
     async def form(self, forming_node: FormingNode, opened: ShardLog) -> None:
-        """Write entry 1 after every first voter has answered that it is empty. If a first voter refuses, log the
-        reason and return without writing entry 1."""
+        """Write entry 1 after every first voter has answered that its data directory is empty. If a first voter
+        refuses, log the reason and return without writing entry 1."""
         assert self.first_voters is not None
         peers = await self._other_first_voters(self.first_voters)
         introductions = self._runtime.introductions(peers)

@@ -1,9 +1,10 @@
 """The HTTP port of a node: /metrics for Prometheus, /healthz and /readyz for health checks, and the log's segments
 (`segment_routes.py`).
 
-`/healthz` answers 200 while the event loop runs. `/healthz` does not depend on the cluster, because a restart does not
-help a node without a majority. `/readyz` answers 200 if this node is a member, knows a leader and has applied nearly
-all committed entries. Otherwise `/readyz` answers 503 with the reason.
+`/healthz` answers 200 while the event loop runs. `/healthz` does not depend on the cluster: an orchestrator restarts a
+node whose `/healthz` fails, and a restart does not help a node without a majority. `/readyz` answers 200 if this node
+is a member, knows a leader and has applied nearly all committed entries. If the node is not ready, `/readyz` answers
+503 with the reason.
 """
 
 from __future__ import annotations

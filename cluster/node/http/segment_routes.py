@@ -5,11 +5,11 @@
     GET /shards/0/segments                          the list of segments, as JSON
     GET /shards/0/segments/00000000000067108864     one segment up to its last entry; with Range, and HEAD
 
-The node sends the bytes of a segment file by sendfile, up to the end of the last entry. The bytes after the last entry
-of the file are blank. A segment is *sealed* when all its entries are committed and the log continues in a later
-segment. A sealed segment never changes, and it has the same ETag on every replica. An active segment grows, and Raft
-can replace its uncommitted entries. Therefore a reader of an active segment checks the CRC and the chain of each
-entry.
+The node sends the bytes of a segment file by sendfile, up to the end of the last entry. After its last entry, a
+segment file contains only zero bytes, which are not sent. A segment is *sealed* when all its entries are committed and
+the log continues in a later segment. A sealed segment never changes, and it has the same ETag on every replica. An
+active segment grows, and Raft can replace its uncommitted entries. Therefore a reader of an active segment checks the
+CRC and the chain of each entry.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RETRY_AFTER_S = 1
 
 
 class ServedReplica(Protocol):
-    """`ServedReplica` is this node's replica of one shard, as `segment_routes` reads it."""
+    """`ServedReplica` is the interface through which `segment_routes` uses this node's replica of one shard."""
 
     @property
     def number(self) -> int: ...

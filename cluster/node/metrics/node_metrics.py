@@ -1,5 +1,5 @@
-"""Defines the metrics of one node. Their names follow the rules of Prometheus: base units, `_total` on counters, and
-labels with a bounded number of values.
+"""Defines the metrics of one node. The names of the metrics follow the rules of Prometheus: base units, `_total` on
+counters, and labels with a bounded number of values.
 
 `RaftCollector` reads the present state of logs and Raft at each scrape. `Meters` counts events as they happen.
 """

@@ -1,4 +1,4 @@
-"""This package has the modules for the process of a node as a whole, which all shards of the node share.
+"""This package has the modules that serve the whole process of a node, and not only one shard.
 
 This package contains, in reading order:
 

@@ -30,5 +30,5 @@ def queues_open_at_once(files: int, shards: int) -> int:
     """Return how many queues of one shard are allowed to keep their files open. Each queue has at most two open
     files. `files` is the limit of open files of the process. `shards` is the number of shards, including this
     shard. The queues of all shards together use less than two thirds of the limit, also if shards are added one
-    after another. With 64 shards, this is true for limits of 4,096 files or more."""
+    after another. With 64 shards, this bound of two thirds holds for limits of 4,096 files or more."""
     return max(_LEAST_QUEUES, min(_MOST_QUEUES, files // (16 * shards)))

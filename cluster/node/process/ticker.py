@@ -1,10 +1,10 @@
 """The ticker: one clock for all shards of a node. All shards tick in the same turn of the event loop.
 
 All heartbeats that the leaders on this node send to one other node in the same turn travel as one message
-(`raft.transport.control_streams`). Therefore many shards cost little more than one shard. A shard that is added later
-starts ticking at the next heartbeat of the other shards. If nothing ran on the node for a while, the ticker then ticks
-once and skips the missed ticks. Therefore the shards can receive the messages of other nodes before they start an
-election.
+(`raft.transport.control_streams`). Because the shards of a node share the ticker and the messages with heartbeats,
+many shards need little more CPU time than one shard. A shard that is added later starts ticking at the next heartbeat
+of the other shards. If nothing ran on the node for a while, the ticker then ticks once and skips the missed ticks.
+Before they start an election, the shards can then receive the messages that other nodes sent in the meantime.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Runs the vital work of a node: if a callback breaks an invariant, or a task fails, the node's process ends at once.
 
-The next start then recovers from the disk, as after a kill.
+The next start of the node recovers the data from the disk, as after a kill.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ EXIT_BUG = 70
 
 
 class Vital:
-    """Runs vital callbacks and tasks. If a vital callback or task fails, `end` is called with the error, and must
-    end the node. The default `end` ends the process."""
+    """Runs the callbacks and tasks without which the node cannot work. If one of them fails, the process of the
+    node ends. If a vital callback or task fails, `end` is called with the error, and must end the node. The default
+    `end` ends the process."""
 
     def __init__(self, end: Callable[[BaseException], None] | None = None) -> None:
         self._end = end or end_now
 
     def event(self, work: Callable[Arguments, None]) -> Callable[Arguments, None]:
         """Return a function that does `work`, and ends the node if `work` raises. The returned function raises
-        CorruptRangeError and ForkedError to its caller. These two errors do not end the node."""
+        CorruptRangeError and ForkedError to its caller. CorruptRangeError and ForkedError do not end the node."""
 
         def run(*arguments: Arguments.args, **named: Arguments.kwargs) -> None:
             try:

@@ -3,9 +3,10 @@
     request: index 6 and its chain ──> same entry 6 here: entries 7, 8 ... (none if the log ends here, too)
                                    └─> refused: entry 6 differs, is not here, or is damaged here
 
-A request names the last whole entry before the damage, by index and chain. The chain covers the whole log up to this
-entry. Therefore another node answers with entries of the same log, or refuses the request. The answering node does not
-check the entries; the requesting node checks each entry.
+A request names the last whole entry before the damage, by index and chain. The chain covers the whole log up to the
+last whole entry before the damage. Because of the chain, another node answers with entries of the same log as the
+damaged one, or refuses the request. The answering node does not check the entries; the requesting node checks each
+entry.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The scrub: while the node serves, it slowly reads the entries that the start of the node did not read.
 
-A start from a checkpoint trusts the entries before the checkpoint. The scrub finds damage among these entries before a
-reader needs them. The scrub passes each flaw to `on_flaw`, and continues after the flaw when `on_flaw` returns.
+A start from a checkpoint trusts the entries before the checkpoint. The scrub finds damage among the entries before the
+checkpoint, before a reader needs these entries. The scrub passes each flaw to `on_flaw`, and continues after the flaw
+when `on_flaw` returns.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Beside = Callable[[Callable[[], object]], Awaitable[None]]
 
 
 class Scrub:
-    """Reads one shard's log up to the last entry that its start did not read."""
+    """Reads those entries of one shard's log that the start of the replica did not read."""
 
     def __init__(
         self,

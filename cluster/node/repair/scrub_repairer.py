@@ -4,8 +4,9 @@
                                                       ^───── no node has them: wait, then again ─┘
 
 The node knows the position, length and term of each damaged entry, and the entries before and after them are whole.
-Therefore only the original bytes fit in the place of the damaged entries. Scrub repair writes these bytes in place and
-never cuts the log. During a scrub repair the node serves the undamaged entries of the log.
+Only the original bytes match the known position, length and term of the damaged entries and the chain of the entries
+around them. Scrub repair writes the original bytes in place and never cuts the log. During a scrub repair the node
+serves the undamaged entries of the log.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
     damaged log ──> read the whole entries before the flaw ──> ask each other node for the next entries ──> open again
                                                           ^────── no node has them: wait, then again ─┘
 
-During a startup repair this node runs and takes no part in the shard. The node reports the reason, and sends its own
-whole entries to other nodes that request them. `store.LogRepair` decides which entries are accepted and which bytes
-are allowed to be cut. This module decides which nodes are asked, and when. After the repair the caller opens the log,
-and the opening checks whether the log is whole.
+During a startup repair this node runs and takes no part in the shard. The node reports why it takes no part, and sends
+its own whole entries to other nodes that request them. `store.LogRepair` decides which entries are accepted and which
+bytes are allowed to be cut. This module decides which nodes are asked for entries, and when. After the repair the
+caller opens the log, and the opening checks whether the log is whole.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class DamagedLog:
-    """`DamagedLog` describes a shard's log that cannot be opened, with facts about the log from other files."""
+    """`DamagedLog` describes a shard's log that cannot be opened: its damage, and what the node knows about the
+    shard from files other than the log."""
 
     number: int
     segment_bytes: int

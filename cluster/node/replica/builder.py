@@ -1,7 +1,7 @@
 """Creates the objects of one running replica, without starting them.
 
-From the open files of the replica, the builder creates the broker replica. Then it creates the disk threads, the
-transport, and the driver with its Raft core.
+From the open files of the replica, the builder creates the broker replica. Then the builder creates the disk threads,
+the transport, and the driver with its Raft core.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
     running  every 10 s, and at an orderly stop: take index, state and marks (in the event loop)
                  ──> flush the log, write positions, replace the checkpoint (on a helper thread)
 
-A checkpoint costs the encoding of a snapshot of the state, and one small file. If one mark of a checkpoint does not
-match, the whole checkpoint is ignored. If an index and the log disagree, the log is right.
+A checkpoint costs the encoding of a snapshot of the state, and one small file. If one index file does not match its
+mark in the checkpoint, the whole checkpoint is ignored. If an index and the log disagree, the log is right.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class CheckpointDraft:
 
 
 class Checkpoints:
-    """The checkpoints of one shard. Only one thread at a time is allowed to call `write`. While `write` runs,
-    callers must use only `draft` and `found`."""
+    """Writes and reads the checkpoints of one shard. Only one thread at a time is allowed to call `write`. While
+    `write` runs, callers must use only `draft` and `found`."""
 
     def __init__(self, snapshots: Snapshots, positions: PositionFiles, queues: ConsumeQueues, keys: KeyIndex) -> None:
         """Adopt the checkpoint and the indexes of the last run. If the indexes do not match the checkpoint, wipe

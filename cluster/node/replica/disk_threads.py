@@ -1,9 +1,10 @@
 """The helper threads of one shard: one thread fsyncs votes, one flushes the log, and one prepares the next segment.
 
 The event loop never waits for an fsync. In `sync` mode many writes share one flush. A write that arrives while a flush
-runs waits for the next flush, which covers all bytes written before that flush began. In `async` mode a write counts
-as held as soon as its bytes are in the page cache. On a node that stages its writes, a write counts as held as soon as
-its bytes are in the buffer. In `async` mode a schedule decides when the log is flushed.
+runs waits for the next flush, which covers all bytes written before that flush began. In `async` mode, this node's
+copy of a write counts for the majority as soon as the bytes of the write are in the page cache. On a node that stages
+its writes, this copy counts as soon as its bytes are in the buffer. In `async` mode a schedule decides when the log is
+flushed.
 
 Votes have their own thread and are fsynced in both modes, so an election never waits for a flush of the log.
 """
@@ -30,7 +31,7 @@ MOST_STAGED_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Flushing:
-    """The settings that say when written entries count as held, and when the log is flushed."""
+    """The settings that say when this node's copies of entries count for the majority, and when the log is flushed."""
 
     # `sync`: an entry counts as held once it is flushed; `async`: once it is written.
     mode: Literal["async", "sync"]
@@ -127,9 +128,9 @@ class DiskThreads:
         self._on(self._segment_thread, self._log.segments.remove_dropped, lambda: None)
 
     async def beside(self, work: Callable[[], object]) -> None:
-        """Run `work` on the thread that prepares segments. The node works correctly without the result of `work`.
-        Return when `work` has ended, with or without success. A failure that is not retriable is reported to the
-        shard. A task that waits in `beside` can be cancelled."""
+        """Run `work` on the thread that prepares segments. `work` is optional work: the node works correctly even
+        if `work` fails. Return when `work` has ended, with or without success. A failure that is not retriable is
+        reported to the shard. A task that waits in `beside` can be cancelled."""
         over = asyncio.Event()
 
         def failed(failure: StoreError) -> None:

@@ -1,7 +1,8 @@
 """One node's replica of a shard, from the opening of its files to its stop.
 
-`LocalReplica` first opens the log and the vote file. Then it repairs the log and forms the shard, if this is
-necessary. After that it creates and starts the objects of the replica, and finally it stops them.
+`LocalReplica` first opens the log and the vote file. If the log is damaged, `LocalReplica` repairs the log. If the
+shard does not exist yet, `LocalReplica` forms the shard. After the log is open, `LocalReplica` creates and starts the
+objects of the replica, and finally stops these objects.
 
 `builder.py` creates the running objects, `upkeep.py` does the regular work, and `health.py` says whether clients
 should use the replica. `cluster.node.node_shards` and `cluster.node.node` connect the replicas of a node to its ports.
@@ -191,7 +192,7 @@ class LocalReplica:
 
     @property
     def forming_node(self) -> FormingNode:
-        """Return the present introduction of this node."""
+        """Return what this node now answers when another node forms this shard or adds this node to it."""
         return self._formation.introduction(is_log_empty=not self.is_closed and self.log.last_index == 0)
 
     async def ask_introduction(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:

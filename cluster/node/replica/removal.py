@@ -1,8 +1,8 @@
-"""Detects that this node was removed from a shard, logs the removal, and makes the replica silent.
+"""Detects that this node was removed from a shard, logs the removal, and stops the Raft messages of the replica.
 
 The leader stops sending to a node that it removed, so the removed node may never receive the new configuration.
-Therefore a member that hears no leader asks the other members. The answer of the other members is a linearizable read
-of the configuration from a leader.
+Because it may never receive the new configuration, a member that hears no leader asks the other members whether it was
+removed. The other members answer after a linearizable read of the configuration from a leader.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RemovalWatch:
         self._ask_at = SILENT_LOOKS
 
     async def run(self) -> None:
-        """Return after this node was removed and its replica is silent."""
+        """Return after this node was removed from the shard and its replica sends no more Raft messages."""
         while True:
             await asyncio.sleep(self._look_s)
             replica = self._shard.replica

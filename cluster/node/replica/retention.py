@@ -1,11 +1,11 @@
-"""The retention watch watches how full this node's disk is. On the leader of a shard, it also moves the log start of
-that shard.
+"""The retention watch watches how full this node's disk is. On the leader of a shard, the retention watch also moves
+the log start of that shard.
 
     every `retention_check_ms`:   how full is the disk?    ->  writes are accepted or refused
                                   does this node lead?     ->  `ledger.broker.retention.retention.choose`
                                                            ->  the log start moves
 
-The pure function `choose` decides how far the log start moves. This module collects the facts for `choose`. The time
+The pure function `choose` decides how far the log start moves. This module collects the inputs of `choose`. The time
 of day is used only to find the hour for `cleaning_hour`. Therefore a clock that jumps does not change the age of any
 entry.
 """
@@ -39,7 +39,7 @@ log = logging.getLogger("ledgermq.node.retention")
 
 class LogClock:
     """The time according to the log: the append time of the newest entry, plus the time since this node first saw
-    that entry. The time since this node first saw that entry is measured with a clock that does not jump."""
+    that entry. A clock that does not jump measures the time since this node first saw the newest entry."""
 
     def __init__(self, log: CommitLog, monotonic_ms: Callable[[], float]) -> None:
         self._log = log
@@ -55,24 +55,26 @@ class LogClock:
 
 
 class Learners:
-    """The learners that are catching up with the log. Retention keeps the entries that these learners still need. A
-    learner that makes no progress between two checks does not count. If retention kept entries for such a learner,
-    the learner could stop retention for ever."""
+    """The learners that are catching up with the log. Retention keeps the entries that learners need to catch up.
+    Retention ignores a learner that made no progress between two checks. If retention kept entries for a learner
+    without progress, this learner could stop retention for ever."""
 
     def __init__(self) -> None:
         # By node, the last index that the learner had at the last check.
         self._seen: dict[int, int] = {}
 
     def behind(self, matches: dict[int, int]) -> int | None:
-        """Return the smallest last index among the learners that made progress since the last check, or None if no
-        learner made progress. `matches` maps the node of each learner to its last index."""
+        """Return the smallest index in `matches` among the learners that made progress since the last check, or
+        None if no learner made progress. `matches` maps the node number of each learner to the index of the last
+        entry that the learner holds."""
         moving = [match for node, match in matches.items() if match > self._seen.get(node, -1)]
         self._seen = matches
         return min(moving, default=None)
 
 
 class RetentionWatch:
-    """The retention watch of one shard on this node."""
+    """Regularly checks how full the disk is and how old the log of one shard is, and moves the log start of the
+    shard."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """The open files of one shard, except the vote file: log, indexes and checkpoints.
 
-`ShardFiles.open` opens the files in a fixed order. If the log is damaged, `open` closes all files again. Then startup
-repair can change the log, and all files can be opened anew.
+`ShardFiles.open` opens the files in a fixed order. If the log is damaged, `open` closes all files again. Startup
+repair can then change the closed log, and open all files again.
 """
 
 from __future__ import annotations

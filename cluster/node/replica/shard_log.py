@@ -5,7 +5,8 @@ record this boot. A possible loss is recorded before the log is cut.
 
 The last run may have ended by an orderly stop, a kill or a power loss, or while a snapshot replaced the log. After the
 constructor of `ShardLog` returns, the log is whole and flushed. If entries may be missing, the data directory marks
-this node as a suspect. An orderly stop leaves a clean mark, by which the next start can tell damage from a torn end.
+this node as a suspect. An orderly stop leaves a clean mark. With this mark the next start can distinguish damage from
+an entry that a crash cut off.
 """
 
 from __future__ import annotations

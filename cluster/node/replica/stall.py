@@ -1,9 +1,9 @@
 """The stall detector: detects that this node's disk is too slow, so that the node refuses new sends at once.
 
 The detector uses the rule with which RocketMQ detects a busy page cache, adapted to one event loop. A slow append
-blocks the whole event loop, so the node detects a slow append only after its end. The node then refuses new sends for
-as long as the append took. After that time the node tries the next append. A flush runs on a helper thread, so the
-node detects a slow flush while the flush runs.
+blocks the whole event loop, so the node detects a slow append only after its end. After a slow append, the node
+refuses new sends for as long as the append took. After the time of refusal, the node tries the next append. A flush
+runs on a helper thread, so the node detects a slow flush while the flush runs.
 """
 
 from __future__ import annotations

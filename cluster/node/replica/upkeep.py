@@ -22,8 +22,8 @@ log = logging.getLogger("ledgermq.node.shard")
 
 
 class ReplicaUpkeep:
-    """`ReplicaUpkeep` does the regular work of the replica of shard `number`, from the start of the replica to its
-    stop."""
+    """`ReplicaUpkeep` runs the background tasks of the replica of shard `number`, from the start of the replica to
+    its stop: checkpoints, retention and scrub."""
 
     def __init__(
         self, number: int, node: NodeResources, opening: Opening, replica: BrokerReplica, threads: DiskThreads
@@ -47,7 +47,7 @@ class ReplicaUpkeep:
         )
 
     def start(self) -> list[asyncio.Task[None]]:
-        """Start the regular work, and return its tasks."""
+        """Start the background tasks, and return them."""
         vital = self._node.runtime.vital
         return [
             vital.spawn(self._keep_checkpoints(), f"checkpoints of shard {self._number}"),
