@@ -1,7 +1,7 @@
 """A running consumer group is reset to an earlier time, and consumes all messages sent since that time again.
 
-Such a reset is useful after a bug in a consumer was fixed: the group processes the messages again that were sent since
-the bug was deployed.
+A reset is useful after a bug in a consumer was fixed: the group processes the messages again that were sent since the
+bug was deployed.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Compression of a batch's payload, and decompression with a limit on the size of the result.
 
 The caller of `decompress` states the size of the result. `decompress` returns exactly as many bytes as the caller
-stated, or raises CorruptBatchError. Therefore a small payload that claims to decompress to gigabytes cannot allocate
-gigabytes.
+stated, or raises CorruptBatchError. A small payload that claims to decompress to gigabytes cannot make `decompress`
+allocate gigabytes.
 """
 
 from __future__ import annotations

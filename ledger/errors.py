@@ -1,7 +1,8 @@
 """The errors that a client or a broker can raise. Each error has a type, a stable code and a message for people.
 
 On the wire, an error consists of a code, a message and a few facts (``ledger.v1.Error``). In Python an error is an
-exception that a caller can catch. `to_wire` and `from_wire` convert between the two forms.
+exception that a caller can catch. `to_wire` converts an exception to the message that is sent, and `from_wire`
+converts it back.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class OffsetOutOfRangeError(LedgerError):
 
 
 class OffsetTooLowError(OffsetOutOfRangeError):
-    """The offset is lower than `first_offset`: retention or a trim has removed these messages."""
+    """The offset is lower than `first_offset`: retention or a trim has removed the messages before `first_offset`."""
 
     code = "OFFSET_TOO_LOW"
 

@@ -1,6 +1,7 @@
 """The limits on the number and size of a message's headers (RocketMQ's limits).
 
-Clients check these limits before they send messages. Leaders check the limits again before they append a batch.
+Clients check the headers of a message against the limits before they send the message. Leaders check the limits again
+before they append a batch.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ _BATCH = 0x0A
 
 @dataclass(frozen=True, slots=True)
 class ProduceRequest:
-    """The encoded batches (ledger/batch) of one produce request. Each batch is for one queue, and all these queues
-    are in the same shard."""
+    """The encoded batches (ledger/batch) of one produce request. Each batch is for one queue, and the queues of all
+    batches are in the same shard."""
 
     batches: Sequence[bytes]
 

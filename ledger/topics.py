@@ -1,7 +1,7 @@
 """The rules for names of topics and for their numbers of queues.
 
-Clients check these rules before they send a request. Leaders check the rules again before they propose an entry, and
-replicas when they apply the entry.
+Clients check the names and the numbers of queues before they send a request. Leaders check the rules again before they
+propose an entry, and replicas when they apply the entry.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Checks that Python finds the packages `store`, `raft`, `ledger`, `cluster` and `chaos` of ledgermq, and not other
-packages with these names.
+"""Checks that Python finds the packages `store`, `raft`, `ledger`, `cluster` and `chaos` of ledgermq, and not packages
+of others with the same names.
 
 `store`, `raft` and `cluster` are common names. A package `store` in a user's working directory often comes before the
 installed packages on Python's path, and another distribution may install a package of the same name. Without the check

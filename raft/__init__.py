@@ -1,6 +1,6 @@
 """Raft for one shard: the pure core (`raft.core`), and the driver that connects it to disk, network and state machine.
 
-The following steps drive a replica of a shard. `cluster/node/replica/builder.py` contains all of these steps:
+The following steps drive a replica of a shard. `cluster/node/replica/builder.py` contains all steps:
 
 1. Open the log, the vote file and the snapshots with `store`. Build a `Raft` from `RaftSettings` and `RecoveredState`.
    Build a `Driver` from the `Raft`, a `ReplicaStorage`, a `Transport`, a `DriverDisk` for fsyncs on helper threads, a

@@ -1,8 +1,8 @@
 """The body of a configuration entry: the members of a shard, and the sizes that never change for the shard.
 
 `segment_bytes` and the largest entry size are part of the log, so every replica puts each entry at the same position.
-A member's incarnation is also part of the log. Therefore a node with a wiped disk is not a member until an operator
-adds it again.
+A member's incarnation is also part of the log, so a node with a wiped disk is not a member until an operator adds it
+again.
 """
 
 from __future__ import annotations

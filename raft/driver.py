@@ -1,7 +1,7 @@
 """The driver carries out what the core decides, in a fixed order of duties. Each replica has one driver.
 
-The driver reaches files, sockets, clocks and threads only through small interfaces (`raft/interfaces.py`). Therefore
-the same driver runs under gRPC and in the simulator.
+The driver reaches files, sockets, clocks and threads only through small interfaces (`raft/interfaces.py`), so the same
+driver runs under gRPC and in the simulator.
 
 The driver passes each event to the core and receives a `Ready`. For each `Ready`, the driver saves the vote, writes
 the entries of a follower, and sends messages, in this order. At the end of the turn, the driver writes the proposals
@@ -9,12 +9,12 @@ with one group write, applies committed entries, and sends Appends.
 
 All entries proposed in one turn of the event loop are written with one group write, and are sent to each follower as
 one message. Until the end of the turn the proposals are queued (`raft/proposals.py`), and the core does not know them.
-Therefore a proposal that fails while it is queued was certainly not appended.
+A proposal that fails while it is queued was certainly not appended.
 
 When the disk fails (`failure`), this node stops leading and accepts no entries, so that another node can lead. Clients
 can still read the entries that this node has applied. If the disk is full, or too many files are open, the driver
-tries to write again from time to time. When such a write succeeds, the replica takes part normally again. After any
-other failure of the disk, the node must restart. The restart reads the real content of the disk.
+tries to write again from time to time. When a repeated write succeeds, the replica takes part normally again. After
+any other failure of the disk, the node must restart. The restart reads the real content of the disk.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Driver:
         """Stop this replica: accept no further input and write nothing more, so that the log can be closed.
 
         Waiting proposals and reads get no answer, so the caller of `stop` must first stop the requests that wait
-        for these answers."""
+        for the answers."""
         self._stopped = True
 
     def tick(self) -> None:
@@ -157,8 +157,8 @@ class Driver:
 
         Raises CorruptRangeError if the bytes are damaged, and ForkedError if they do not continue this log's chain.
         After an error the caller breaks the stream, and the leader sends the range again. If the range forks at the
-        same index again, the two logs really differ. In this case this node stops leading and writing, because it
-        cannot know which of the two logs is right."""
+        same index again, the leader's log and this log really differ. If the two logs really differ, this node
+        stops leading and writing, because it cannot know which of the two logs is right."""
         self._notice_pause()
         if entries and self.failure is not None and not self._received.continues_log(append):
             return  # this node cannot write the range, and a rejection would make the leader send it again at once

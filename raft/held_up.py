@@ -1,8 +1,8 @@
 """Detects that this node was held up, which means that nothing ran on it for longer than an election takes.
 
 A running node ticks regularly. A long gap between two events means that the process or the machine did not run. The
-messages that wait after a long gap are old, and another node may lead by then. Therefore a leader that was held up
-commits no entry and answers no read until a new round of heartbeats confirms that it still leads.
+messages that wait after a long gap are old, and another node may lead by then. A leader that was held up commits no
+entry and answers no read until a new round of heartbeats confirms that it still leads.
 """
 
 from __future__ import annotations

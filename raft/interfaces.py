@@ -1,7 +1,7 @@
 """The interfaces that the driver uses: the log, the network, the disk's threads, the state machine and proposals.
 
-Each interface has a real implementation and an in-memory implementation (`tests/raft/driver_cluster.py`). Therefore
-the same driver runs under gRPC and in the simulator.
+Each interface has a real implementation and an in-memory implementation (`tests/raft/driver_cluster.py`), so the same
+driver runs under gRPC and in the simulator.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Transport(Protocol):
     def replicate(self, ranges: Iterable[tuple[Append, Readable]]) -> None:
         """Send byte ranges of the CommitLog over the bulk connections, in the order of the iterable.
 
-        A range may be a view of memory that changes after this call. Therefore the transport copies the range
-        before it returns."""
+        A range may be a view of memory that changes after this call, so the transport copies the range before it
+        returns."""
 
     def send_snapshot(self, chunk: SnapshotChunk, piece: SnapshotPiece) -> None:
         """Send a piece of a snapshot over the bulk connection."""
@@ -54,8 +54,8 @@ class Transport(Protocol):
         """Connect to the members of `configuration`, the newest configuration in the log, and disconnect from removed
         members.
 
-        The leader still sends the log to the nodes in `served`, so the transport stays connected to these nodes
-        even if they are no longer members."""
+        The leader still sends the log to the nodes in `served`, so the transport stays connected to all nodes in
+        `served`, even if they are no longer members."""
 
 
 class DriverDisk(Protocol):
@@ -68,7 +68,7 @@ class DriverDisk(Protocol):
     def persist(self, done: Callable[[], None]) -> None:
         """Call done() when all writes so far are held as the flush mode promises: in the page cache, or after an fsync.
 
-        The callbacks of all calls of `persist` and `flush` run in the order of these calls."""
+        The callbacks of `persist` and `flush` run in the order in which `persist` and `flush` were called."""
 
     def flush(self, done: Callable[[], None]) -> None:
         """Call done() when all writes so far are on the disk. An fsync is needed in every flush mode."""

@@ -35,7 +35,7 @@ def log_start_draft(index: int) -> EntryDraft:
 
 class LogStart:
     """`LogStart` moves the log start of one shard on one replica. The methods of `LogStart` are called rarely. Some
-    of these methods write to the disk."""
+    methods of `LogStart` write to the disk."""
 
     def __init__(self, log: Log, snapshots: Snapshots, machine: Machine, resumed: Snapshot | None) -> None:
         """`resumed` is the snapshot from which the state machine started, or None if it started empty."""

@@ -3,8 +3,8 @@
     add ──> queued ──group write──> uncommitted ──commit and apply──> settled(True)
               └───────────── leadership lost, or the write failed ──> settled(False)
 
-The core learns of a proposal only when the proposal leaves the queue. Therefore a proposal that fails while it is
-queued was certainly not appended.
+The core learns of a proposal only when the proposal leaves the queue. A proposal that fails while it is queued was
+certainly not appended.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class WaitingProposals:
         self._queued.append(proposal)
 
     def take_queued(self) -> list[Proposal]:
-        """Remove and return all queued proposals. For each of these proposals, the caller must call `appended` or
+        """Remove and return all queued proposals. For each returned proposal, the caller must call `appended` or
         settle the proposal."""
         queued, self._queued, self.queued_bytes = self._queued, [], 0
         return queued

@@ -1,7 +1,7 @@
 """Linearizable reads that wait at the leader (Raft dissertation, section 6.4).
 
 A read waits for two conditions, one after the other. First, a majority must confirm that this node still leads. After
-that, the node must apply every entry that was committed when the read began.
+the majority has confirmed, the node must apply every entry that was committed when the read began.
 
     begin ──> waiting for a majority ──confirm──> waiting for entries ──applied──> answer(True)
                       └──────────── leadership lost ────────┴──────────────────> answer(False)

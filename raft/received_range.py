@@ -24,7 +24,7 @@ class ReceivedRange:
         """Return the Append with the terms and configurations that its entries contain.
 
         The CRCs and the chain of the entries are checked first. If this log lacks the entry before the range, the core
-        rejects the Append without its entries. In this case `take` returns the Append unchanged.
+        rejects the Append without its entries. After a rejection, `take` returns the Append unchanged.
 
         Raise CorruptRangeError if the bytes are damaged, or ForkedError if they do not continue this log's chain."""
         if not entries or not self.continues_log(append) or append.term < self._raft.term:

@@ -1,7 +1,7 @@
 """Defines the errors of the store. Each type of error calls for another action of the caller.
 
-Broken invariants of this package are found by assert statements, and not reported by these errors. If the operating
-system reported an `OSError`, this `OSError` is the `__cause__` of the store's error.
+Broken invariants of this package are found by assert statements, and are not reported by errors of this module. If the
+operating system reported an `OSError`, this `OSError` is the `__cause__` of the store's error.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class LogDamagedError(DamagedError):
 
 
 class RangeDamagedError(StoreError):
-    """The requested entries are in a damaged range of the log. After a scrub repair of the range, these entries can
+    """The requested entries are in a damaged range of the log. After a scrub repair of the range, the entries can
     be read again."""
 
     retriable = True

@@ -79,7 +79,7 @@ def measure(directory: Path, gib: float) -> list[CatchUpFigures]:
 
 def by_stream(cluster: DevCluster) -> tuple[float, float]:
     """Return the seconds between the learner's first entry and the learner's last entry, and the CPU seconds that
-    both nodes used in that time."""
+    the leader and the learner used in that time."""
     leader, deadline = cluster.node(1), time.monotonic() + TIMEOUT_S
     with ThreadPoolExecutor(1) as pool:
         adding = pool.submit(cluster.add_node, promote=False, timeout_s=TIMEOUT_S)

@@ -1,5 +1,5 @@
-"""Measures how fast a server sends segment files over HTTP: sendfile is compared with reading and writing, and the two
-ways take turns.
+"""Measures how fast a server sends segment files over HTTP, once with sendfile and once with reading and writing, in
+turns.
 
     python -m bench.node.segment_reads [--mib 256] [--rounds 5]
 

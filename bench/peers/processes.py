@@ -49,8 +49,8 @@ class Processes:
             )
 
     def wait_open(self, ports: Sequence[int], timeout_s: float = 60.0) -> None:
-        """Wait until all these ports accept connections. Raise PeerError if a process ends, or if a port is not open
-        in time.
+        """Wait until all `ports` accept connections. Raise PeerError if a process ends, or if a port is not open in
+        time.
         """
         deadline = time.monotonic() + timeout_s
         for port in ports:

@@ -5,9 +5,9 @@ second on one core, and the memory, open files and disk space of many queues.
 
 Each index receives batches of 500 messages in a loop that does nothing else, and writes real files. Each figure is the
 median of several rounds. The time index stores nothing: its look-ups read the log and the ConsumeQueue. The look-ups
-of the time index are compared with look-ups in a table of (time, offset) in memory. No index file could be faster than
-such a table. The last measurement appends messages to many queues in turn. Each number of queues is measured in a
-separate process. The script prints the memory, the open files and the disk space that the queues need.
+of the time index are compared with look-ups in a table of (time, offset) in memory. No index in files could be faster
+than a table in memory. The last measurement appends messages to many queues in turn. Each number of queues is measured
+in a separate process. The script prints the memory, the open files and the disk space that the queues need.
 
 Seconds are processor time including the kernel's time, so other processes on the machine have little influence.
 """

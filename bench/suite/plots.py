@@ -1,5 +1,5 @@
-"""Draws the charts of the page as SVG: bars for both sides of each comparison, and the ratio that the target
-requires."""
+"""Draws the charts of the page as SVG: bars for our figure and the compared figure of each comparison, and the
+ratio that the target requires."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _LEGEND = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": 2, "frameon"
 
 
 def bars(pairs: Sequence[Pair], ours: str, other: str, name: str) -> str:
-    """Draw the values of both sides as bars on the left, and their ratios on the right. A mark shows the ratio that
-    the target requires. Each picture of a page needs a different `name`.
+    """Draw the two values of each comparison as bars on the left, and their ratio on the right. A mark shows the ratio
+    that the target requires. Each picture of a page needs a different `name`.
     """
     with drawing(1.1 + 0.5 * len(pairs)) as figure:
         values, ratios = figure.subplots(1, 2, sharey=True)

@@ -88,9 +88,7 @@ class Running:
     pids: tuple[int, ...]
 
     def bench(self, name: str, *arguments: object, may_fail: bool = False) -> dict[str, Any]:
-        """Run `ledgermq bench` with these arguments to its end. Return the figures of the run. Raises
-        BenchFailedError.
-        """
+        """Run `ledgermq bench` with `arguments` to its end. Return the figures of the run. Raises BenchFailedError."""
         words = ["bench", *map(str, arguments), "--json"]
         command = [sys.executable, "-m", "ledgermq", *words, *self._where(words[1])]
         self.stage.warm()

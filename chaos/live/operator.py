@@ -1,7 +1,7 @@
 """Observes the cluster and sends an operator's requests to it, through the clients' own `Admin`.
 
-A cluster under faults may answer late or not at all. Late or missing answers do not make the run fail. Therefore each
-query can return a value that means "unknown". Each request is repeated until it succeeds or its time is over.
+A cluster under faults may answer late or not at all. Late or missing answers do not make the run fail: each query can
+return a value that means "unknown". Each request is repeated until it succeeds or its time is over.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A broker does not decompress a payload, so this module checks only the parts that are not compressed. After the
 decompression, decode.py checks the payload with functions of this module. The batch header states the size of the
-largest body, but not the sizes of the message headers. Therefore the producer, and not the broker, enforces the limits
-on the message headers of a compressed batch.
+largest body, but not the sizes of the message headers. For this reason the producer, and not the broker, enforces the
+limits on the message headers of a compressed batch.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class Columns:
     def read(cls, source: bytes, start: int, end: int, *, count: int, present: int) -> Columns:
         """Parse the columns in source[start:end]. The bits KEYS, TAGS, HEADERS and TIMESTAMPS in `present` say
         which optional columns exist. Raises CorruptBatchError if an offset is wrong, or if the columns do not fill
-        these bytes exactly."""
+        the given bytes exactly."""
         reader = _Reader(source, start, end)
         columns = cls(
             bodies=reader.binary(count),

@@ -20,8 +20,8 @@ class Batch:
     """A decoded batch.
 
     The constructor checks the whole structure of the batch and raises CorruptBatchError or UnsupportedBatchError. Pass
-    `check_crc=False` if the CRC of these bytes has been checked already. The payload is decompressed once, to exactly
-    the size that the header states. If the header states more than 64 MiB, the constructor raises CorruptBatchError.
+    `check_crc=False` if the CRC of `data` has been checked already. The payload is decompressed once, to exactly the
+    size that the header states. If the header states more than 64 MiB, the constructor raises CorruptBatchError.
     """
 
     __slots__ = ("_columns", "header")

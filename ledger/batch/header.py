@@ -1,5 +1,5 @@
-"""A batch begins with a fixed header and hash columns. A broker needs only these fields to store a batch and to find
-its messages.
+"""A batch begins with a fixed header and hash columns. A broker needs only the fixed header and the hash columns to
+store a batch and to find its messages.
 
 The producer encodes a batch once, and the broker stores it unchanged. The fields that a broker needs are at the front
 of the batch and are never compressed. All numbers are little-endian. Every buffer begins at a multiple of 8 bytes and

@@ -1,7 +1,7 @@
 """`AppliedState` applies committed entries to the replicated state and to the indexes of one replica.
 
-Only committed entries change the state and the indexes, in the order of the log. Therefore neither the state nor the
-indexes are ever rolled back.
+Only committed entries change the state and the indexes, in the order of the log. Neither the state nor the indexes are
+ever rolled back, because a committed entry never changes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""`Broker` creates the objects that serve the clients of one node. The gRPC services in rpc/ call these objects;
-this module uses neither gRPC nor protobuf."""
+"""`Broker` creates the objects that serve the clients of one node. The gRPC services in rpc/ call the objects of
+`Broker`; this module uses neither gRPC nor protobuf."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ServedShards(Protocol):
 
 
 class Broker:
-    """The objects that serve the clients of one node. Until shard 0 has started on this node, most methods of these
+    """The objects that serve the clients of one node. Until shard 0 has started on this node, most methods of the
     objects raise UnavailableError."""
 
     def __init__(

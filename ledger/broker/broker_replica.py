@@ -224,7 +224,7 @@ class BrokerReplica:
 
     def append(self, batch: bytes) -> asyncio.Future[Committed]:
         """Append a batch that the broker itself has made, such as the copy of a moved message. The broker never
-        sends such a batch a second time. Raises LedgerError if the batch was not appended."""
+        appends the same batch a second time. Raises LedgerError if the batch was not appended."""
         return self._append_batch(self.leading_state(len(batch)), BatchHeader.parse(batch), batch)
 
     def next_offset(self, topic_id: int, queue: int) -> int:
@@ -334,8 +334,8 @@ class BrokerReplica:
 
     @property
     def knows_the_end(self) -> bool:
-        """True if this node leads and has applied its own no-op. In this case, the node has applied every entry
-        that earlier leaders acknowledged."""
+        """True if this node leads and has applied its own no-op. A node for which this is True has applied every
+        entry that earlier leaders acknowledged."""
         return self._projected is not None
 
     @property

@@ -142,7 +142,7 @@ class NodeView:
         return NodeRoutes(facts.cluster, limit, COORDINATORS, nodes, self.configuration_index)
 
     def topics(self, names: Collection[str] = ()) -> TopicRoutes:
-        """Return the leader of each shard, and the topics with these names. Without names, return all topics.
+        """Return the leader of each shard, and the topics named in `names`. Without names, return all topics.
         Before shard 0 has started on this node, the result is empty."""
         if (replica := self._replicas.first) is None:
             return TopicRoutes()

@@ -1,8 +1,8 @@
 """Finds the replica of a shard, or the replica of a queue's shard, on this node.
 
-Shard 0 has a replica on every node and stores all topics. Therefore shard 0 knows the shard of each queue, and knows
-which topics were deleted. If this node's replica of shard 0 is behind, the replica of another shard can know a new
-topic earlier.
+Shard 0 has a replica on every node and stores all topics, so shard 0 knows the shard of each queue, and knows which
+topics were deleted. If this node's replica of shard 0 is behind, the replica of another shard can know a new topic
+earlier.
 """
 
 from __future__ import annotations

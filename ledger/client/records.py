@@ -86,7 +86,7 @@ class RecordRange:
 class QueueOffsets:
     """The offsets of one queue: the first kept message has `first_offset`, and the next new message gets `end_offset`.
 
-    If both offsets are equal, the queue has no messages.
+    If the two offsets are equal, the queue has no messages.
     """
 
     queue: int

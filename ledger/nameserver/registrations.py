@@ -30,7 +30,7 @@ class _Said:
 
 class Registrations:
     """The newest reports of the nodes of one cluster. While no node is registered, a node of any cluster can
-    register. After that, only nodes of the same cluster can register."""
+    register. After the first registration, only nodes of the same cluster can register."""
 
     def __init__(self, monotonic_ms: Callable[[], float]) -> None:
         self._monotonic_ms = monotonic_ms

@@ -61,7 +61,7 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True)
 class AddShard:
-    """Add a shard whose initial members are these nodes (only in shard 0). `incarnations[i]` is the incarnation of
+    """Add a shard whose initial members are `nodes` (only in shard 0). `incarnations[i]` is the incarnation of
     `nodes[i]` in shard 0."""
 
     shard: int
@@ -153,7 +153,7 @@ class ReleaseQueues:
 
 @dataclass(frozen=True, slots=True)
 class RenewQueues:
-    """Give the owners of these queues new epochs, so that they claim the queues again."""
+    """Give the owners of `queues` new epochs, so that they claim the queues again."""
 
     consumer_group: str
     queues: tuple[TopicQueueId, ...]

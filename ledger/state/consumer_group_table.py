@@ -5,10 +5,10 @@
     epoch    7 7 7 9 9 12       index of the entry by which the owner received the queue
 
 If the target of a queue is not its owner, the owner keeps the queue until it releases the queue, leaves, or is
-removed because it was silent. Then the target becomes the owner of the queue, with a new epoch. Therefore a queue
-never has two owners at a time. The shard of the queue fences late requests of an earlier owner (`progress_table`).
-Generations, epochs and versions are indexes of log entries, so they always rise. Therefore the table does not have
-to store consumer groups without members."""
+removed because it was silent. When the owner no longer has the queue, the target becomes the owner of the queue,
+with a new epoch. A queue never has two owners at a time. The shard of the queue fences late requests of an earlier
+owner (`progress_table`). Generations, epochs and versions are indexes of log entries, so they always rise. This is
+why the table does not have to store consumer groups without members."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class ConsumerGroup:
     def leave(self, members: Iterable[str], index: int) -> bool:
         """Remove members. If the target of a removed member's queue is still a member, the target becomes the owner
         of the queue. If the target is not a member any more, the queue waits for the next assignment. Return True
-        if any of these members existed."""
+        if any of the given members existed."""
         gone = [self.members.pop(member) for member in members if member in self.members]
         for queue in [queue for member in gone for queue in member.owned]:
             self.shares[queue].owner = ""
@@ -154,8 +154,8 @@ class ConsumerGroup:
         return queues
 
     def assign(self, targets: Mapping[TopicQueueId, str], index: int, *, goes_on: bool = False) -> None:
-        """Set the targets of these queues. An empty target means that the consumer group no longer reads the queue.
-        Other queues keep their targets. `goes_on` means that another command with more targets of the same
+        """Set the targets of the given queues. An empty target means that the consumer group no longer reads the
+        queue. Other queues keep their targets. `goes_on` means that another command with more targets of the same
         assignment follows."""
         for queue, target in targets.items():
             share = self.shares.get(queue)
@@ -195,7 +195,7 @@ class ConsumerGroup:
         self.generation = index
 
     def renew(self, queues: Iterable[TopicQueueId], index: int) -> bool:
-        """Give the owners of these queues a new epoch. Returns True if any of the queues has an owner."""
+        """Give the owners of the given queues a new epoch. Returns True if any of the queues has an owner."""
         owned = [share for queue in queues if (share := self.shares.get(queue)) is not None and share.owner]
         for share in owned:
             share.epoch = self.members[share.owner].version = index
@@ -253,7 +253,7 @@ class ConsumerGroupTable:
         return group.join(strategy, details, index, rooms)
 
     def leave(self, name: str, members: Iterable[str], index: int) -> bool:
-        """Remove members. Returns True if any of these members existed."""
+        """Remove members. Returns True if any of the given members existed."""
         group = self._groups.get(name)
         left = group is not None and group.leave(members, index)
         if group is not None and not group.members:

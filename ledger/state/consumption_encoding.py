@@ -29,7 +29,7 @@ def encode_consumption(consumption: Consumption) -> bytes:
 
 
 def decode_consumption(data: bytes) -> Consumption:
-    """Return the consumption state that these bytes encode. Raises InternalError if the bytes are damaged."""
+    """Return the consumption state that `data` encodes. Raises InternalError if the bytes are damaged."""
     try:
         state = state_pb2.ConsumptionState.FromString(data)
     except DecodeError as error:

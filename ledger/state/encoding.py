@@ -1,5 +1,5 @@
-"""Encodes the replicated state as bytes. A snapshot contains these bytes, and the digest of a state is a hash of these
-bytes.
+"""Encodes the replicated state as bytes. A snapshot contains the encoded state, and the digest of a state is a hash of
+the encoded state.
 
 All numbers are little-endian, and there are no gaps between the fields.
 
@@ -87,8 +87,8 @@ def encode_state(state: StateParts) -> bytes:
 
 
 def decode_state(data: bytes, limits: ProducerLimits) -> StateParts:
-    """Return the tables of the state that these bytes encode. Raises InternalError if the bytes are damaged, or of
-    an unknown format."""
+    """Return the tables of the state that `data` encodes. Raises InternalError if the bytes are damaged, or of an
+    unknown format."""
     try:
         return _Reader(data, limits).state(*_checked_counts(data))
     except (struct.error, StopIteration, UnicodeDecodeError) as error:

@@ -158,8 +158,8 @@ class State:
 
     @staticmethod
     def decode(data: bytes, limits: ProducerLimits | None = None) -> State:
-        """Return the state that these bytes of `encode` contain. The bytes do not contain the producer limits.
-        Raises InternalError if the bytes are not a state."""
+        """Return the state that `data`, a result of `encode`, contains. The bytes do not contain the producer
+        limits. Raises InternalError if the bytes are not a state."""
         state = State(limits)
         parts = decode_state(data, limits or ProducerLimits())
         state.topics, state._next_offsets, state.producers, state.holds, state.shards, state.consumption = parts

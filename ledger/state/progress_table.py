@@ -8,8 +8,8 @@ fences all earlier epochs. Fencing happens in the same table in which offsets ch
 lease.
 
 An offset never decreases, except by `reset`. A reset also ends the claim of the present owner, and the present owner
-can claim the queue again with the same epoch. Therefore the table counts the resets, so that a request that an owner
-sent before a reset is refused after the reset.
+can claim the queue again with the same epoch. The table counts the resets, so that a request that an owner sent before
+a reset is refused after the reset.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The projected state is an overlay. The overlay stores only the queues, producers and topics that uncommitted entries
 change. All other values come from the applied state. When an entry is applied, its changes are dropped from the
 overlay. A new leader starts with an empty overlay after it has applied its no-op. A leader that stops leading drops
-its overlay. Therefore the applied state is never rolled back.
+its overlay, so the applied state is never rolled back.
 
     check          decides whether a batch is accepted
     admit_batch    gives the batch its offsets, before its entry is appended

@@ -1,9 +1,9 @@
 """The sequence of one producer in one queue, by which the leader recognises repeated and missing batches.
 
-A producer numbers the messages that it sends to a queue from 0. Therefore a batch continues the sequence, repeats
-earlier numbers of the sequence, or leaves a gap. The sequence remembers the results of the last few batches. If the
-producer sends one of these batches again, the batch receives the remembered result. A new epoch of the producer starts
-again at 0 and fences the earlier epochs.
+A producer numbers the messages that it sends to a queue from 0. For each batch there are three cases: the batch
+continues the sequence, repeats earlier numbers of the sequence, or leaves a gap. The sequence remembers the results of
+the last few batches. If the producer sends one of the remembered batches again, the batch receives the remembered
+result. A new epoch of the producer starts again at 0 and fences the earlier epochs.
 
     epoch of the batch               first sequence of the batch         decision
     older than the known epoch       any                                 Fenced

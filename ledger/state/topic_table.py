@@ -1,8 +1,8 @@
 """The topics by id and by name, and the shard of each of their queues.
 
-Topic ids count up from 1 and are never reused. Therefore data with a topic's id cannot belong to a later topic with
-the same name. Shard 0 creates and deletes topics and stores all of them. Every other shard stores only the topics that
-have queues in this shard. Queues are never removed from a topic; new queues are added at the end.
+Topic ids count up from 1 and are never reused, so data with a topic's id cannot belong to a later topic with the same
+name. Shard 0 creates and deletes topics and stores all of them. Every other shard stores only the topics that have
+queues in this shard. Queues are never removed from a topic; new queues are added at the end.
 """
 
 from __future__ import annotations

@@ -11,5 +11,5 @@ replicas agree, and that the replicas have all acknowledged messages.
     difference.py      `ledgermq log diff`: finds where the logs of replicas diverge
 
 `judging/windows.py` finds divergences for `validate` and for `log diff`. The facts of a span depend only on the bytes
-of the span. Therefore several machines can read spans at the same time (ledger/spark/validation).
+of the span, so several machines can read spans at the same time (ledger/spark/validation).
 """

@@ -31,8 +31,8 @@ _PROGRESS_ENTRIES = 512
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """The result for two logs without a divergence: all entries that both logs have are the same, and the log
-    `longer` has more entries."""
+    """The result for two logs without a divergence: at every index that both logs have, the entries are equal, and
+    the log `longer` has more entries."""
 
     # The numbers of the two logs.
     shorter: int
@@ -69,7 +69,7 @@ class Comparison:
     headers: dict[tuple[int, int], Header] = field(default_factory=dict)
 
     def is_committed(self, divergence: Divergence) -> bool:
-        """Return whether both logs know that the index of the divergence is committed."""
+        """Return True if both logs know that the index of the divergence is committed."""
         one, other = self.logs[divergence.first_replica], self.logs[divergence.second_replica]
         return min(one.known_commit, other.known_commit) >= divergence.index
 

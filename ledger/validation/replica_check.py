@@ -4,8 +4,8 @@
 
 The check finds the same faults in a replica as `ledgermq validate`. The check does not find faults for which the
 replicated state is needed (sequences, epochs, unknown topics) or another replica. The check reads the spans in order
-and keeps nothing of a span that it has finished. Therefore its memory does not grow with the log. The check writes
-nothing and takes no lock.
+and keeps nothing of a span that it has finished, so its memory does not grow with the log. The check writes nothing
+and takes no lock.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The configuration of a shard: its voters and its learners.
 
-A server uses the newest configuration in its log, committed or not (section 6). Therefore each configuration is kept
-with the index of its entry, and is dropped if its entry is cut. Consecutive configurations differ by at most one
-voter. Therefore any majority of a configuration shares a node with any majority of the next configuration
-(dissertation, section 4.1).
+A server uses the newest configuration in its log, committed or not (section 6). For this reason, each configuration is
+kept with the index of its entry, and is dropped if its entry is cut. Consecutive configurations differ by at most one
+voter, so any majority of a configuration shares a node with any majority of the next configuration (dissertation,
+section 4.1).
 """
 
 from __future__ import annotations

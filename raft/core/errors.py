@@ -21,7 +21,7 @@ class NotLeader(Refusal):
 
 
 class Busy(Refusal):
-    """Too many bytes of proposals wait to be committed. Propose the entry again after some of these bytes are
+    """Too many bytes of proposals wait to be committed. Propose the entry again after some of the waiting bytes are
     committed."""
 
     def __init__(self, uncommitted_bytes: int) -> None:
@@ -69,7 +69,7 @@ class Diverged(Exception):  # noqa: N818 (as the others here)
     """The leader lacks an entry that this server knows to be committed, so this server must stop.
 
     The logs of the leader and of this server differ only if the other nodes accepted a loss without this server (see
-    suspicion.py). `index` is the first index at which the two logs differ.
+    suspicion.py). `index` is the first index at which the leader's log and this server's log differ.
     """
 
     def __init__(self, index: int, term: int) -> None:

@@ -133,7 +133,7 @@ class Leader:
     def held_up(self) -> None:
         """Record that this node did nothing for longer than an election takes, so that another leader may exist.
 
-        After that, followers' acknowledgements do not count for commits until a majority has answered a new round
+        From then on, followers' acknowledgements do not count for commits until a majority has answered a new round
         of heartbeats."""
         self.begin_round()
         self._fresh_round = self._round
@@ -142,8 +142,8 @@ class Leader:
 
     def propose(self, sizes: Sequence[int]) -> int:
         """Append one new entry for each element of `sizes`, which are sizes in bytes. Return the index of the first
-        of these entries. Raise Busy if too many bytes are uncommitted, or Transferring during a handover. If all
-        earlier entries are committed, entries of any size are accepted."""
+        new entry. Raise Busy if too many bytes are uncommitted, or Transferring during a handover. If all earlier
+        entries are committed, entries of any size are accepted."""
         assert sizes, "a proposal has at least one entry"
         if self._transfer.to:
             raise Transferring(self._transfer.to)

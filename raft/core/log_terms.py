@@ -1,14 +1,14 @@
 """The core's summary of the log: the term of each entry, and the last index.
 
-Terms never decrease along a log. Therefore the summary has one run of entries for each term.
+Terms never decrease along a log, so the summary has one run of entries for each term.
 
     index   1  2  3  4  5  6  7  8        runs  (1, term 1) (4, term 4) (6, term 5)
     term    1  1  1  4  4  5  5  5        last_index 8
 
-By the Log Matching property (section 5.3), two logs with the same term at an index are equal up to that index.
-Therefore elections and the consistency check need only the terms of the entries. A log can begin after a snapshot. If
-a log begins after a snapshot, `snapshot_index` and `snapshot_term` are the index and the term of the snapshot's last
-entry (section 7).
+By the Log Matching property (section 5.3), two logs with the same term at an index are equal up to that index. For
+this reason, elections and the consistency check need only the terms of the entries. A log can begin after a snapshot.
+If a log begins after a snapshot, `snapshot_index` and `snapshot_term` are the index and the term of the snapshot's
+last entry (section 7).
 """
 
 from __future__ import annotations

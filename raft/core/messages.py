@@ -1,7 +1,7 @@
 """Defines the messages between the nodes of one shard, as the core uses them.
 
 A message is a frozen value. The core ignores an answer with an old term. The core never sees the body of an entry. An
-`Append` describes a range of entries by their terms, and the driver keeps the bytes of these entries.
+`Append` describes a range of entries by their terms, and the driver keeps the bytes of the entries.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class SnapshotChunk(RaftMessage):
     """InstallSnapshot (section 7): one piece of the snapshot after entry `index`, from byte `offset` on.
 
     A leader sends snapshot chunks to a member that lacks entries from before the leader's log start. The bytes of the
-    piece are not part of this message. The transport sends these bytes together with this message.
+    piece are not part of this message. The transport sends the bytes of the piece together with this message.
     """
 
     index: int

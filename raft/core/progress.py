@@ -1,9 +1,10 @@
 """Tracks the progress of one follower: what the leader knows about the follower's log, and which messages the leader
 may send to the follower.
 
-PROBE: the leader sends one empty Append at a time to find the last entry on which both logs agree. REPLICATE: the logs
-agree, so the leader sends more entries before earlier entries are acknowledged, within limits. SNAPSHOT: the follower
-lacks entries from before the leader's log start, so the leader first sends the snapshot, one piece at a time.
+PROBE: the leader sends one empty Append at a time to find the last entry on which the leader's log and the follower's
+log agree. REPLICATE: the logs agree, so the leader sends more entries before earlier entries are acknowledged, within
+limits. SNAPSHOT: the follower lacks entries from before the leader's log start, so the leader first sends the
+snapshot, one piece at a time.
 
                        agreed at next - 1
         PROBE  -------------------------------->  REPLICATE
@@ -100,7 +101,7 @@ class FollowerProgress:
     def must_ask(self, patience: int) -> bool:
         """Return True if the leader should send an empty Append that asks for agreement at next - 1. The leader
         asks for agreement before it sends entries. The leader also asks if Appends in flight were not acknowledged
-        for `patience` ticks, because some of these Appends may be lost."""
+        for `patience` ticks, because some of them may be lost."""
         if self.mode is Mode.REPLICATE:
             return self.waited >= patience
         return self.mode is Mode.PROBE and not self.paused

@@ -13,13 +13,12 @@ The output of the state machine is `Ready`.
 The core decides, and the driver carries out the decisions. A message leaves a server only after everything that the
 message promises is durable.
 
-The driver must follow these rules:
+The driver must follow the rules below:
 
 - After every call of step, tick, propose or read, the driver calls ready() until ready() returns None.
-- The driver may call vote_saved, persisted and own_write at any time, also while it handles a Ready. The driver calls
-  ready() after these calls, too.
-- The core counts the whole log as held when the server starts. If the flush mode promises that entries survive a power
-  loss, the driver must flush the log before it builds the server.
+- The driver may call vote_saved, persisted and own_write at any time, also while it handles a Ready. After each of
+  these three calls, too, the driver calls ready(). - The core counts the whole log as held when the server starts. If
+  the flush mode promises that entries survive a power loss, the driver must flush the log before it builds the server.
 
 Calls:
 
@@ -197,7 +196,7 @@ class Raft:
 
     def propose(self, sizes: Sequence[int]) -> tuple[int, int]:
         """Append one new entry for each element of `sizes`, which are sizes in bytes. Return the term and the index
-        of the first of these entries. Raises Refusal."""
+        of the first new entry. Raises Refusal."""
         return self.term, self._as_leader().propose(sizes)
 
     def change(self, configuration: Configuration, size: int) -> tuple[int, int]:
@@ -248,7 +247,8 @@ class Raft:
         return self._server.next_token()
 
     def persisted(self, token: int, term: int, index: int) -> None:
-        """Report that the writes up to `token` are held. The last entry of these writes has this term and index."""
+        """Report that the writes up to `token` are held. The last entry that these writes wrote has this term and
+        index."""
         if not self._server.persisted(token, term, index):
             return
         if isinstance(self._role, Leader):

@@ -41,10 +41,10 @@ class Save:
 @dataclass(frozen=True, slots=True)
 class Write:
     """The driver must write entries of a follower. If `truncate_to` is not None, the driver first cuts the log after
-    `truncate_to`. Then the driver writes the entries first..last.
+    `truncate_to`. After a cut, or without one, the driver writes the entries first..last.
 
-    These entries are those of the Append that the core has just processed. When these entries are held as the flush
-    mode promises, call persisted(token, term, last).
+    The entries first..last are those of the Append that the core has just processed. When the written entries are held
+    as the flush mode promises, call persisted(token, term, last).
     """
 
     token: int

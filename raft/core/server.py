@@ -5,8 +5,8 @@ paper).
                  | committed  |  held here     |  not yet held as the flush mode promises
                  |            |  (a leader's commit may pass its own durable)
 
-A message leaves this node only after everything that the message promises is durable. Therefore no message is sent
-while the present term and vote differ from the saved term and vote. A server acknowledges only entries up to the index
+A message leaves this node only after everything that the message promises is durable. No message is sent while the
+present term and vote differ from the saved term and vote. A server acknowledges only entries up to the index
 `durable`.
 """
 
@@ -235,10 +235,10 @@ class Server:
         return write
 
     def persisted(self, token: int, term: int, index: int) -> bool:
-        """Record that the writes up to `token` are held. The last entry of these writes has this index and term.
-        Return True if this raises `durable`. It is possible that an entry of these writes was cut later, and then
-        written again. Only the token shows that entries were cut after the write. Therefore tokens from before the
-        last cut are ignored."""
+        """Record that the writes up to `token` are held. The last entry that these writes wrote has this index and
+        term. Return True if this raises `durable`. It is possible that an entry of the reported writes was cut
+        later, and then written again. Only the token shows that entries were cut after the write, so tokens from
+        before the last cut are ignored."""
         assert token <= self._token, f"the core never issued token {token}"
         if token < self._valid_from:
             return False

@@ -1,5 +1,5 @@
-"""Defines the parameters of a server. These are settings that never change while the server runs, and the state
-that recovery found on the disk."""
+"""Defines the parameters of a server. The parameters are settings that never change while the server runs, and the
+state that recovery found on the disk."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ it all entries that it lost.
 - If there are too many suspects for an election, a candidate needs the votes of all voters. In such an election
   suspects vote too, and the most up-to-date log wins. The loss of any other entry is accepted.
 
-A suspicion has a random number, which the suspect draws at each start. Therefore a message about an earlier run of the
-suspect is never mistaken for a message about the present run.
+A suspicion has a random number, which the suspect draws at each start. By this number, a message about an earlier run
+of the suspect is never mistaken for a message about the present run.
 """
 
 from __future__ import annotations

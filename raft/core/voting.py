@@ -1,7 +1,7 @@
 """The rule by which a server grants its vote (sections 5.2 and 5.4.1).
 
 A server votes once in each term, and only for a candidate whose log is at least as up-to-date as the server's own log.
-Therefore the winner of an election has every committed entry.
+From this it follows that the winner of an election has every committed entry.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ An encoded AppendRequest begins with the byte 0x2A, the length of the entries (v
 fields follow as protobuf writes them.
 
 Protobuf copies large bytes into the message object, and again into the encoded bytes. For a megabyte these copies cost
-more time than the transmission of the bytes. Protobuf allows fields in any order. Therefore this module writes the
-field `entries` first, and the reader finds `entries` at the start of the message. If the fields of a message have
-another order, protobuf decodes the message.
+more time than the transmission of the bytes. Protobuf allows fields in any order. This module writes the field
+`entries` first, so the reader finds `entries` at the start of the message. If the fields of a message have another
+order, protobuf decodes the message.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 
 All control messages that this node sends to one other node in the same turn form one bundle. A bundle is cheaper,
 because each write to a stream costs more than one more message in a bundle. All shards of a node tick in the same
-turn, so their messages share bundles. Therefore many idle shards cost little more than one idle shard. The node checks
+turn, so their messages share bundles. Many idle shards cost little more CPU time than one idle shard. The node checks
 the caller's identity when a stream opens. Each control message also names the receiver's incarnation, because two
 shards may know different incarnations of one node. Control messages that cannot be sent are dropped.
 """

@@ -3,8 +3,8 @@ end.
 
 After a kill, a log may end at any place after the flushed bytes. After an orderly stop, the log must end exactly where
 the clean mark says. A start first compares the log with the mark, then durably removes the mark, and only then writes
-to the log. Therefore the log on the disk is never newer than its clean mark. If a log disagrees with its clean mark,
-every start refuses the log.
+to the log. In this order, the log on the disk is never newer than its clean mark. If a log disagrees with its clean
+mark, every start refuses the log.
 
 A mark is a line of JSON: {"last_index": 7, "end": 4096, "chain": 123}
 """

@@ -8,8 +8,8 @@ bytes in the files.
 
 The caller holds the directory's lock. The caller writes the new format number only after the upgrade has returned. If
 the process dies before it has written the new format number, the next start repeats the upgrade and skips the renames
-that are done. A shard's own files are renamed before the shard's directory, and every directory is synced. Therefore,
-after a power loss, the names on the disk tell the next start how to complete the upgrade.
+that are done. A shard's own files are renamed before the shard's directory, and every directory is synced. After a
+power loss, the names on the disk tell the next start how to complete the upgrade.
 
 No shard may start before the upgrade is complete. If a node looked for `shard-0` while its data was still in
 `group-0`, it would find no data. The node would then treat itself as empty and help to form a new cluster over the old
@@ -40,7 +40,7 @@ def old_shards(disk: Disk, root: Path) -> list[int]:
 def upgrade(disk: Disk, root: Path) -> None:
     """Rename all files and directories below `root` to their names in format 2, durably.
 
-    Raise `DirectoryUpgradeError` before any rename if a shard has directories of both formats."""
+    Raise `DirectoryUpgradeError` before any rename if a shard has directories of format 1 and of format 2."""
     shards = [(root / f"group-{shard}", root / f"shard-{shard}") for shard in old_shards(disk, root)]
     for old, new in shards:
         _refuse_both(disk, root, old, new)

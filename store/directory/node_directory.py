@@ -25,10 +25,9 @@ directory.
 `NodeDirectory.open` locks the directory and checks its owner before it reads any other file.
 
 Each small file is replaced as a whole: the new file is written under another name, synced and renamed, and then the
-directory is synced. Therefore, after a kill or a power loss, the disk holds either the old file or the new file, each
-of them complete. If a small file cannot be read, this means that the file is damaged. On a full disk the marks
-(`ShardMarks`) use the space of the reserve. Therefore a full disk does not prevent a start. A node starts in this
-order:
+directory is synced. After a kill or a power loss, the disk holds either the old file or the new file, each of them
+complete. If a small file cannot be read, this means that the file is damaged. On a full disk the marks (`ShardMarks`)
+use the space of the reserve, so a full disk does not prevent a start. A node starts in this order:
 
     crashed -> open the vote file, the snapshots and the log (mark_suspect before its cut) -> sync the log
             -> finish_reset -> record_boot -> remove_clean_mark -> only now may the node write new data

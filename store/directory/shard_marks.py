@@ -5,8 +5,8 @@
     <shard>/suspect    exists only while the node may lack entries it acknowledged (suspect.py)
     <shard>/repair     exists only during a startup repair of the shard's log (store/repair/repair_mark.py)
 
-Each mark is replaced whole or removed, and the directory is synced. Therefore, after a kill or a power loss, the disk
-holds the old mark or the new mark. A method that reads a mark raises `DamagedError` if the bytes are no mark.
+Each mark is replaced whole or removed, and the directory is synced. After a kill or a power loss, the disk holds the
+old mark or the new mark. A method that reads a mark raises `DamagedError` if the bytes are no mark.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class ShardMarks:
 
     def distrust_page_cache(self) -> None:
         """Remove the boot record durably, after a failed sync. After a failed sync, the page cache may show bytes
-        as clean that never reached the disk. Therefore the next start must treat the stop as a crash. The removal
-        of the boot record works on a full disk, because no file is written."""
+        as clean that never reached the disk, so the next start must treat the stop as a crash. The removal of the
+        boot record works on a full disk, because no file is written."""
         self._remove_mark(self._boot_path)
 
     def mark_suspect(self, suspect: Suspect) -> Suspect:
@@ -98,7 +98,7 @@ class ShardMarks:
     def mark_repair(self, mark: RepairMark) -> None:
         """Write the repair mark durably, before entries of another replica are written into a damaged log. An
         earlier repair mark is joined with the new mark. The joined mark has the earlier reason and time, and the
-        smaller last index. In the joined mark, `ends` is true if it is true in one of the two marks."""
+        smaller last index. In the joined mark, `ends` is true if it is true in the earlier or in the later mark."""
         before = self.repair()
         if before is not None:
             mark = RepairMark(before.doubt.joined(mark.doubt), before.ends or mark.ends)

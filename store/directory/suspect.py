@@ -1,7 +1,7 @@
 """The suspect mark: a file that says that this node may have lost entries it acknowledged in one shard.
 
-A power loss removes unflushed entries and leaves no trace of them. Therefore the node writes the suspect mark durably
-before recovery cuts the log. The suspect mark survives kills, and stays until `ShardMarks.clear_suspect`.
+A power loss removes unflushed entries and leaves no trace of them, so the node writes the suspect mark durably before
+recovery cuts the log. The suspect mark survives kills, and stays until `ShardMarks.clear_suspect`.
 
 A mark is a line of JSON: {"reason": "power loss", "since_ms": 1700000000000, "last_index": 7}
 """
@@ -21,7 +21,7 @@ class Suspect:
 
     def joined(self, later: Suspect) -> Suspect:
         """Return one suspect mark for this loss and the loss `later`. The returned mark has the reason and time of
-        this mark, and the smaller `last_index` of both marks."""
+        this mark, and the smaller `last_index` of this mark and of `later`."""
         return Suspect(self.reason, self.since_ms, min(self.last_index, later.last_index))
 
     def encode(self) -> bytes:

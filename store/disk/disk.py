@@ -1,7 +1,7 @@
 """Defines the disk, the interface through which the store reaches all bytes that outlive the process.
 
 `memory_disk.MemoryDisk` implements the same operations in memory and passes the same tests. A test can simulate the
-kill of the process at any byte that a `MemoryDisk` writes. Recovery relies on these promises of every disk:
+kill of the process at any byte that a `MemoryDisk` writes. Recovery relies on the following promises of every disk:
 
 - After the kill of a process, all earlier writes are on the disk. If a write was in progress, its first bytes are on
   the disk, up to some byte.
@@ -47,9 +47,9 @@ class File(Protocol):
         """Return `count` bytes from `offset`. Return fewer bytes only at the end of the file."""
 
     def written(self, first: int, end: int) -> Sequence[range]:
-        """Return the ranges in first..end - 1, ascending, that may have been written. All bytes outside these ranges
-        are zeros and need not be read. Call `written` before any of these bytes are read, because the result includes
-        bytes that the kernel has read ahead."""
+        """Return the ranges in first..end - 1, ascending, that may have been written. All bytes outside the
+        returned ranges are zeros and need not be read. Call `written` before any byte of the ranges is read,
+        because the result includes bytes that the kernel has read ahead."""
 
     def view(self) -> memoryview:
         """Return the whole file as a read-only view, which also shows later writes. The view stays valid as long as a

@@ -1,10 +1,10 @@
 """An in-memory implementation of the disk. Tests can simulate the kill of the process at any written byte, and can
 make operations of the disk fail.
 
-After the simulated kill, the disk holds exactly the bytes that were written before the kill. Therefore a test that
-kills the process after n bytes, for every n, covers every state that recovery can find after a kill. `kill_after(n)`
-counts the bytes that are written after its call. Creating, renaming or removing a name counts as one byte. After the
-kill every operation of the memory disk raises `Killed`. `after_kill()` returns the disk that the next process finds.
+After the simulated kill, the disk holds exactly the bytes that were written before the kill. A test that kills the
+process after n bytes, for every n, covers every state that recovery can find after a kill. `kill_after(n)` counts the
+bytes that are written after its call. Creating, renaming or removing a name counts as one byte. After the kill every
+operation of the memory disk raises `Killed`. `after_kill()` returns the disk that the next process finds.
 
 The memory disk keeps the promises of `disk.py`: for example, a write of one aligned word is whole or absent.
 """
@@ -105,8 +105,8 @@ class MemoryDisk:
     # Called by tests.
 
     def kill_after(self, count: int) -> None:
-        """Kill the process after `count` more bytes are written: these bytes are on the disk, and the next byte is
-        not."""
+        """Kill the process after `count` more bytes are written: the disk then has the `count` bytes, and not the
+        next byte."""
         self._budget = count
 
     @property

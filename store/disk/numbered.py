@@ -16,5 +16,5 @@ def is_number(name: str) -> bool:
 
 
 def numbers_of(names: Iterable[str]) -> list[int]:
-    """Return the numbers in these file names, in the same order. Names that are no numbers are left out."""
+    """Return the numbers in the file names `names`, in the same order. Names that are no numbers are left out."""
     return [int(name) for name in names if is_number(name)]

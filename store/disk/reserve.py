@@ -1,4 +1,5 @@
-"""The reserve is disk space that is kept free for small files. Without these files, a node could not start or stop.
+"""The reserve is disk space that is kept free for small files. Without the small files, a node could not start or
+stop.
 
     <path>/0 ... 7      blocks without content, one file of 4 KiB each
 

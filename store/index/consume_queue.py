@@ -9,10 +9,10 @@ entry that holds the message.
     +----------------+------------+----------------+      tag hash 0: no tag
 
 A ConsumeQueue holds only committed messages. The units of one batch are written together, with numpy. The files of a
-ConsumeQueue (unit_files.py) are not flushed. If these files differ from their file marks in the checkpoint, all
+ConsumeQueue (unit_files.py) are not flushed. If the files differ from their file marks in the checkpoint, all
 ConsumeQueues are built again from the CommitLog (`ConsumeQueues.wipe`, then `put`). If the log start has moved, a
 ConsumeQueue begins at its first message that is after the log start. The files of a deleted queue stay until no
-checkpoint refers to them, because a start with the old checkpoint would miss these files.
+checkpoint refers to them, because a start with the old checkpoint would miss the files.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class ConsumeQueue:
     def put(
         self, base_offset: int, position: int, size: int, tag_hashes: npt.NDArray[np.int64] | None, count: int
     ) -> None:
-        """Add the messages base_offset .. base_offset + count - 1. All these messages are in the log entry of
+        """Add the messages base_offset .. base_offset + count - 1. All added messages are in the log entry of
         `size` bytes at `position`. `tag_hashes` None means that no message has a tag."""
         assert base_offset == self._rows.end, "offsets are dense"
         assert tag_hashes is None or len(tag_hashes) == count
@@ -158,21 +158,21 @@ class ConsumeQueues:
         return found
 
     def drop(self, topic_id: int) -> None:
-        """Delete the queues of the topic. The files of these queues stay until `remove`. Do not use the queue
-        objects that `get` returned before."""
+        """Delete the queues of the topic. The files of the queues stay until `remove`. Do not use the queue objects
+        that `get` returned before."""
         for key in [key for key in self._queues if key[0] == topic_id]:
             self._queues.pop(key).close()
             self._used.pop(key, None)
             self._dropped.append(_name(*key))
 
     def take_dropped(self) -> list[str]:
-        """Return the names of the queues that were deleted since the last call. The caller calls `remove` for these
-        names when no checkpoint refers to the files of the queues."""
+        """Return the names of the queues that were deleted since the last call. The caller calls `remove` for the
+        returned names when no checkpoint refers to the files of the queues."""
         dropped, self._dropped = self._dropped, []
         return dropped
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove the files of these deleted queues. Another thread may call `remove`."""
+        """Remove the files of the deleted queues `names`. Another thread may call `remove`."""
         for name in names:
             for number in numbers_of(self._disk.list(self._directory / name)):
                 self._disk.unlink(self._directory / name / name_of(number))

@@ -1,4 +1,4 @@
-"""The file mark: how many bytes of an index file are valid, and a checksum of these bytes.
+"""The file mark: how many bytes of an index file are valid, and a checksum of the valid bytes.
 
 If an index and the log disagree, the log is right. A checkpoint holds a file mark for each index file. The next start
 does not use a file that differs from its file mark, and ignores the bytes after the marked length.

@@ -18,11 +18,11 @@
 
     <directory>/<20 digits>.slots      u32[slots], the newest entry of each slot, or 0; written once, when it is full
 
-Entries never change. Only slots change, and slots can be computed from the entries. Therefore, while a file grows, its
-slots are kept in memory, and its entries are appended to the file on disk. A growing file is therefore fully described
-by the length and the CRC of its bytes on disk. Each slot covers a range of hashes, so ascending hashes have ascending
-slots. Therefore the entries of a batch that have the same slot are neighbours, and the entries are linked by comparing
-each entry with the entry before it.
+Entries never change. Only slots change, and slots can be computed from the entries. While a file grows, its slots are
+kept in memory, and its entries are appended to the file on disk. A growing file is therefore fully described by the
+length and the CRC of its bytes on disk. Each slot covers a range of hashes, so ascending hashes have ascending slots.
+The entries of a batch that have the same slot are neighbours, so the entries are linked by comparing each entry with
+the entry before it.
 """
 
 from __future__ import annotations

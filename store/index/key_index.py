@@ -4,9 +4,9 @@
                                                        └── position and size of a batch
 
 The key index finds batches, not messages. A batch has one entry for each distinct key in it, even if many of its
-messages have that key, because a reader of a message must read its whole batch anyway. Therefore a thousand messages
-with the same key in one batch need only one entry. A few numpy calls link all entries of a batch. Two keys may have
-the same hash, so the reader of a batch must compare the keys.
+messages have that key, because a reader of a message must read its whole batch anyway. For example, a thousand
+messages with the same key in one batch need only one entry. A few numpy calls link all entries of a batch. Two keys
+may have the same hash, so the reader of a batch must compare the keys.
 
 The first file (key_file.py) is small. Later files are larger, up to the size of RocketMQ's index files. The first file
 is made when the first key is added. The append times of the first and last batch of each file are known, so a search
@@ -89,8 +89,8 @@ class KeyIndex:
         return KeySearch(self, key_hash ^ _of_topic(topic_id), begin_ms, end_ms, before)
 
     def drop_before(self, position: int) -> None:
-        """Drop the batches before `position`, where the log now begins. Searches find these batches no longer.
-        Remove the files that hold only dropped batches."""
+        """Drop the batches before `position`, where the log now begins. Searches no longer find the dropped
+        batches. Remove the files that hold only dropped batches."""
         self.start = max(self.start, position)
         while self._files and self._files[0].last_position < self.start:
             dropped = self._files.pop(0)

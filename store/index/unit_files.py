@@ -7,7 +7,7 @@ units.
 The number of a unit determines its file and its place in the file, so no search is needed. Unit files are not flushed,
 because the index that uses them can be built again from the log. If the first unit is in the middle of a file, the
 file is blank before that unit. `marks` returns a file mark for each file. `adopt` uses the existing files if they
-agree with these file marks.
+agree with their file marks.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class UnitFiles:
         self._first = number
 
     def append(self, units: bytes) -> None:
-        """Add these units at the end. After a failed write no unit counts as added, and the caller appends the same
+        """Add `units` at the end. After a failed write no unit counts as added, and the caller appends the same
         units again."""
         done, size = 0, self._unit_bytes
         total = len(units) // size

@@ -1,17 +1,17 @@
 """The CommitLog holds the entries of a shard in order. Raft numbers the entries, and each entry has the same position
 on every replica.
 
-A leader makes entries (`append`). A follower copies a range of the leader's entries unchanged (`examine`, `write`).
-Therefore leader and follower have the same bytes at the same positions. The log checks its bytes at each start
-(`recovery`), and checks received bytes before it writes them. Later reads use a mapping of the file, and do not check
-the bytes again (`reading`).
+A leader makes entries (`append`). A follower copies a range of the leader's entries unchanged (`examine`, `write`), so
+leader and follower have the same bytes at the same positions. The log checks its bytes at each start (`recovery`), and
+checks received bytes before it writes them. Later reads use a mapping of the file, and do not check the bytes again
+(`reading`).
 
 The memory holds only the tail, the table of positions, and the largest commit index that an entry mentions. A failed
 append changes neither the memory nor the visible log on the disk (`entry_writes`).
 
-The log may begin after a *snapshot*. In such a log, the snapshot's entry and all earlier entries are gone, and the
-snapshot contains the state after them. The first entry of such a log continues the index, term, end and chain that the
-snapshot states.
+The log may begin after a *snapshot*. In a log that begins after a snapshot, the snapshot's entry and all earlier
+entries are gone, and the snapshot contains the state after them. The first entry after the snapshot continues the
+index, term, end and chain that the snapshot states.
 
 One thread makes all calls, with three exceptions: helper threads may call `sync`, `write_out`, `prepare_next` and
 `segments.remove_dropped`.

@@ -19,9 +19,9 @@
     crc     CRC32C of bytes 0..71 and the body
     chain   CRC32C of (previous entry's chain, this crc) as two u32; before the first entry it is 0
 
-An entry states its own index, term and position, and its chain covers all entries before it. Therefore a wrong or
-misplaced entry can be recognised by its own bytes and by the chain. The first 8 bytes of an entry are never all zero;
-a zero word is blank space.
+An entry states its own index, term and position, and its chain covers all entries before it. A wrong or misplaced
+entry can be recognised by its own bytes and by the chain. The first 8 bytes of an entry are never all zero; a zero
+word is blank space.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ _KINDS = {int(kind): kind for kind in EntryKind}
 
 
 class EntryFlawError(Exception):
-    """Raised if the bytes of an entry are wrong. The code that catches this error knows the file and the position,
-    and reports both."""
+    """Raised if the bytes of an entry are wrong. The code that catches an EntryFlawError knows the file and the
+    position, and reports both."""
 
 
 class UnknownEntryError(EntryFlawError):
@@ -143,8 +143,8 @@ def chained(chain: int, crc: int) -> int:
 def encode(
     draft: EntryDraft, *, index: int, term: int, position: int, commit: int, append_time_ms: int, previous_chain: int
 ) -> tuple[Header, list[bytes]]:
-    """Return the entry's header, and the entry's bytes as a list of pieces. The caller joins these pieces with the
-    pieces of other entries."""
+    """Return the entry's header, and the entry's bytes as a list of pieces. The caller joins the returned pieces
+    with the pieces of other entries."""
     kind, size = draft.kind, draft.size
     checked = _CHECKED.pack(
         MAGIC, VERSION, kind, 0, size, draft.count, index, term, position, commit, append_time_ms,

@@ -1,8 +1,8 @@
 """`EntryWrites` changes the bytes of an open log. Each write either succeeds as a whole or changes nothing.
 
-If a write fails, the log erases the bytes of that write. If erasing these bytes fails too, the memory disagrees with
-the disk. The log is then *poisoned*: it refuses all further writes. A failed sync poisons the log as well, because the
-kernel may have dropped the pages, and a second fsync would report success.
+If a write fails, the log erases the bytes of that write. If the erasing fails too, the memory disagrees with the disk.
+The log is then *poisoned*: it refuses all further writes. A failed sync poisons the log as well, because the kernel
+may have dropped the pages, and a second fsync would report success.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class EntryWrites:
         self._is_closed = True
 
     def write(self, groups: Sequence[Group], end: int) -> None:
-        """Write these groups of entries after the log's end. If the call raises an error, none of the entries is in
-        the log."""
+        """Write the groups of entries in `groups` after the log's end. If the call raises an error, none of the
+        entries is in the log."""
         for number, (position, pieces) in enumerate(groups):
             try:
                 self._segments.write_group(position, pieces)
@@ -68,8 +68,8 @@ class EntryWrites:
     def erase_after(self, last_index: int, positions: Positions, old_end: int) -> None:
         """Erase the entries after `last_index`. A kill at any moment leaves a prefix of the log that contains entry
         `last_index`. First, the segments after the segment of entry `last_index` are removed, the last segment
-        first. Then, in the segment that stays, the first word of each entry after `last_index` is erased, from the
-        last entry backwards. Then the other bytes of these entries are erased."""
+        first. In the segment that stays, the first word of each entry after `last_index` is erased next, from the
+        last entry backwards. Last, the other bytes of the entries after `last_index` are erased."""
         end = positions.end(last_index)
         keep = self._grid.tail_base(end)
         try:

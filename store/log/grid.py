@@ -1,8 +1,8 @@
 """The grid computes the positions of entries in a CommitLog, which is divided into segments of equal length.
 
-The position of an entry depends only on its size and on the end of the entry before it. Therefore every replica writes
-the same bytes at the same position. An entry never spans two segments: if it does not fit into the rest of a segment,
-it goes to the start of the next segment.
+The position of an entry depends only on its size and on the end of the entry before it, so every replica writes the
+same bytes at the same position. An entry never spans two segments: if it does not fit into the rest of a segment, it
+goes to the start of the next segment.
 
     0              segment_bytes      2 * segment_bytes
     | entry | entry | blank |  entry       | entry | ...

@@ -33,8 +33,8 @@ def segment_files(disk: ReadOnlyDisk, directory: Path) -> list[SegmentFile]:
 
 
 def usual_length(disk: ReadOnlyDisk, segments: Sequence[SegmentFile]) -> int:
-    """Return the most frequent length of these files in bytes. If several lengths are equally frequent, return the
-    largest. Return 0 if there are no files."""
+    """Return the most frequent length of the files `segments` in bytes. If several lengths are equally frequent,
+    return the largest. Return 0 if there are no files."""
     lengths = Counter(_length(disk.open(segment.path)) for segment in segments)
     return max(lengths, key=lambda length: (lengths[length], length), default=0)
 

@@ -39,7 +39,7 @@ class LogReading:
     # Damage, found while the log is open.
 
     def mark_damaged(self, entries: range) -> None:
-        """Refuse reads of these entries until `mark_whole` is called."""
+        """Refuse reads of the entries first..last until `mark_whole` is called."""
         positions = self._state.positions
         self.damaged = range(positions.position(entries[0]), positions.end(entries[-1]))
 
@@ -122,8 +122,8 @@ class LogReading:
         return max(first, self._state.positions.last_ending_by(limit))
 
     def read_range(self, first: int, last: int) -> bytes:
-        """Return the bytes of the entries first..last, which must lie in one segment. A follower passes these bytes
-        to `CommitLog.examine`."""
+        """Return the bytes of the entries first..last, which must lie in one segment. A follower passes the
+        returned bytes to `CommitLog.examine`."""
         return bytes(self.view_range(first, last))
 
     def view_range(self, first: int, last: int) -> memoryview:

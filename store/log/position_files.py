@@ -9,7 +9,8 @@ A position file is an array of units of 20 bytes, little-endian. Unit N belongs 
     +----------------+------------+----------------+
 
 Each checkpoint adds units for the entries since the previous checkpoint. Entries up to a checkpoint are committed, so
-a log never cuts these entries. A start uses a position file only if the file agrees with its mark in the checkpoint.
+a log never cuts entries that have units. A start uses a position file only if the file agrees with its mark in the
+checkpoint.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class PositionFiles:
 
     def begin_at(self, index: int) -> None:
         """Drop the units of entries before `index`, and remove files that hold only dropped units. `index` must be
-        the index of an entry in these files, or of the next entry to be added."""
+        the index of an entry in the position files, or of the next entry to be added."""
         self._rows.begin_at(index)
 
     @property

@@ -63,7 +63,7 @@ class Positions:
         return units
 
     def load(self, units: npt.NDArray[np.void]) -> None:
-        """Add the entries of these units after the entries of this table."""
+        """Add the entries of `units` after the entries of this table."""
         index, before = self.last_index + 1, self._run_terms[-1] if self._run_terms else 0
         self._positions.frombytes(np.ascontiguousarray(units["position"]).tobytes())
         self._sizes.frombytes(np.ascontiguousarray(units["size"]).tobytes())

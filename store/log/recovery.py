@@ -1,9 +1,9 @@
 """Recovery reads the CommitLog at a start, and distinguishes a torn end of the log from damage.
 
-When the log writes a group of entries, it writes the first word of the group last. Therefore, after the kill of the
-process, the log ends at a zero word, whatever bytes follow that word. A word that is not zero begins an entry that was
-written whole. Therefore every flaw in an entry whose first word is not zero is damage, even in the last entry.
-Recovery reports damage and never cuts it.
+When the log writes a group of entries, it writes the first word of the group last. After the kill of the process, the
+log ends at a zero word, whatever bytes follow that word. A word that is not zero begins an entry that was written
+whole, so every flaw in an entry whose first word is not zero is damage, even in the last entry. Recovery reports
+damage and never cuts it.
 
     segment 0                               segment 1
     | entry | entry | entry | blank         | entry | 0 (torn write, or nothing) ...
@@ -13,9 +13,9 @@ A zero word ends the entries of its segment. The log continues in the next segme
 that did not fit into the rest of this segment.
 
 After a power loss (`after_crash`), each sector that was not flushed may be missing, or may hold any state since the
-last flush. Therefore, after a power loss, the log ends before the first entry that is blank, torn, or does not follow
-the entry before it. The bytes after this end were not flushed, or cannot be distinguished from unflushed bytes, and
-recovery cuts them. A power loss cannot cause three kinds of flaws, so recovery stops with an error at each of them:
+last flush. After a power loss, the log ends before the first entry that is blank, torn, or does not follow the entry
+before it. The bytes after this end were not flushed, or cannot be distinguished from unflushed bytes, and recovery
+cuts them. A power loss cannot cause three kinds of flaws, so recovery stops with an error at each of them:
 
 - A flaw is before the position `Segments.flushed_below`. All bytes before this position were flushed.
 - An entry has an unknown version, kind or flags. Another version of this program may have written the entry. If the
@@ -23,18 +23,18 @@ recovery cuts them. A power loss cannot cause three kinds of flaws, so recovery 
 - A segment between two segments is missing, or a segment file has a wrong length. A blank last segment is no flaw.
 
 A commit index does not prove that this node flushed the committed entries, because a majority without this node may
-have stored them. Therefore the cut may remove entries that this node acknowledged in `async` mode. Recovery calls
-`before_cut` before it changes any byte. Recovery durably erases the word at the end of the log first, then the bytes
-after it, and only then the log is used. Therefore, if another power loss interrupts the cut, the next recovery finds
-the same log. After a failed sync, the page cache may show bytes as clean that never reached the disk. Therefore, after
-a crash, recovery writes all bytes that it keeps once more, in the same place.
+have stored them. For this reason, the cut may remove entries that this node acknowledged in `async` mode. Recovery
+calls `before_cut` before it changes any byte. Recovery durably erases the word at the end of the log first, then the
+bytes after it, and only then the log is used. If another power loss interrupts the cut, the next recovery finds the
+same log. After a failed sync, the page cache may show bytes as clean that never reached the disk, so after a crash,
+recovery writes all bytes that it keeps once more, in the same place.
 
 A log that begins after a snapshot is read from the end of the snapshot. Earlier bytes of the same segment (older
 entries, or blank space) are not checked. If the log was cut before the end of its snapshot, the log is empty.
 
 The entries up to a checkpoint are the *known* entries: an earlier run read, committed and flushed them. Recovery reads
-only the last known entries again, so that damage near the end is found at once. Known entries were flushed. Therefore
-every flaw in a known entry is damage.
+only the last known entries again, so that damage near the end is found at once. Known entries were flushed. Known
+entries were flushed earlier, so every flaw in a known entry is damage.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A segment view: the bytes of one segment file, for code that searches them for whole entries.
 
 If an entry is whole, has a right CRC and states its own position, it was written at this position. The bytes inside
-another entry's body, an old copy of an entry, or random bytes never meet all these conditions. Therefore a reader can
-find whole entries after damaged bytes.
+another entry's body, an old copy of an entry, or random bytes never meet all three conditions. By the three
+conditions, a reader can find whole entries after damaged bytes.
 """
 
 from __future__ import annotations

@@ -1,24 +1,23 @@
 """The segments present the files of a CommitLog as one sequence of bytes, which are addressed by their position in the
 log.
 
-All segment files have the same length, and a file's name is the position of its first byte in 20 digits. Therefore the
-file, and the offset in the file, follow from a position alone. A file is allocated in full, with zeros, before it is
-used; a helper thread prepares the next file in advance. Each file is read through one mapping. The number of open
-files is limited.
+All segment files have the same length, and a file's name is the position of its first byte in 20 digits. The file of
+an entry, and the offset in the file, follow from the entry's position alone. A file is allocated in full, with zeros,
+before it is used; a helper thread prepares the next file in advance. Each file is read through one mapping. The number
+of open files is limited.
 
 A new segment is made only after all earlier writes and names are flushed, and is used only after its length is
-durable. Segments are removed one by one, the last first, each durably. Therefore, after a power loss, the file names
-prove what was flushed. If segment s exists, all segments before s - 1 were flushed completely, and no earlier segment
-is missing.
+durable. Segments are removed one by one, the last first, each durably. After a power loss, the file names prove what
+was flushed. If segment s exists, all segments before s - 1 were flushed completely, and no earlier segment is missing.
 
     0          1          2          3 (made when 2 was begun)
     | flushed  | flushed  | perhaps  | perhaps ...
                           ^ flushed_below
 
 If the log begins at a later position, its first segment contains that position and is blank before it. `drop_before`
-stops using the segments before the log start at once. Later, `remove_dropped` removes the files of these segments, the
-oldest first. The log's thread makes all calls, except that helper threads may call `prepare`, `remove_dropped` and
-`sync` at any time.
+stops using the segments before the log start at once. Later, `remove_dropped` removes the files of the dropped
+segments, the oldest first. The log's thread makes all calls, except that helper threads may call `prepare`,
+`remove_dropped` and `sync` at any time.
 """
 
 from __future__ import annotations
@@ -174,7 +173,7 @@ class Segments:
         self._mark_dirty(base, file, WORD)
 
     def write_again(self, first: int, end: int) -> None:
-        """Write the same bytes again in the same place, so that the next sync certainly covers these bytes."""
+        """Write the same bytes again in the same place, so that the next sync certainly covers the bytes."""
         for base in self.bases:
             file = self._file(base)
             stop = min(end - base, self._grid.segment_bytes)
@@ -232,8 +231,8 @@ class Segments:
                 self._disk.sync_directory(self._directory)
 
     def drop_before(self, position: int) -> None:
-        """Give up the segments that end at or before `position`, which is in the log. Views of these segments stay
-        valid, and the files stay until `remove_dropped`."""
+        """Give up the segments that end at or before `position`, which is in the log. Views of the dropped segments
+        stay valid, and the files stay until `remove_dropped`."""
         with self._making:
             while self._first_base < self._grid.base(position):
                 self._forget(self._first_base)
@@ -272,8 +271,8 @@ class Segments:
 
     @property
     def staged_bytes(self) -> int:
-        """The number of bytes that wait in buffers and are not in a file yet. These bytes are lost if the process
-        is killed."""
+        """The number of bytes that wait in buffers and are not in a file yet. The bytes in the buffers are lost if
+        the process is killed."""
         with self._lock:
             return sum(file.waiting_bytes for file in self._dirty.values() if isinstance(file, StagedFile))
 

@@ -1,5 +1,5 @@
-"""The tail: index, term, end, chain and append time of a log's last entry. These values are needed to check the next
-entry.
+"""The tail: index, term, end, chain and append time of a log's last entry. All five values are needed to check the
+next entry.
 
 Recovery and followers use the same few comparisons to decide whether an entry follows the tail. A tail is immutable, so
 another thread may read the log's current tail at any time.

@@ -5,18 +5,18 @@
                           ^ taken   ^ the same bytes as in the own log: it is whole from here on
 
 The repair takes an entry from another replica for one of two reasons. First: a later entry of the other replica is
-also in this log's own file, byte for byte. Then the chain proves that the entries before it are the lost entries.
-Second: the entry is committed. Then no other entry can have its index.
+also in this log's own file, byte for byte. In this case the chain proves that the entries before the later entry are
+the lost entries. Second: the entry is committed. No other entry can have the index of a committed entry.
 
-Until the log's own entries are found again in this way, the repair may hide entries that this node acknowledged.
-Therefore the repair mark (`repair_mark`) is written before any other byte. The repair cuts bytes after a flaw in two
-cases only. Either the bytes contain no whole entry, or a committed entry of the other replica contradicts them, so
+Until the log's own entries are found again in this way, the repair may hide entries that this node acknowledged. For
+this reason, the repair mark (`repair_mark`) is written before any other byte. The repair cuts bytes after a flaw in
+two cases only. Either the bytes contain no whole entry, or a committed entry of the other replica contradicts them, so
 they can never be committed. If no whole entry follows the flaw, the leader sends the rest of the log, as to any
 follower that lags.
 
 If a segment file is missing or has a wrong length, the repair makes it again when it writes a valid entry into this
-segment. Therefore a wrong setting of `segment_bytes` changes no file. All methods raise `StoreError` if the disk
-fails. A failed repair does not make the damage worse.
+segment. A wrong setting of `segment_bytes` changes no file, because segments without a valid entry are not made. All
+methods raise `StoreError` if the disk fails. A failed repair does not make the damage worse.
 """
 
 from __future__ import annotations
@@ -141,10 +141,10 @@ class LogRepair:
 
     def align(self, common: LogTail, data: bytes, commit: int) -> LogTail | None:
         """Find the place where this log and the other replica's log diverge. The other replica lacks this log's
-        tail, but both logs contain `common`; `data` holds the other replica's entries after `common`. Return the
-        last tail that is equal in both logs. If a committed entry of the other replica contradicts this log's
-        entry, cut this log after the returned tail. If an entry differs, and it is unknown which of the two entries
-        will be committed, return None."""
+        tail, but this log and the other replica's log both contain `common`; `data` holds the other replica's
+        entries after `common`. Return the last tail that is equal in the two logs. If a committed entry of the
+        other replica contradicts this log's entry, cut this log after the returned tail. If an entry differs, and
+        it is unknown whether this log's entry or the other replica's entry will be committed, return None."""
         headers = whole_entries(data, common, self._grid)
         for header in headers:
             if self._is_ours(header, data, headers[0].position):

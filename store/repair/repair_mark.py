@@ -2,9 +2,9 @@
 log.
 
 A repair that stops halfway may hide that the damaged log had more entries: the flaw is gone, and the log seems to end
-after the repaired entries. Therefore the repair mark is durable before the repair writes its first byte. The repair
-removes the mark when it finds the log's own entries again after the repaired entries. A node whose log opens while the
-mark exists may lack entries it acknowledged, and becomes a suspect.
+after the repaired entries. For this reason, the repair mark is durable before the repair writes its first byte. The
+repair removes the mark when it finds the log's own entries again after the repaired entries. A node whose log opens
+while the mark exists may lack entries it acknowledged, and becomes a suspect.
 
     flaw ──> mark ──> entries of others ──> own entries follow ──> no mark
                                        └──> the log opens      ──> suspect

@@ -1,7 +1,7 @@
 """Scrub repair: overwrites damaged entries of an open log with the same entries of another replica.
 
-The index, position, size and term of every entry stay known while its bytes are damaged. Therefore a scrub repair
-accepts only the original bytes, and neither moves nor cuts an entry.
+The index, position, size and term of every entry stay known while its bytes are damaged. A scrub repair accepts only
+the original bytes, and neither moves nor cuts an entry.
 """
 
 from __future__ import annotations

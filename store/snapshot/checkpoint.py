@@ -10,10 +10,10 @@ after one applied entry, and a mark of each index file.
     +--------+--------+----------------+--------+--------+--------+---------+-------+--------+
                                                                    snapshot.py JSON: [[name, length, crc], ...]
 
-The entries up to this snapshot were read, applied and flushed by an earlier run. Therefore a start takes the state
-from the snapshot, and compares each index file with its mark. If any part of a checkpoint is wrong, the whole
-checkpoint is ignored, and the start reads the log from its beginning. A checkpoint is one small file. A new checkpoint
-replaces the old file as a whole.
+The entries up to this snapshot were read, applied and flushed by an earlier run. A start takes the state from the
+snapshot, and compares each index file with its mark. If any part of a checkpoint is wrong, the whole checkpoint is
+ignored, and the start reads the log from its beginning. A checkpoint is one small file. A new checkpoint replaces the
+old file as a whole.
 """
 
 from __future__ import annotations

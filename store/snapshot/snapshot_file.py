@@ -9,7 +9,7 @@ snapshot is in progress.
 
 The file name `snapshot.next` decides which log is valid. While `snapshot.next` does not exist, the old log is valid
 with the old snapshot. As soon as `snapshot.next` exists (it is renamed and synced), the old log is void. Every start
-then removes the rest of the old log, until `finish_reset` has renamed `snapshot.next` to `snapshot`. Therefore a log
+then removes the rest of the old log, until `finish_reset` has renamed `snapshot.next` to `snapshot`. This way, a log
 is never read together with another log's snapshot.
 """
 
@@ -44,8 +44,8 @@ class SnapshotFile:
 
     def replace(self, snapshot: Snapshot, kept: Path) -> None:
         """Durably begin the log after `snapshot`, whose entry the log holds. The file `kept` holds this snapshot
-        durably, and is renamed to the snapshot file. Therefore `replace` works on a full disk. A power loss during
-        the call may undo the rename and lose `kept`; then the log begins where it began before."""
+        durably, and is renamed to the snapshot file, so `replace` works on a full disk. A power loss during the
+        call may undo the rename and lose `kept`; then the log begins where it began before."""
         assert not self._is_resetting
         assert self._snapshot is None or snapshot.index >= self._snapshot.index, "the log start never moves back"
         self._disk.rename(kept, self._path)

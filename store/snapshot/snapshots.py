@@ -6,9 +6,9 @@ incoming snapshot.
     <shard>/incoming                     a snapshot that arrives from another node (incoming_snapshot.py)
     <shard>/checkpoint                   the place where the next start of this node continues (checkpoint.py)
 
-The state after an entry is known only when the state machine has just applied that entry. Therefore the node stores
-one snapshot for each segment as a candidate. Later, the log start moves to one of the candidates. If a candidate is
-missing or damaged, the log of this node begins earlier than it could, and nothing else happens.
+The state after an entry is known only when the state machine has just applied that entry. For this reason, the node
+stores one snapshot for each segment as a candidate. Later, the log start moves to one of the candidates. If a
+candidate is missing or damaged, the log of this node begins earlier than it could, and nothing else happens.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A finding has the number of all anomalies of one kind, and the first of these anomalies."""
+    """A finding has the kind of an anomaly, the number of all anomalies of this kind, and the first of them."""
 
     kind: str
     count: int

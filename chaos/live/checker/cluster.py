@@ -1,8 +1,8 @@
 """Checks the nodes' own reports about leadership and recovery.
 
-These checks are needed because clients do not see everything. A cluster may break a guarantee before any client
-receives a wrong answer. A cluster that never recovers loses no message, but is useless. Two leaders in one term and a
-cluster that never recovers are anomalies. The module is pure: it does no I/O.
+A client cannot see every fault, so the nodes' reports are checked too. A cluster may break a guarantee before any
+client receives a wrong answer. A cluster that never recovers loses no message, but is useless. Two leaders in one term
+and a cluster that never recovers are anomalies. The module is pure: it does no I/O.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Turns a history into columns. Each message that was sent has one row, and each message that was read has one row.
 
-A Python loop is too slow for ten million operations. Therefore this module replaces names by numbers, so that each
-check consists of a few sorts and comparisons of numpy columns. The *identity* of a message is a number that stands for
-its queue, producer, epoch and sequence. The same message has the same identity everywhere.
+A Python loop is too slow for ten million operations, so this module replaces names by numbers. Each check then
+consists of a few sorts and comparisons of numpy columns. The *identity* of a message is a number that stands for its
+queue, producer, epoch and sequence. The same message has the same identity everywhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Lists all kinds of faults by their names. `chaos run --faults` accepts these names, and `chaos list` prints them."""
+"""Lists all kinds of faults by their names. `chaos run --faults` accepts the names of these kinds, and `chaos list`
+prints them."""
 
 from __future__ import annotations
 

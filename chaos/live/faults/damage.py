@@ -1,8 +1,8 @@
 """Faults that damage the files of a node: flipped bits, truncated files, old copies, deleted files.
 
-Each of these faults kills the node first. When the node starts again, its files differ from the files that it wrote.
-The node must notice the damage. Then the node must repair the damage from the other replicas, or refuse to start. The
-node must never serve damaged data or count it for a majority.
+Each fault in this module kills the node first. When the node starts again, its files differ from the files that it
+wrote. The node must notice the damage. After it has noticed the damage, the node must repair the damage from the other
+replicas, or refuse to start. The node must never serve damaged data or count it for a majority.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def cut_file(data: Path, random: Random) -> str:
 
 
 def lose_indexes(data: Path, random: Random) -> str:
-    """Delete all files of one kind of index. A node can rebuild these files from its log."""
+    """Delete all files of one kind of index. A node can rebuild the files of an index from its log."""
     found = [kind for kind in _INDEXES if [*data.glob(f"shard-*/{kind}")]]
     if not found:
         raise NoEvidenceError("the node has no index files yet")

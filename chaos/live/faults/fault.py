@@ -32,7 +32,7 @@ class FaultTarget(StrEnum):
 class FaultNeeds(Flag):
     """What a fault needs from the environment of a run, for example disks or clocks that can be set. With `async`
     flush, a cluster may lose data if a majority loses power at once. A loss of data that the flush mode allows is no
-    anomaly. Therefore faults that cut the power of a majority need `SYNC_FLUSH`.
+    anomaly. For this reason, faults that cut the power of a majority need `SYNC_FLUSH`.
     """
 
     NOTHING = 0

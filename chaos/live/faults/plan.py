@@ -1,8 +1,8 @@
 """The plan of a run: the start, the target and the duration of each fault. The plan depends only on the seed.
 
-The leader at the time of a fault is not known in advance. Therefore a planned fault has a target in words, such as
-`leader`, and a seed for random choices. The nemesis chooses the nodes when the fault strikes. The last fault ends some
-seconds before the end, so that a run can show that the cluster recovers.
+The leader at the time of a fault is not known in advance, so a planned fault has a target in words, such as `leader`,
+and a seed for random choices. The nemesis chooses the nodes when the fault strikes. The last fault ends some seconds
+before the end, so that a run can show that the cluster recovers.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def plan(
     seed: int, kinds: Sequence[LiveFaultKind], seconds: float, targets: Sequence[FaultTarget] = ()
 ) -> tuple[Planned, ...]:
     """Return a plan in which one fault follows another. All kinds occur equally often (give or take one), in random
-    order. If `targets` is given, the faults of each kind hit only these targets. A kind that allows none of them keeps
-    its own targets. The plan is empty if `seconds` is too short for a single fault.
+    order. If `targets` is given, the faults of each kind hit only the given targets. A kind that allows none of them
+    keeps its own targets. The plan is empty if `seconds` is too short for a single fault.
     """
     assert kinds
     random = Random(f"plan {seed}")

@@ -1,3 +1,3 @@
 """The environments in which the nodes of a chaos run are started: processes in network namespaces, or containers. Both
-kinds of environment implement the interface `NodeEnvironment`.
+kinds implement the interface `NodeEnvironment`.
 """

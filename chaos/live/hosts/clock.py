@@ -2,8 +2,8 @@
 clock by the offset in a file.
 
 libfaketime reads the file once a second, because reading it at each call would slow the process down. Only the wall
-clock is shifted. The monotonic clock and the times of files stay right. Therefore a run tests only whether the node
-depends on the wall clock.
+clock is shifted. The monotonic clock and the times of files stay right, so a run tests only whether the node depends
+on the wall clock.
 """
 
 from __future__ import annotations

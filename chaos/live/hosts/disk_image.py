@@ -3,8 +3,8 @@ the disk.
 
 A killed process loses nothing that it wrote, because the kernel still has the pages. To lose unsynced data, the file
 system is shut down in the middle of its work (EXT4_IOC_SHUTDOWN, which file systems' own crash tests use). The
-shutdown drops all data and names that were not synced, and keeps all synced data and names. Then the file system is
-mounted again and recovers from its journal, as after a power cut.
+shutdown drops all data and names that were not synced, and keeps all synced data and names. After that the program
+mounts the file system again, and the file system recovers from its journal, as after a power cut.
 
     disk.img (ext4) ── loop device ── disk/ ── the node's data
 """
@@ -57,9 +57,9 @@ class DiskImage:
     def cut_power(self) -> str:
         """Cut the disk's power: all data that was not synced is lost. No process may have a file open on the disk.
 
-        Return the names of the lost files. One of these files is a probe: this method wrote it and did not sync it.
-        The other lost files are files of the node; under `flush = sync` there may be none. If the probe was not lost,
-        return "".
+        Return the names of the lost files. One of the lost files is a probe: this method wrote the probe and did not
+        sync it. The other lost files are files of the node; under `flush = sync` there may be none. If the probe was
+        not lost, return "".
         """
         probe = self.mountpoint / _PROBE
         probe.write_bytes(b"not synced")

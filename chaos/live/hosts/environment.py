@@ -1,8 +1,8 @@
 """The interface of an environment, in which the nodes of a chaos run are started.
 
-Faults and the run use only this interface. Therefore the same run works with processes in network namespaces
-(local.py) and with containers (containers.py). Each action on a node returns evidence of its effect, because a fault
-without evidence does not count.
+Faults and the run use only this interface, so the same run works with processes in network namespaces (local.py) and
+with containers (containers.py). Each action on a node returns evidence of its effect, because a fault without evidence
+does not count.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class LinkShaper:
         self._router: _Router | None = None
 
     def set(self, links: Iterable[NodeLink], shape: LinkShape) -> None:
-        """Shape these links, and no other links."""
+        """Shape the links in `links`, and stop shaping all other links."""
         self.heal()
         self._links, self._shape = tuple(links), shape
         nodes = sorted({node for link in self._links for node in (link.source, link.target)})

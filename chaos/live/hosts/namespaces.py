@@ -5,9 +5,9 @@ hosts are connected by a bridge in the namespace of this process.
                                         ├─ veth ─ namespace of node 2: 10.88.0.2
                                         └─ ...
 
-This process first leaves the network of the machine. Therefore the run cannot reach any other network, and the kernel
-removes the bridge when the process ends. The process must leave the machine's network before any other thread of the
-process uses the network.
+This process first leaves the network of the machine. After this step the run cannot reach any other network, and the
+kernel removes the bridge when the process ends. The process must leave the machine's network before any other thread
+of the process uses the network.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
       disk.img      the node's file system, mounted at disk/, if there are disks
       disk/data     the node's data
 
-The chaos run causes some faults by changing these files.
+The chaos run causes some faults by changing the files of a node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The final reading: every queue is read from every node, from its beginning to the end that the leader reports.
 
-The checker treats each message that the final reading does not find as lost. Therefore, if a node does not reach the
-end in time, the run fails. The checker also compares the messages of the nodes with each other.
+The checker treats each message that the final reading does not find as lost, so the run fails if a node does not reach
+the end in time. The checker also compares the messages of the nodes with each other.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Draws the options of a run from its seed: the cluster, the network quality, the load, and the fault kinds. The
 options are drawn by the method of swarm testing. A run that uses every fault kind finds few bugs, because some faults
-hide the effects of other faults. Therefore each seed leaves out about half of the fault kinds, and draws a frequency
-for each remaining fault kind. All random choices of a run follow from its seed. Each group of choices, such as the
-choices about the network or about one fault kind, has a separate random stream that is derived from the seed.
+hide the effects of other faults. For this reason each seed leaves out about half of the fault kinds, and draws a
+frequency for each remaining fault kind. All random choices of a run follow from its seed. Each group of choices, such
+as the choices about the network or about one fault kind, has a separate random stream that is derived from the seed.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ def unsettled(
     leaders: Collection[BrokerReplica],
     delays: Mapping[int, Delays],
 ) -> Iterator[str]:
-    """Return a phrase for each condition that a consumer group with these members does not meet yet. `leaders` has
-    the leader of each shard. `delays` maps a shard to its retry delays."""
+    """Return one phrase for each condition that a consumer group with the members `members` does not meet yet.
+    `leaders` has the leader of each shard. `delays` maps a shard to its retry delays."""
     group = coordinator.state.consumption.groups.get(plan.name)
     if group is None or set(group.members) != set(members):
         yield f"{plan.name} has members {sorted(group.members) if group else []} instead of {sorted(members)}"

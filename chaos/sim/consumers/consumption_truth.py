@@ -7,9 +7,8 @@ the log once, in log order.
     the state of a node          must equal the twin: it never goes back, past the end, or to an older epoch
     the effect of an entry       must be right: only finished messages are acknowledged, and no message is in two places
 
-When a node is the first to apply an entry, the simulator checks the state of this node. Therefore a mistake is found
-at the entry that caused the mistake. After every COMPARED_EVERY entries, the simulator compares the progress on all
-nodes.
+When a node is the first to apply an entry, the simulator checks the state of this node. This way, a mistake is found
+at the entry that caused it. After every COMPARED_EVERY entries, the simulator compares the progress on all nodes.
 """
 
 from __future__ import annotations

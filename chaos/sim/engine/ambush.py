@@ -3,8 +3,8 @@ acknowledgement.
 
 Suppose that a node by mistake sends a message before it has saved its state. This mistake has an effect only if a
 fault happens after the node has sent the message and before the node has saved its state. A fault at a random time
-rarely happens exactly between sending a message and saving the state. Therefore the schedule sets an ambush for one
-kind of critical moment, and the next moment of this kind triggers the fault once.
+rarely happens exactly between sending a message and saving the state. For this reason, the schedule sets an ambush for
+one kind of critical moment, and the next moment of this kind triggers the fault once.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ class SimDisk:
         return bytes(self._file_at(path).live)
 
     def put_back(self, path: Path, content: bytes) -> None:
-        """Replace a file by a file with this content, both in the page cache and on the platter."""
+        """Replace the content of a file, both in the page cache and on the platter."""
         parent = self._directory(path.parent)
         inode = Inode(0)
         inode.write(0, content)

@@ -157,7 +157,7 @@ class Directory:
     _changes: list[list[tuple[str, Node | None]]] = field(default_factory=list)
 
     def change(self, *changes: tuple[str, Node | None]) -> None:
-        """Apply these changes of names as one change. A power cut keeps either all of these changes or none of
+        """Apply all `changes` of names as one change. A power cut keeps either all changes of the call or none of
         them."""
         _apply(self.names, changes)
         self._changes.append([*changes])

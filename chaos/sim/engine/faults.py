@@ -1,9 +1,9 @@
 """Defines every fault kind of the simulator: its name, duration and frequency, and which nodes it can hit.
 
 A fault event is an immutable value. A fault event has a time, a fault kind, and a target in words, which is "leader",
-"follower", "any" or the number of a node. When the event happens, the world chooses a node that fits the target.
-Therefore a schedule of fault events can be drawn before a run, printed, shortened and replayed. Network faults are
-carried out by `network_faults.py` in this package. Faults of nodes and disks are carried out by
+"follower", "any" or the number of a node. When the event happens, the world chooses a node that fits the target. This
+way, a schedule of fault events can be drawn before a run, printed, shortened and replayed. Network faults are carried
+out by `network_faults.py` in this package. Faults of nodes and disks are carried out by
 `chaos/sim/protocol/node_faults.py` and `chaos/sim/stack/faults.py`. Faults of consumers are carried out by
 `chaos/sim/consumers/consumption.py`.
 

@@ -21,8 +21,8 @@ Deliver = Callable[[], None]
 
 
 class Network:
-    """Holds all links and connections between endpoints. `counts` has the number of messages for each of these
-    events: sent, loss, duplicate, reorder, replay, cut, clog, down."""
+    """Holds all links and connections between endpoints. `counts` has the number of messages for each kind of
+    event: sent, loss, duplicate, reorder, replay, cut, clog, down."""
 
     def __init__(self, loop: SimLoop, random: Random, conditions: Conditions) -> None:
         self.conditions = conditions
@@ -109,8 +109,8 @@ class Network:
     # -- faults and healing
 
     def cut(self, sender: int, receiver: int) -> None:
-        """Cut the one-way link between these endpoints. If two faults have cut the same link, `mend` must be called
-        twice before the link carries messages again."""
+        """Cut the one-way link from the endpoint `sender` to the endpoint `receiver`. If two faults have cut the
+        same link, `mend` must be called twice before the link carries messages again."""
         self.link(sender, receiver).cuts += 1
         for connection in [*self._connections]:
             if connection.joins(sender, receiver):
@@ -139,8 +139,9 @@ class Network:
         self.conditions = Conditions(delay_ms=self.conditions.delay_ms, spread_ms=self.conditions.spread_ms)
 
     def partition(self, groups: Sequence[Iterable[int]]) -> list[tuple[int, int]]:
-        """Divide these endpoints into groups. Endpoints of different groups cannot reach each other. Endpoints that
-        are in no group are not affected. Return the one-way links that were cut, as pairs of sender and receiver."""
+        """Divide the endpoints into groups that cannot reach each other. Endpoints of different groups cannot reach
+        each other. Endpoints that are in no group are not affected. Return the one-way links that were cut, as
+        pairs of sender and receiver."""
         sides = [sorted(group) for group in groups]
         pairs = [(a, b) for side in sides for other in sides if side is not other for a in side for b in other]
         for pair in pairs:

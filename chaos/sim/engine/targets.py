@@ -1,8 +1,8 @@
 """Chooses the node that a fault hits. The choice is made at the moment of the fault, and follows the target that the
 fault event names.
 
-All random choices about a fault event depend only on the number `chance` in the event. Therefore a fault event hits
-the same node in two runs if both runs were equal before the event.
+All random choices about a fault event depend only on the number `chance` in the event. A fault event hits the same
+node in two runs if both runs were equal before the event.
 """
 
 from __future__ import annotations

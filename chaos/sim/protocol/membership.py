@@ -6,7 +6,7 @@
 For each step, the simulated operator sends a request to the leader. If the Raft core refuses the request, the step
 counts as not done. A node with a wiped disk is removed and then added with its new incarnation. Sometimes the operator
 sends a wrong request: to remove two voters at once, or to begin a step before the previous step is committed. The Raft
-core must refuse both kinds of wrong requests.
+core must refuse wrong requests of both kinds.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def compare(members: Sequence[NodePart], invariants: Invariants) -> None:
     with its log.
 
     The replicas can have different log starts, because a replica without a snapshot at the log start keeps more
-    entries. Therefore two replicas are compared from the later of their two log starts.
+    entries. Two replicas are compared from the later of their two log starts.
     """
     replicas = [(node.node, node.replica) for node in members if node.replica is not None]
     first, reference = min(replicas, key=lambda each: each[1].log.first_index)

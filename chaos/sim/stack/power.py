@@ -2,8 +2,8 @@
 
 A power cut or failed flush is carried out only if it breaks no promise of the cluster in any shard. In `async` mode,
 less than half of the voters are allowed to lose acknowledged data. A power cut can make a node suspect, and a suspect
-node votes only if every voter votes. Therefore a power cut of a node is allowed only if the other nodes can work
-without this node, or if all voters respond.
+node votes only if every voter votes. For this reason, a power cut of a node is allowed only if the other nodes can
+work without this node, or if all voters respond.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class PowerFaults:
         look()
 
     def fail_flush(self, nodes: Sequence[StackNode], random: Random) -> bool:
-        """Let the next flush of each of these nodes fail, if no promise of the cluster would be broken. Return True
-        if the failures were planned."""
+        """Let the next flush of each node in `nodes` fail, if no promise of the cluster would be broken. Return
+        True if the failures were planned."""
         nodes = [node for node in nodes if node.alive]
         if not nodes or not self._may_lose(nodes):
             return False

@@ -1,8 +1,8 @@
 """Records which entries each shard has committed, in a run of the stack world. The record does not depend on the
 shard's replicas.
 
-Each shard is a separate Raft group. Therefore each shard has its own invariants. The violations of all shards are in
-one list. The record of a shard is created when the record is first requested.
+Each shard is a separate Raft group, so each shard has its own invariants. The violations of all shards are in one
+list. The record of a shard is created when the record is first requested.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@ shard has had.
 
     never started ──> waits to be added ──> member ──> removed           wiped disk: a stranger under its old id
 
-A member is a node id together with an incarnation. Therefore a node with a wiped disk is not a member until an
-operator adds the node again. Shard 0 has a replica on every node of the cluster. A table in shard 0 lists the other
-shards, and the first nodes of each shard.
+A member is a node id together with an incarnation. A node with a wiped disk has a new incarnation, and is not a member
+until an operator adds the node again. Shard 0 has a replica on every node of the cluster. A table in shard 0 lists the
+other shards, and the first nodes of each shard.
 """
 
 from __future__ import annotations

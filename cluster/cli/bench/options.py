@@ -1,4 +1,4 @@
-"""Options that the commands of `ledgermq bench` share, and the conversion of these options to a load."""
+"""Options that the commands of `ledgermq bench` share, and the conversion of such options to a load."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def rate_option(default: float | None, note: str) -> Callable[[Command], Command
 
 
 def load_options(queues: int) -> Callable[[Command], Command]:
-    """Return the click options that describe the messages of a load and how these messages are sent. `queues` is
-    the number of queues that a new topic has by default."""
+    """Return the click options that describe the messages of a load and how a client sends them. `queues` is the
+    number of queues that a new topic has by default."""
     return together(
         click.option(
             "--queues", type=click.IntRange(1, 1024), help=f"Queues of the topic if it is created.  [default: {queues}]"

@@ -122,8 +122,8 @@ def trim(
     """Remove the oldest messages on all nodes, permanently.
 
     Give exactly one of the options --before-time, --keep-bytes and --before. The command removes only whole segments,
-    and never the newest segment. Therefore the log can keep more messages than you asked for. The command fails while
-    a hold exists. `ledgermq cluster holds` lists the holds.
+    and never the newest segment, so the log can keep more messages than you asked for. The command fails while a hold
+    exists. `ledgermq cluster holds` lists the holds.
     """
     if (before_time, keep_bytes, before).count(None) != 2:
         raise click.UsageError(

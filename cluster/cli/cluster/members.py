@@ -84,7 +84,7 @@ def add_node(
     """Add the node NODE as a learner, which receives the log and does not vote.
 
     Before this command, start the node at --address with an empty data directory and `ledgermq server run --join`. The
-    command ends when the node has caught up. After that, `ledgermq cluster promote` can make the node a voter.
+    command ends when the node has caught up. After this command, `ledgermq cluster promote` can make the node a voter.
     """
     if promote and not wait:
         raise click.UsageError("--promote needs --wait: a node can become a voter only after it has caught up")

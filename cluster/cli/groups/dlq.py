@@ -77,9 +77,9 @@ def list_letters(name: str, most: int, everything: bool, bootstrap: str, output:
 def resend(name: str, most: int | None, bootstrap: str, output: str) -> None:
     """Send the dead letters of the consumer group GROUP again, to the topics and queues they came from.
 
-    All consumer groups of these topics receive the messages again, and count the delivery attempts from 1. The next
-    `resend` does not send these dead letters again. Dead letters stay in the log until retention removes them. A dead
-    letter is not sent if its original topic was deleted.
+    All consumer groups of the original topics receive the messages again, and count the delivery attempts from 1. The
+    next `resend` does not send the same dead letters again. Dead letters stay in the log until retention removes them.
+    A dead letter is not sent if its original topic was deleted.
     """
     sent, stranded = asyncio.run(_resend(bootstrap, name, most))
     if output == "json":

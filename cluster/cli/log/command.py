@@ -151,8 +151,8 @@ def verify(paths: Sequence[Path], index_data: Path | None, output: str) -> int:
 def diff(paths: Sequence[Path], output: str) -> int:
     """Compare the logs of each two replicas: print the first entry that differs, or which log is longer.
 
-    The last entries of two replicas can differ while these entries are not committed. Raft later replaces entries that
-    differ and are not committed.
+    Entries that are not committed can differ between two replicas. Raft later replaces entries that differ and are not
+    committed.
 
     \b
     Status: 0  no difference in committed entries

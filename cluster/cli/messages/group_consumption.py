@@ -1,8 +1,8 @@
 """The command `ledgermq consume --group` consumes as a member of a consumer group and prints the messages.
 
 A message counts as consumed when it has been printed. Without --follow, the command ends when the consumer group has
-reached the end offsets that the queues had at the start of the command. The command does not print messages before
-these offsets that other members of the group have consumed.
+reached the end offsets that the queues had at the start of the command. The command does not print messages that lie
+before the end offsets and that other members of the group have consumed.
 """
 
 from __future__ import annotations

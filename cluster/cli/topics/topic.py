@@ -62,7 +62,7 @@ def alter(name: str, queues: int, bootstrap: str, output: str) -> None:
     queues.
 
     After the change, messages with a key can go to another queue than earlier messages with the same key. The order
-    between these earlier and later messages is not kept.
+    between messages with one key from before and after the change is not kept.
     """
 
     async def work() -> TopicDescription:

@@ -12,8 +12,8 @@ An assignment is a pure function of the members, the present owners and the mach
 same assignment. Only subscribers of a topic receive its queues. If the machine room of a queue is not known, the queue
 can be assigned to any member.
 
-With thousands of members and queues, it takes a tenth of a second or more to compute an assignment. Therefore the
-computation runs in steps, and other tasks of the node run between two steps."""
+With thousands of members and queues, it takes a tenth of a second or more to compute an assignment. The computation
+runs in steps, and other tasks of the node run between two steps."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class _Deal:
 
     def level(self) -> None:
         """Move queues of this topic until no two members differ by more than one queue. The moves stop at a
-        difference of one queue, so no member both gives away and receives a queue."""
+        difference of one queue, so no member gives away one queue and receives another queue."""
         fewest, largest = self._range()
         if largest - fewest < 2:
             return

@@ -4,10 +4,10 @@ letters.
     queue  o o X o          retry queue, or dead letters
                └── one entry appends the message there and settles it here ──> X
 
-A move is one entry of the log. Therefore even if nodes fail, a message is unfinished in exactly one queue: in its
-own queue or in the target queue. Replicas apply the entry of a move without a further check. Therefore the leader
-checks a move against the applied progress before it appends the entry. The leader refuses moves from a queue while
-a claim, reset or deletion of the group's progress in this queue is not applied yet."""
+A move is one entry of the log. Even if nodes fail, a message is unfinished in exactly one queue: in its own queue
+or in the target queue. The leader checks a move against the applied progress before it appends the entry of the
+move. Replicas apply this entry without a further check. The leader refuses moves from a queue while a claim, reset
+or deletion of the group's progress in this queue is not applied yet."""
 
 from __future__ import annotations
 

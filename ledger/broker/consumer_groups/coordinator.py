@@ -3,10 +3,10 @@
     join, leave, silence ──> generation rises ──(a moment later)──> assignment ──> owners with new epochs
                                                                        └──> waiting members receive it
 
-The members and the owners of queues are replicated. The times of heartbeats are not replicated. Therefore a new
-leader continues with the same members and owners, and gives each member a whole session timeout to send a
-heartbeat. A large assignment is computed and committed piece by piece, so that other work of this node waits at
-most a few milliseconds."""
+The members and the owners of queues are replicated. The times of heartbeats are not replicated. A new leader
+continues with the same members and owners, and gives each member a whole session timeout to send a heartbeat. A
+large assignment is computed and committed piece by piece, so that other work of this node waits at most a few
+milliseconds."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Coordinator:
     # -- requests of operators
 
     async def renew(self, consumer_group: str, queues: Iterable[TopicQueueId]) -> None:
-        """Give the owners of these queues new epochs, so that they claim the queues again. Raises LedgerError."""
+        """Give the owners of `queues` new epochs, so that they claim the queues again. Raises LedgerError."""
         await self._change(RenewQueues(consumer_group, tuple(queues)))
 
     # -- heartbeats

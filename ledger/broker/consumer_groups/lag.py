@@ -1,5 +1,5 @@
-"""The lag of a consumer group in a queue is the number of messages that the group has not consumed, and the age of the
-oldest of these messages.
+"""The lag of a consumer group in a queue has two values: the number of messages that the group has not consumed, and
+the age of the oldest of them.
 
     consumed      |  not consumed  |
     | . . . . . . |  x x o x x x x |         lag: the six x (o is settled); the first x is the oldest

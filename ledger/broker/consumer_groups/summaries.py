@@ -19,7 +19,7 @@ QUEUES_AT_ONCE = 100
 
 @dataclass(slots=True)
 class ShardGroupSummary:
-    """The totals of one consumer group over its queues in one shard. `add` adds the lag of one queue to these totals.
+    """The totals of one consumer group over its queues in one shard. `add` adds the lag of one queue to the totals.
 
     `members` and `strategy` are filled in only in the shard of the coordinator. `waiting_since_ms` is the append time
     of the oldest message that is not consumed, in ms since 1970, or 0 if all messages are consumed.

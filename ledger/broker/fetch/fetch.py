@@ -66,8 +66,8 @@ class ReadableQueues(Protocol):
         node does not know it yet, raises ReplicaBehindError."""
 
     def waiter(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
-        """Return a future that ends when an entry of one of these queues is applied. The caller cancels the future
-        when it is no longer needed."""
+        """Return a future that ends when an entry of one of `queues` is applied. The caller cancels the future when
+        it is no longer needed."""
 
 
 async def fetch(
@@ -198,8 +198,8 @@ def read_all(queue: ReadableQueue, places: EntryPlaces, given: FetchedQueue, bud
 def read_tagged(
     queue: ReadableQueue, places: EntryPlaces, tags: npt.NDArray[np.int64], given: FetchedQueue, budget: FetchBudget
 ) -> None:
-    """Add only batches that have a message with one of these tags. The function reads the ConsumeQueue window by
-    window."""
+    """Add only batches that have a message with one of the tags in `tags`. The function reads the ConsumeQueue
+    window by window."""
     while (offset := given.next_offset) < queue.end_offset and budget.units_left > 0:
         window = places.read(offset, min(WINDOW_UNITS, queue.end_offset - offset))
         for at in tagged_entries(window, tags):
@@ -210,8 +210,8 @@ def read_tagged(
 
 
 def tagged_entries(window: Units, tags: npt.NDArray[np.int64]) -> list[int]:
-    """Find the entries of a window that have messages with one of these tags. For each of these entries, return the
-    position in the window of its first message with such a tag."""
+    """Find the entries of a window that have messages with one of the tags in `tags`. For each entry found, return
+    the position in the window of the entry's first message with such a tag."""
     wanted = np.flatnonzero(np.isin(window["tag_hash"], tags))
     positions = window["position"][wanted]
     first = np.flatnonzero(np.diff(positions, prepend=-1))

@@ -25,8 +25,8 @@ class FetchWaiters:
         self._waiting: dict[QueueKey, dict[asyncio.Future[None], None]] = {}
 
     def wait_for(self, queues: Iterable[QueueKey]) -> asyncio.Future[None]:
-        """Return a future that ends when an entry of one of these queues is applied. The caller cancels the future
-        when it is no longer needed. Raises BusyError if too many fetches wait."""
+        """Return a future that ends when an entry of one of `queues` is applied. The caller cancels the future when
+        it is no longer needed. Raises BusyError if too many fetches wait."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         keys = list(queues)
         if self._places + len(keys) > self._max_places:

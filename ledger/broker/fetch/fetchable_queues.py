@@ -64,7 +64,7 @@ class FetchableQueues:
         )
 
     def waiter(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
-        """Return a future that ends when an entry of one of these queues is applied."""
+        """Return a future that ends when an entry of one of `queues` is applied."""
         return self._fetch_waiters.wait_for(queues)
 
     def count(self, result: FetchResult, meter: Meter) -> tuple[int, int]:

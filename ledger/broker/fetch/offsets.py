@@ -72,8 +72,7 @@ async def _topic(replicas: Replicas, query: OffsetsQuery) -> Topic:
 async def shard_offsets(
     replica: BrokerReplica, topic_id: int, queues: Sequence[int], time_ms: int | None
 ) -> list[OffsetsAnswer]:
-    """Return the offsets of these queues, which are in the replica's shard. Raises the same errors as
-    `list_offsets`."""
+    """Return the offsets of `queues`, which are in the replica's shard. Raises the same errors as `list_offsets`."""
     topic = replica.state.topics.require(topic_id, max(queues))
     try:
         position = 0 if time_ms is None else position_at(replica.log, time_ms, replica.driver.applied)

@@ -4,10 +4,10 @@
     promote    a learner becomes a voter
     remove     a voter or learner leaves the shard; its data directory cannot be added again
 
-The leader checks a request against the newest configuration and against the progress of its followers. Then the leader
-appends one entry, or refuses the request with an error that says what to do first. Requests are idempotent, so a
-client can repeat a request whose response was lost. The Raft core decides whether a change of the configuration is
-safe.
+The leader checks a request against the newest configuration and against the progress of its followers. If the check
+succeeds, the leader appends one entry. Otherwise the leader refuses the request with an error that says what to do
+first. Requests are idempotent, so a client can repeat a request whose response was lost. The Raft core decides whether
+a change of the configuration is safe.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ standing.
 
 Only committed configurations count, so clients and operators never see a change that is undone later. A node counts as
 removed if the incarnation of its data directory was in a configuration and is not in the newest configuration. A
-removed node may never receive the newest configuration, because no leader sends entries to the node any more.
-Therefore another node tells the removed node about its removal (`removed_by`).
+removed node may never receive the newest configuration, because no leader sends entries to the node any more. Another
+node tells the removed node about its removal (`removed_by`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The leader's decision about a batch that a producer sent: append it, repeat an earlier result, or refuse it.
 
-Both the broker (`BrokerReplica.produce`) and the simulator use these decisions. A decision depends only on its
-arguments, and changes nothing. The rules are checked in the order of this table, and the first rule that matches the
-batch is applied:
+The broker (`BrokerReplica.produce`) and the simulator both use the decisions of this module. A decision depends only
+on its arguments, and changes nothing. The rules are checked in the order of this table, and the first rule that
+matches the batch is applied:
 
     the bytes are damaged, unknown or over a limit           Refuse (`ProduceDecisions.read`)
     the topic is internal to the broker                      Refuse(InvalidTopicNameError)
@@ -90,7 +90,7 @@ _APPEND = AppendBatch()
 
 
 class ProducedBatch(Protocol):
-    """The fields of a batch that a decision reads. A `BatchHeader` has these fields."""
+    """The fields of a batch that a decision reads. `BatchHeader` has the same fields."""
 
     @property
     def topic_id(self) -> int: ...

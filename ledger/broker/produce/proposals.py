@@ -111,7 +111,7 @@ class ChangeProposal:
 
     def settled(self, committed: bool) -> None:
         """End the future. A leader that removes itself stops leading after the change is committed but before the
-        change is applied. Therefore `settled` also asks the Raft core whether the entry is committed."""
+        change is applied. For this case, `settled` also asks the Raft core whether the entry is committed."""
         is_committed = committed or self._is_committed(self._term, self.index)
         end(self.future, self.index if is_committed else self._trouble())
 

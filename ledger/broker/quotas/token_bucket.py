@@ -4,9 +4,9 @@ seconds.
     level   -debt ... 0 ... one second's worth        grows by `rate` each second, up to one second's worth
                       └── above 0, any amount may be taken; that may leave a debt, and the next caller waits for it
 
-The size of a fetch is known only after the fetch, and a batch cannot be split. Therefore a request of any size is
-admitted as a whole while the level of the bucket is above 0, and can make the level negative. Later requests wait
-until the level is above 0 again. Therefore the average rate does not exceed the limit."""
+The size of a fetch is known only after the fetch, and a batch cannot be split. A request of any size is admitted as
+a whole while the level of the bucket is above 0, and can make the level negative. Later requests wait until the
+level is above 0 again, so the average rate does not exceed the limit."""
 
 from __future__ import annotations
 

@@ -5,12 +5,12 @@
                 ^ the entries before it are too old, or too many, or the disk is too full: the log begins here
 
 The choice is a pure function of the log (`Situation`) and the settings (`RetentionLimits`). A candidate is a possible
-log start for which a snapshot is stored. The log can begin only at a candidate. Therefore retention removes whole
-segments of applied entries, and never the segment in use.
+log start for which a snapshot is stored. The log can begin only at a candidate. Retention removes whole segments of
+applied entries, and never the segment in use.
 
-A clock can jump, so a clock does not tell the age of an entry with certainty. Therefore retention counts only time
-that the append times in the log prove. If the gap between two neighbouring entries is longer than the limit, the
-cause can be a quiet time or a jump of the clock. Retention does not count a gap that is longer than the limit."""
+A clock can jump, so a clock does not tell the age of an entry with certainty. Retention counts only time that the
+append times in the log prove. If the gap between two neighbouring entries is longer than the limit, the cause can
+be a quiet time or a jump of the clock. Retention does not count a gap that is longer than the limit."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         put_topics(self._broker.view.topics(request.topics), response)
 
     def routes(self, names: Collection[str] = ()) -> broker_pb2.GetRouteResponse:
-        """Return the routes of the topics with these names, as this node knows them. Without names, return the
+        """Return the routes of the topics named in `names`, as this node knows them. Without names, return the
         routes of all topics."""
         return route_response(self._broker.view, names)
 

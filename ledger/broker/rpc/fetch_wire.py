@@ -7,7 +7,8 @@ only once.
 
 The protobuf library would copy each body into a message object, and then the message into a growing buffer. In this
 module, bodies are views of the log until they are copied once, into the response. Protobuf allows the fields of a
-message in any order. Therefore the queues without batches come last, and the protobuf library writes them.
+message in any order. This module writes the queues with batches first, and the protobuf library writes the queues
+without batches after them.
 """
 
 from __future__ import annotations

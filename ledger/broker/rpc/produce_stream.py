@@ -1,9 +1,9 @@
 """Serves the produce stream of a client. The stream sends one response for each request, in order, and appends later
 requests before the earlier requests have their responses.
 
-Two tasks share a bounded queue: one task reads requests and appends them, the other task sends responses. Therefore
-the batches of many requests in flight are appended in one turn of the event loop and written to the log together. If
-the queue is full, gRPC's flow control slows the producer down.
+Two tasks share a bounded queue: one task reads requests and appends them, the other task sends responses. In one turn
+of the event loop, the batches of many requests in flight are appended and written to the log together. If the queue is
+full, gRPC's flow control slows the producer down.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from ledger.v1 import broker_pb2
 
 
 def route_response(view: NodeView, names: Collection[str] = ()) -> broker_pb2.GetRouteResponse:
-    """Return the routes of the topics with these names, as the node of `view` knows them. Without names, return the
+    """Return the routes of the topics named in `names`, as the node of `view` knows them. Without names, return the
     routes of all topics."""
     response = broker_pb2.GetRouteResponse()
     put_nodes(view.nodes(), response)

@@ -3,7 +3,7 @@
     user agent "billing grpc-python-asyncio/1.x ..."  ──> client "billing"
     user agent "grpc-python-asyncio/1.x ..."          ──> the clients without a name at that host, as one client
 
-A client states its name itself (`client_id`), and the broker does not verify it. Therefore a quota protects against
+A client states its name itself (`client_id`), and the broker does not verify the name. A quota protects against
 careless clients and not against malicious clients.
 """
 
@@ -63,8 +63,8 @@ class MeteredBatches:
 
 
 def client_of(context: aio.ServicerContext[Any, Any]) -> str:
-    """Return the name under which quotas count the client: the name that the client states or, without such a name,
-    its host."""
+    """Return the name under which quotas count the client: the name that the client states or, if the client states
+    no name, its host."""
     agents = [value for key, value in context.invocation_metadata() or () if key == "user-agent"]
     name = str(agents[0]).rpartition(_AGENT)[0].strip() if agents else ""
     if name:

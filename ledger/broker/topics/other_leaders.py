@@ -12,7 +12,7 @@ class OtherLeaders(Protocol):
     LedgerError."""
 
     async def open_topic(self, shard: int, topic: Topic) -> None:
-        """Ask the shard's leader to open the topic's queues in the shard. Return when these queues are open."""
+        """Ask the shard's leader to open the topic's queues in the shard. Return when the queues are open."""
 
     async def drop_topic(self, shard: int, topic_id: int) -> None:
         """Ask the shard's leader to remove a deleted topic. Return when the shard has removed the topic."""

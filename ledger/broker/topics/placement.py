@@ -28,8 +28,8 @@ def place_queues(count: int, shards: Sequence[int], placed: Iterable[int]) -> tu
 
 
 def place_shard(shard: int, nodes: Iterable[int], others: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """Return the nodes of a new shard, which are the nodes with the fewest replicas. The first of these nodes is the
-    preferred leader.
+    """Return the nodes of a new shard, which are the nodes with the fewest replicas. The first of the returned nodes
+    is the preferred leader.
 
     Nodes with equally many replicas are chosen in the order of their numbers, and this order begins at another node
     for the next shard. `others` has the nodes of each existing shard except shard 0."""

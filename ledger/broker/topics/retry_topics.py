@@ -22,14 +22,14 @@ class RetryTopics:
         self._delays = delays
 
     async def prepare(self, consumer_group: str) -> tuple[Topic, Topic]:
-        """Return the retry topic and the dead-letter topic of a consumer group. Create these topics if needed."""
+        """Return the retry topic and the dead-letter topic of a consumer group. Create the two topics if needed."""
         validate_group_name(consumer_group)
         retry = await self._topics.keep(retry_topic(consumer_group), self._delays)
         return retry, await self._topics.keep(dead_letter_topic(consumer_group), 1)
 
     async def forget(self, consumer_group: str) -> None:
-        """Delete both topics of a consumer group. Raises GroupNotEmptyError if the consumer group has members in
-        shard 0."""
+        """Delete the retry topic and the dead-letter topic of a consumer group. Raises GroupNotEmptyError if the
+        consumer group has members in shard 0."""
         validate_consumed_name(consumer_group)
         replica = self._replicas.topics
         await replica.confirm_still_leading()

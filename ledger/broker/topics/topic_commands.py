@@ -103,8 +103,8 @@ async def ensure_shard(replica: BrokerReplica, nodes: Sequence[int], *, known_sh
 
 
 async def add_shard(replica: BrokerReplica, wanted: Sequence[int] = ()) -> int:
-    """Add a shard on these nodes, or by default on the nodes with the fewest replicas. Returns the number of the
-    new shard when the command is committed. Raises LedgerError, for example UnknownNodeError."""
+    """Add a shard on the nodes `wanted`, or by default on the nodes with the fewest replicas. Returns the number of
+    the new shard when the command is committed. Raises LedgerError, for example UnknownNodeError."""
     shards, configuration = replica.state.shards, replica.newest_configuration()
     assert configuration is not None, "what a leader has begins with its own configuration"
     if strangers := sorted(set(wanted) - configuration.members.keys()):

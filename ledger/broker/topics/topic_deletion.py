@@ -3,9 +3,9 @@
     shard 0               DeleteTopic is committed, and every node applies it
     each other shard      the shard's leader then proposes DeleteTopic in this shard
 
-Every node has a replica of shard 0. Therefore the leader of each shard sees which topics were deleted, and deletes
-them in its own shard. If a shard opens a topic after the deletion of the topic, the shard's leader deletes the
-topic in the same way. No list of deletions is needed, and a new leader needs no special step."""
+Every node has a replica of shard 0. From this replica, the leader of each shard learns which topics were deleted,
+and deletes them in its own shard. If a shard opens a topic after the deletion of the topic, the shard's leader
+deletes the topic in the same way. No list of deletions is needed, and a new leader needs no special step."""
 
 from __future__ import annotations
 

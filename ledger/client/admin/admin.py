@@ -275,7 +275,7 @@ class AsyncAdmin(AsyncLifetime):
         """Add a new node to the cluster as a learner. The node must run at `address`, with the setting `join = true`
         and an empty data directory.
 
-        If `wait` is True, the call returns when the learner has caught up. If both `wait` and `promote` are True, the
+        If `wait` is True, the call returns when the learner has caught up. If `wait` and `promote` are both True, the
         learner then becomes a voter, and the call returns when the node is a voter. If `wait` is False, the call
         returns when the leader has accepted the request. `timeout_ms` limits the wait (default 600,000). If `shard` is
         given, the node joins only that shard; None (default): the node joins all shards, one after the other. The call

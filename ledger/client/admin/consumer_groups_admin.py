@@ -1,8 +1,8 @@
 """The admin client's operations on consumer groups.
 
 The members of a consumer group are stored in the shard of the group's coordinator. The group's progress in a queue is
-stored in the shard of that queue. Therefore this module asks all shards about consumer groups and combines their
-answers. The module sends a change to each shard that the change concerns.
+stored in the shard of that queue, so this module asks all shards about consumer groups and combines their answers. The
+module sends a change to each shard that the change concerns.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The class `ClusterClient`, with which every client connects to nodes, finds the leader of a shard and calls the
 leader.
 
-A leader may change at any moment. Therefore a call usually names a shard instead of a node, and is repeated until a
-leader answers or the deadline passes.
+A leader may change at any moment. A call usually names a shard instead of a node, and is repeated until a leader
+answers or the deadline passes.
 """
 
 from __future__ import annotations

@@ -53,9 +53,9 @@ class Routes:
         """Ask all nodes for routes now, and start the task that asks all nodes for routes regularly. Raises
         UnavailableError if no node answers.
 
-        A node that has just started may answer first, and report a topic that was deleted while the node was down.
-        Therefore a new client waits up to 0.1 s for the answers of the other nodes, and uses the newest answer about
-        each topic.
+        A node that has just started may answer first, and report a topic that was deleted while the node was down. For
+        this reason, a new client waits up to 0.1 s for the answers of the other nodes, and uses the newest answer
+        about each topic.
         """
         await self.refresh()
         if self._tasks:

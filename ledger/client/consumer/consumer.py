@@ -210,7 +210,7 @@ class AsyncConsumer(AsyncLifetime):
         self._readers.seek(TopicQueue(topic, queue), offset)
 
     def pause(self, *places: tuple[str, int]) -> None:
-        """Stop reading these queues until resume() is called. Each queue is given as (topic, queue); without
+        """Stop reading the queues `places` until resume() is called. Each queue is given as (topic, queue); without
         arguments, all queues are paused.
 
         A paused queue keeps its position. Raises UnknownTopicError or UnknownQueueError.
@@ -219,7 +219,7 @@ class AsyncConsumer(AsyncLifetime):
             self._readers.pause(place)
 
     def resume(self, *places: tuple[str, int]) -> None:
-        """Read these paused queues again; without arguments, read all queues again."""
+        """Read the paused queues `places` again; without arguments, read all paused queues again."""
         for place in self._chosen(places):
             self._readers.resume(place)
 

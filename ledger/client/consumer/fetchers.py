@@ -31,7 +31,7 @@ class Fetchers:
             self._by_shard[shard] = Fetcher(self._client, shard, cursors, self._settings, self._on_news)
 
     def add(self, shard: int, cursors: Sequence[Cursor]) -> None:
-        """Fetch for these cursors from now on. The queues of the cursors are in `shard`."""
+        """Fetch for `cursors` from now on. The queues of the cursors are in `shard`."""
         if shard in self._by_shard:
             self._by_shard[shard].add(cursors)
         else:

@@ -1,4 +1,4 @@
-"""The queues that a consumer reads: a cursor for each queue, and a fetcher for each shard of these queues.
+"""The queues that a consumer reads: a cursor for each queue, and a fetcher for each shard.
 
 Queues are added and removed while the consumer runs, because topics can get more queues and can be deleted. When a
 queue is removed, its messages that were fetched and not handed out are dropped.

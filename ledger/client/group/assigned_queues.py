@@ -227,7 +227,8 @@ class AssignedQueues:
                 )
 
     async def acknowledge(self, assigned_queues: Iterable[AssignedQueue]) -> None:
-        """Acknowledge the finished messages of these queues, and return when the acknowledged offsets are committed.
+        """Acknowledge the finished messages of `assigned_queues`, and return when the acknowledged offsets are
+        committed.
 
         If an acknowledgement is rejected with ConsumerFencedError or UnknownTopicError, the queue is dropped. Raises
         LedgerError if the leader of a shard cannot be reached.
@@ -331,7 +332,7 @@ def _is_same(owned: Assignment, assigned: AssignedQueue) -> bool:
 
 async def prepare_retries(client: ClusterClient, consumer_group: str) -> str:
     """Create the retry topic of this consumer group if it does not exist. If the cluster has new shards, add queues
-    of the retry topic in these shards. Return the name of the retry topic."""
+    of the retry topic in the new shards. Return the name of the retry topic."""
     request = consumer_group_pb2.PrepareRetriesRequest(consumer_group=consumer_group)
     await client.call(TOPICS_SHARD, lambda stub, seconds: stub.PrepareRetries(request, timeout=seconds))
     return retry_topic(consumer_group)

@@ -295,15 +295,15 @@ class AsyncGroupConsumer(AsyncLifetime):
                 return []
 
     def finish(self, *messages: Message) -> None:
-        """Mark these messages as consumed, so that the member can acknowledge them. Messages of a queue that the
-        member lost are ignored.
+        """Mark `messages` as consumed, so that the member can acknowledge them. Messages of a queue that the member
+        lost are ignored.
         """
         self._assigned_queues.finish(messages)
         self._news.set()  # there may be room for more
 
     def finish_held(self, messages: Iterable[Message]) -> None:
-        """Mark these messages as consumed; the arguments must be the message objects that were handed out. Objects
-        that were handed out before a reset of their queue are ignored, because their messages must be consumed again.
+        """Mark `messages` as consumed. They must be the message objects that were handed out. Objects that were handed
+        out before a reset of their queue are ignored, because their messages must be consumed again.
         """
         self._assigned_queues.finish(messages, only_held=True)
         self._news.set()
@@ -381,7 +381,8 @@ class AsyncGroupConsumer(AsyncLifetime):
         self._assigned_queues.seek(assigned, offset)
 
     def pause(self, *places: tuple[str, int]) -> None:
-        """Stop handing out messages of these queues until resume() is called. Each queue is given as (topic, queue).
+        """Stop handing out messages of the queues `places` until resume() is called. Each queue is given as (topic,
+        queue).
 
         Without arguments all queues that this member owns now are paused. If a paused queue moves to another member
         and back, it is no longer paused. Raises InvalidArgumentError if this member does not own a queue.
@@ -390,7 +391,7 @@ class AsyncGroupConsumer(AsyncLifetime):
             self._assigned_queues.pause(assigned)
 
     def resume(self, *places: tuple[str, int]) -> None:
-        """Hand out messages of these paused queues again; without arguments, of all queues."""
+        """Hand out messages of the paused queues `places` again; without arguments, of all paused queues."""
         for assigned in self._chosen(places):
             self._assigned_queues.resume(assigned)
 

@@ -187,8 +187,8 @@ class GroupMember:
                 await asyncio.sleep(self._client.backoff.wait_ms(failures) / 1000)
 
     async def release(self, queues: Iterable[tuple[TopicQueue, Assignment]]) -> None:
-        """Tell the coordinator that this member releases these queues. Each queue is given with the assignment
-        under which this member owned the queue. Raises LedgerError."""
+        """Tell the coordinator that this member releases `queues`. Each queue is given with the assignment under
+        which this member owned the queue. Raises LedgerError."""
         request = consumer_group_pb2.ReleaseRequest(
             shard=self._coordinator,
             consumer_group=self._group,

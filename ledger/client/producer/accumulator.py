@@ -3,9 +3,9 @@ together. The accumulator has no clock and does no I/O. The sender tells the acc
 added, an answer arrives, time passes. The accumulator returns the batches to send and the results for receipts. The
 sender sends the batches to brokers.
 
-A large batch costs the leader hardly more than a small batch. Therefore an open batch lingers, and collects more
-messages, while another batch for the same shard has no answer yet. If no batch for the shard is in flight, the open
-batch is sent at once.
+A large batch costs the leader hardly more than a small batch. While an earlier batch for the same shard has no answer
+yet, an open batch lingers and collects more messages. If no batch for the shard is in flight, the open batch is sent
+at once.
 
 The accumulator also moves batches from the queues of a shard that fails to queues of other shards. The docstring of
 `queue_sequencer.py` explains which batches can move.

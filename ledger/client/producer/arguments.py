@@ -1,6 +1,6 @@
 """Checks the arguments that a program passes to a producer. No I/O.
 
-An invalid message would make its whole batch fail. Therefore each message is checked before it enters a batch.
+An invalid message would make its whole batch fail, so each message is checked before it enters a batch.
 """
 
 from __future__ import annotations

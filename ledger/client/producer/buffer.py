@@ -49,8 +49,8 @@ class Buffer:
             )
 
     async def enter(self, size: int, place: Callable[[], None], timeout_seconds: float | None = None) -> None:
-        """Wait until there is room for `size` bytes. Then add `size` to the used bytes and call `place`, both in one
-        step.
+        """Wait until there is room for `size` bytes. When there is room, add `size` to the used bytes and call
+        `place`, both in one step.
 
         Raises TimeoutError or ClosedError. If `enter` raises TimeoutError or ClosedError, `place` was not called and
         will not be called. If the waiting call is cancelled, it is possible that `place` was already called.

@@ -187,8 +187,8 @@ class ProducerBatch:
         open --close--> waiting --number--> numbered <--> in flight --> settled
                            ^─────── move ──────┘  to another queue, where the batch gets a number of that queue
 
-    A numbered batch has its encoded bytes in `data`, and every attempt sends these bytes. The lists of messages of a
-    numbered batch are empty.
+    A numbered batch has its encoded bytes in `data`, and every attempt sends the same bytes. The lists of messages of
+    a numbered batch are empty.
     """
 
     base_timestamp_ms: int

@@ -9,8 +9,8 @@ known.
 
 A batch gets its sequence number when it is sent for the first time, so a batch that is never sent leaves no gap. When
 an attempt fails, the sequencer *halts*: it sends nothing until every attempt in flight has an answer. After a back-off
-the sequencer sends again, from the first batch of the line on. Therefore a batch has at most one unanswered attempt,
-and never overtakes another batch.
+the sequencer sends again, from the first batch of the line on. A batch has at most one unanswered attempt, and never
+overtakes another batch.
 
 **When a batch gets another number.** A batch is *clean* if no attempt can have appended it to the log. A batch is
 *doubtful* if an attempt may have appended it to the log. If a batch is clean, no later batch of the line is in the log
@@ -21,7 +21,7 @@ either, because the broker accepts no gap in the sequence numbers. Two events le
   have a result. Either the broker has forgotten this producer, or an earlier doubtful batch was given up and never
   reached the broker.
 
-Batches behind a gap wait until all batches before the gap have their result. Then the batches behind the gap are
+Batches behind a gap wait until all batches before the gap have their result. After that the batches behind the gap are
 numbered from 0 under the next epoch. The batches behind the gap cannot keep the old epoch, because a late copy of a
 batch with an old number could be accepted later. The epoch cannot change earlier, because the new epoch fences the old
 epoch, and batches before the gap may still need the old epoch.

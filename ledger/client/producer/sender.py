@@ -2,7 +2,7 @@
 batches to leaders.
 
 After an event (a new piece, an answer, a new leader, a timer), the accumulator is polled once, in the next turn of the
-event loop. Therefore messages that are sent in the same turn share a batch, without waiting for a timer.
+event loop. This way, messages that are sent in the same turn share a batch, without waiting for a timer.
 """
 
 from __future__ import annotations

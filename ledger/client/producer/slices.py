@@ -21,9 +21,8 @@ _BLOCK_MESSAGES = 16_384
 
 def blocks(values: Iterable[bytes]) -> Iterator[list[bytes]]:
     """Yield the values as lists. A list or a tuple is yielded as one list, and any other iterable as lists of at most
-    16,384 values.
-
-    Therefore `values` can be an endless generator. Raises InvalidArgumentError for a single bytes or str.
+    16,384 values. For this reason, `values` can be an endless generator. Raises InvalidArgumentError for a single
+    bytes or str.
     """
     if issubclass(type(values), (bytes, bytearray, str)):
         raise InvalidArgumentError("send_many() takes an iterable of bytes; for one message use send().")

@@ -49,8 +49,8 @@ class TopicQueueSelector:
             sequencer.siblings = self._sequencers
 
     def pick(self, key: bytes | None, queue: int | None) -> QueueSequencer:
-        """Return the sequencer of `queue`. If `queue` is None, return the sequencer of the queue for the key. If both
-        `queue` and `key` are None, return the sequencer of the queue to which messages without a key go now.
+        """Return the sequencer of `queue`. If `queue` is None, return the sequencer of the queue for the key. If
+        `queue` and `key` are both None, return the sequencer of the queue to which messages without a key go now.
 
         Raises UnknownQueueError if the topic has no such queue.
         """

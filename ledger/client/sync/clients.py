@@ -162,12 +162,12 @@ class Consumer(Lifetime):
         self._ahead = deque(one for one in self._ahead if (one.topic, one.queue) != (topic, queue))
 
     def pause(self, *places: tuple[str, int]) -> None:
-        """Stop reading these queues until resume() is called. Each queue is given as (topic, queue); without
+        """Stop reading the queues `places` until resume() is called. Each queue is given as (topic, queue); without
         arguments, all queues are paused."""
         self._thread.run(made(lambda: self._client.pause(*places)))
 
     def resume(self, *places: tuple[str, int]) -> None:
-        """Read these paused queues again; without arguments, read all queues again."""
+        """Read the paused queues `places` again; without arguments, read all paused queues again."""
         self._thread.run(made(lambda: self._client.resume(*places)))
 
     @property

@@ -83,7 +83,7 @@ class GroupConsumer(Lifetime):
         return list(self._handed_out)
 
     def finish(self, *messages: Message) -> None:
-        """Mark these messages as consumed. If `auto_acknowledge` is False, the program must call finish() for each
+        """Mark `messages` as consumed. If `auto_acknowledge` is False, the program must call finish() for each
         message that it has consumed."""
         self._done += messages
         self._tell()
@@ -129,13 +129,13 @@ class GroupConsumer(Lifetime):
         self._ahead = deque(one for one in self._ahead if (one.topic, one.queue) != (topic, queue))
 
     def pause(self, *places: tuple[str, int]) -> None:
-        """Stop handing out messages of these queues until resume() is called. Each queue is given as (topic, queue);
-        without arguments, all queues that this member owns now are paused.
+        """Stop handing out messages of the queues `places` until resume() is called. Each queue is given as (topic,
+        queue); without arguments, all queues that this member owns now are paused.
         """
         self._thread.run(made(lambda: self._client.pause(*places)))
 
     def resume(self, *places: tuple[str, int]) -> None:
-        """Hand out messages of these paused queues again; without arguments, of all queues."""
+        """Hand out messages of the paused queues `places` again; without arguments, of all paused queues."""
         self._thread.run(made(lambda: self._client.resume(*places)))
 
     @property

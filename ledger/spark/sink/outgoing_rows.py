@@ -3,9 +3,9 @@
     rows of a partition ── by topic ──┬── with a key: the key's queue, keys in order ──┬── cut ── batches of each queue
                                       └── without: round the queues, a batch to each ──┘
 
-A broker recognises a repeated batch by its number. Therefore every attempt of a task must make the same batches from
-the same rows. After a shuffle the rows arrive in any order, so this module sorts the rows. A user whose rows always
-come in the same order can set the option rowOrder = "arrival" to avoid the sort.
+A broker recognises a repeated batch by its number, so every attempt of a task must make the same batches from the same
+rows. After a shuffle the rows arrive in any order, so this module sorts the rows. A user whose rows always come in the
+same order can set the option rowOrder = "arrival" to avoid the sort.
 """
 
 from __future__ import annotations

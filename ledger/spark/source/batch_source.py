@@ -1,7 +1,7 @@
 """The reader of a table: `spark.read.format("ledgermq")`.
 
-The driver makes the plan when Spark asks for partitions. Spark pickles the reader before the plan exists. Therefore
-each partition carries the parts of the plan that its task needs.
+The driver makes the plan when Spark asks for partitions. Spark pickles the reader before the plan exists, so each
+partition carries the parts of the plan that its task needs.
 """
 
 from __future__ import annotations

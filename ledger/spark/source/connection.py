@@ -1,8 +1,8 @@
 """The connection of a process to a cluster. The calls of the connection block. Internally, the connection uses the
 asyncio client.
 
-Spark forks its Python workers and reuses them, and a gRPC channel does not work after a fork. Therefore a process opens
-its connection when it first needs one. Connections are kept by process id and must not be pickled.
+Spark forks its Python workers and reuses them, and a gRPC channel does not work after a fork. For this reason, a
+process opens its connection when it first needs one. Connections are kept by process id and must not be pickled.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _open: dict[tuple[int, tuple[str, ...]], SparkConnection] = {}
 
 
 def connection_to(servers: tuple[str, ...]) -> SparkConnection:
-    """Return this process's connection to these servers, which is opened at first use.
+    """Return this process's connection to the cluster at `servers`, which is opened at first use.
 
     Raises UnavailableError if no node answers.
     """
@@ -103,7 +103,7 @@ class SparkConnection:
     # -- topics, offsets and members
 
     def topics(self, names: Iterable[str]) -> list[RoutedTopic]:
-        """Return the present descriptions of these topics, as shard 0's leader reports them. Raises
+        """Return the present descriptions of the topics `names`, as shard 0's leader reports them. Raises
         UnknownTopicError."""
 
         async def ask() -> list[RoutedTopic]:
@@ -120,7 +120,7 @@ class SparkConnection:
         return sorted(map(topic_of, names), key=lambda topic: topic.name)
 
     def offsets(self, topic: RoutedTopic, queues: Sequence[int]) -> dict[int, QueueOffsets]:
-        """Return the first and end offsets of these queues; the end offset counts committed messages only."""
+        """Return the first and end offsets of `queues`; the end offset counts committed messages only."""
         return self.run(list_offsets(self.client, topic, queues)) if queues else {}
 
     def offsets_at(self, times: dict[TopicQueue, int]) -> dict[TopicQueue, int]:

@@ -1,8 +1,8 @@
 """Makes ranges of offsets from the options, before any message is read.
 
 The planner asks the cluster for the queues, their offsets and the nodes with replicas. All other steps only compute
-with these numbers. If the cluster no longer has some of the messages to read, the planner reports it before a task
-runs: as an error, or as a warning if `failOnDataLoss` is false.
+with these queues, offsets and nodes. If the cluster no longer has some of the messages to read, the planner reports it
+before a task runs: as an error, or as a warning if `failOnDataLoss` is false.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parses the options that say where reading starts and ends. These options have the same form as Kafka's options. No
+"""Parses the options that say where reading starts and ends. The options have the same form as Kafka's options. No
 I/O.
 
     "earliest"    "latest"    {"orders": {"0": 23, "1": -1, "2": -2}}     -1: latest, -2: earliest

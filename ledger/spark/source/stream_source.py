@@ -3,7 +3,7 @@
     checkpoint:  {"orders": {"0": 42, "1": 17}}      the offset of the next message of each queue, as in Kafka's source
 
 Spark stores the offsets in its checkpoint. After a failure Spark asks for the same offsets again, and a log returns
-the same messages each time. Therefore a micro-batch has the same input in every attempt.
+the same messages each time. A micro-batch has the same input in every attempt.
 
 Spark calls `read` in tasks, and all other methods in one long-lived process beside the driver. This process passes
 data to the tasks only through their partitions.

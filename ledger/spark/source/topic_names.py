@@ -25,8 +25,8 @@ _BLOCK_BYTES = 8 << 20
 def topic_names(replicas: Iterable[LogReplica]) -> dict[int, str]:
     """Return the names of topics by topic id.
 
-    A replica of shard 0 knows all topics. Without such a replica, the result has the topics of the other shards. If a
-    shard has several replicas, the replica with the longest log is read.
+    A replica of shard 0 knows all topics. Without a replica of shard 0, the result has the topics of the other shards.
+    If a shard has several replicas, the replica with the longest log is read.
     """
     longest = {each.shard: each for each in sorted(replicas, key=lambda each: each.last_index)}
     if TOPICS_SHARD in longest:

@@ -8,9 +8,9 @@ A message is identified by its queue, producer, epoch and sequence. Sent message
 a hash of this identity, and then joined. Messages with the same hash are in the same share, so several machines can
 judge shares.
 
-A producer may use the sequence of a refused message again for another message. Therefore a failed send counts as
-present only if the log has its payload, and no other send of that sequence had the same payload. A history names
-topics by name. If a topic was deleted and created again, the same sequence may be in both topics. In this case,
+A producer may use the sequence of a refused message again for another message. A failed send counts as present only if
+the log has its payload, and no other send of that sequence had the same payload. A history names topics by name. If a
+topic was deleted and created again, the same sequence may be in both topics. If the same sequence is in both topics,
 payload and offset decide to which send a message belongs.
 """
 
@@ -166,8 +166,8 @@ class KnownQueue(NamedTuple):
 
 @dataclass(slots=True)
 class Book:
-    """One share of the sent messages. The book searches the log for these messages. A share has all messages with
-    the same key."""
+    """One share of the sent messages. The book searches the log for the messages of its share. A share has all
+    messages with the same key."""
 
     sent: Messages
     topics: dict[int, str]
@@ -213,7 +213,7 @@ class Book:
         return int(((self.sent["outcome"] == OK) & (self.times > 0) & ~self.is_committed).sum())
 
     def take(self, there: Messages) -> None:
-        """Compare these messages of the log with the sent messages."""
+        """Compare the messages of the log in `there` with the sent messages."""
         low = np.searchsorted(self.sent["key"], there["key"], "left")
         high = np.searchsorted(self.sent["key"], there["key"], "right")
         one = np.flatnonzero(high - low == 1)

@@ -1,8 +1,8 @@
 """Limits how many violations of each kind are kept. Further violations of the kind are only counted.
 
 The limit bounds the memory of a validation, even if every entry of a log is wrong. Violations after the end of a log
-are not reported. The end of a log is not known at first. Therefore the positions of all violations are kept, also of
-those that are only counted.
+are not reported. The end of a log is not known at first, so the positions of all violations are kept, also of those
+that are only counted.
 """
 
 from __future__ import annotations

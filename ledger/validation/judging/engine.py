@@ -5,8 +5,8 @@
                                         read what clients were told, and the messages
 
 Pure functions make all judgements, from the facts that were collected about each span of a log. An engine only decides
-in which process these functions run. Therefore the engine in a single process and the engine on Spark find the same
-violations.
+in which process these functions run. The engine in a single process and the engine on Spark find the same violations,
+because both engines run the same functions.
 """
 
 from __future__ import annotations
@@ -122,10 +122,10 @@ class Engine(Protocol):
         """Return for each shard the windows in which replicas differ."""
 
     def divergences(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Divergence]]:
-        """Read these windows again, and return the divergences of the replicas by shard."""
+        """Read `windows` again, and return the divergences of the replicas by shard."""
 
     def index_ends(self, known: Sequence[IndexEnds]) -> list[IndexEndsFound]:
-        """Return the result of `check_index_ends` for each of these replicas."""
+        """Return the result of `check_index_ends` for each replica in `known`."""
 
     def acknowledged(
         self,

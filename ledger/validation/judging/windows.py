@@ -5,8 +5,8 @@
     node 2    4,095 entries, 5f0c.. | 4,096 entries, 0d3e..  |        differs: its entries are read once more
 
 A window is a range of 4,096 indexes. First, replicas are compared by two numbers for each window: the number of
-entries, and the sum of their hashes. Only if these numbers differ are the entries of the window compared one by one. A
-sum does not depend on the order in which its parts are added. Therefore several machines can compute the parts of a
+entries, and the sum of their hashes. Only if one of the two numbers differs are the entries of the window compared one
+by one. A sum does not depend on the order in which its parts are added, so several machines can compute the parts of a
 sum.
 """
 
@@ -44,7 +44,7 @@ class WindowSum:
 
 
 def window_sums(entries: Entries) -> list[WindowSum]:
-    """Return the sums of all windows of these entries, which have ascending indexes."""
+    """Return the sums of all windows of `entries`, which have ascending indexes."""
     windows = (entries.rows["index"] // np.uint64(WINDOW)).astype(np.int64)
     edges = np.flatnonzero(np.diff(windows, prepend=-1))
     sums = np.add.reduceat(hashes_of(entries), edges)
@@ -100,8 +100,8 @@ _COPIED = ("index", "position", "term", "crc", "chain", "size", "kind", "topic_i
 
 
 def said_in(entries: Entries, replica: int, windows: npt.NDArray[np.int64]) -> Said:
-    """Return one row for each entry whose index is in one of these windows. A row has the columns of `SAID`: what
-    the entry states."""
+    """Return one row for each entry whose index is in one of `windows`. A row has the columns of `SAID`: what the
+    entry states."""
     chosen = np.isin((entries.rows["index"] // np.uint64(WINDOW)).astype(np.int64), windows)
     said = np.empty(int(chosen.sum()), SAID)
     for name in _COPIED:
@@ -112,7 +112,7 @@ def said_in(entries: Entries, replica: int, windows: npt.NDArray[np.int64]) -> S
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """A range of indexes in which two replicas have different entries at each index that both have."""
+    """A range of indexes in which two replicas have different entries at each index that both replicas have."""
 
     first_replica: int
     second_replica: int

@@ -23,8 +23,8 @@ from store.index.consume_queue import UNIT_BYTES, UNITS_PER_FILE
 
 @dataclass(frozen=True, slots=True)
 class IndexEnds:
-    """The facts about a replica's log. The check compares the last entries of the replica's indexes with these
-    facts."""
+    """The facts about a replica's log. The check compares the last entries of the replica's indexes with the facts
+    about its log."""
 
     replica: LogReplica
     # Next offsets by topic id and queue.

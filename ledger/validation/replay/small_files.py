@@ -1,6 +1,6 @@
 """Checks the small files of a shard: vote file, clean mark, boot record, suspect mark and repair mark.
 
-Each of these files has a checksum. Therefore damage is found without reading any other file.
+Each of the small files has a checksum, so damage is found without reading any other file.
 """
 
 from __future__ import annotations

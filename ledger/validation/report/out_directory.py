@@ -4,8 +4,8 @@
     violations.parquet      all violations (a directory if Spark wrote it); violations.jsonl without pyarrow
     index.html              the report as a page with pictures, if jinja2 and matplotlib are installed
 
-If a Python package for one of these files is not installed, the verdict is still complete. The command then prints one
-line that says which file is missing and what to install. A validation first removes the files of an earlier
+If the Python package that writes one of the files is not installed, the verdict is still complete. The command then
+prints one line that says which file is missing and what to install. A validation first removes the files of an earlier
 validation, so the files of two validations are never mixed.
 """
 

@@ -5,8 +5,8 @@
     terms   __/--/----     one line for each replica; wide lines are below, so that equal lines stay visible
     node 1  ../x/.../..    position over index, for each replica
 
-All parts of the picture share the horizontal axis, which shows the index. Therefore marks at the same horizontal place
-belong to the same entries.
+All parts of the picture share the horizontal axis, which shows the index. Marks at the same horizontal place belong to
+the same entries.
 """
 
 from __future__ import annotations

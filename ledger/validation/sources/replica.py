@@ -1,10 +1,11 @@
-"""Describes replicas, their segments, and the spans of bytes in which replicas are read. All these are plain values.
+"""Describes replicas, their segments, and the spans of bytes in which replicas are read. Replicas, segments and spans
+are plain values.
 
     segment  | entry | entry | en|try | entry | entr|y | entry | blank         |
     spans    [ 0               ) [ 1                ) [ 2                       )
 
-An entry belongs to the span in which it begins. Therefore spans can be planned without reading the log, and can be read
-in any order and on any machine.
+An entry belongs to the span in which it begins, so spans can be planned without reading the log, and can be read in
+any order and on any machine.
 """
 
 from __future__ import annotations

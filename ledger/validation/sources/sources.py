@@ -4,7 +4,7 @@
     http://10.0.0.1:9872                             the HTTP port of a node that runs
 
 The shard numbers, the node id and the log starts are read from the files themselves. The end of each log is determined
-once, at the start. Therefore a log that grows during the validation is judged as it was at the start.
+once, at the start, so a log that grows during the validation is judged as it was at the start.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     chain of entry i  =  CRC32C(chain of entry i - 1, crc of entry i), two u32, little-endian
 
-A CRC is a linear function. Therefore the CRC of 8 bytes is the XOR of four values from tables, one value for each 2
-bytes. numpy does each look-up for all entries at once. The CRC library computes the tables, so the tables and the
-library always agree.
+A CRC is a linear function, so the CRC of 8 bytes is the XOR of four values from tables, one value for each 2 bytes.
+numpy does each look-up for all entries at once. The CRC library computes the tables, so the tables and the library
+always agree.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
     queue 3-0    offsets 100..109, 110..119, 120..120          each batch continues the batch before
     producer 7   epoch 0: 40..49, 50..59; epoch 1: 0..0        sequences continue, or begin at 0 in a new epoch
 
-The batches are sorted by queue, or by producer and queue. Then each batch must continue the batch before it. The
-replay checks the first batch of each queue and producer, because only the replay knows the previous batch.
+The batches are sorted by queue, or by producer and queue. In the sorted order, each batch must continue the batch
+before it. The replay checks the first batch of each queue and producer, because only the replay knows the previous
+batch.
 """
 
 from __future__ import annotations

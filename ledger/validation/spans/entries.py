@@ -76,8 +76,8 @@ class Entries:
 
 
 def entries_from(block: SpanBlock, position: int) -> tuple[Entries, int]:
-    """Return the whole entries from `position` on, up to the first position without a whole entry. Also return this
-    first position. Only entries that begin in the block are returned."""
+    """Return the whole entries from `position` on, up to the first position without a whole entry. Also return the
+    position at which the first whole entry is missing. Only entries that begin in the block are returned."""
     parts: list[Entries] = []
     while True:
         at, sizes, end = _sizes_from(block, position)

@@ -121,7 +121,7 @@ class KeyEntryCheck:
 
 
 def due_of(block: SpanBlock, facts: Facts) -> Due:
-    """Return the index entries that the key index must have for these batches, in the order of the index."""
+    """Return the index entries that the key index must have for the given batches, in the order of the index."""
     hashes = key_hashes(block, facts)
     there = hashes.values != 0
     of, values = hashes.of[there], hashes.values[there]

@@ -3,8 +3,8 @@
     entry 57 at 4,096, 800 bytes, term 3
     <shard>/positions/00000000000000000000, unit 57     position 4,096, size 800, term 3
 
-The next start trusts the positions up to the checkpoint's entry and writes all later positions again. Therefore this
-check compares only the positions up to the checkpoint's entry.
+The next start trusts the positions up to the checkpoint's entry and writes all later positions again. For this reason,
+the check compares only the positions up to the checkpoint's entry.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PositionCheck:
         self.wrong: list[WrongPositions] = []
 
     def compare(self, entries: Entries) -> None:
-        """Compare the units of these entries."""
+        """Compare the units of `entries`."""
         rows = entries.rows[entries.rows["index"] <= self._last]
         if self._directory is None or not len(rows):
             return

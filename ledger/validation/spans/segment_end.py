@@ -3,8 +3,8 @@
     | ... | entry | entry | entry |          blank          |
                     <- the last few entries    <- searched from here, a piece at a time
 
-Blank space is zeros, and each entry contains its own position. Therefore a few reads find the last bytes that are not
-zero, and the entries before these bytes, even in a large segment.
+Blank space is zeros, and each entry contains its own position. This is why a few reads find the last bytes that are
+not zero, and the entries before these bytes, even in a large segment.
 """
 
 from __future__ import annotations

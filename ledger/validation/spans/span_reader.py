@@ -3,8 +3,8 @@
     bytes ─> runs of whole entries and gaps ─> of each run: does it hold together?  sums of windows, steps for the
              (entries.py, pieces.py)           (run_check, batches, continuity)     replay, units, keys
 
-Reading the spans is almost all the work of a validation. A span is read without other spans. Therefore spans can be
-read in any order, by one process or by many machines. Joining the spans is little work.
+Reading the spans is almost all the work of a validation. A span is read without other spans, so spans can be read in
+any order, by one process or by many machines. Joining the spans is little work.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Computes the steps by which a run of entries changes the replicated state. A replay needs only these steps of a run.
+"""Computes the steps by which a run of entries changes the replicated state. Of a run, a replay needs only the steps.
 
     entries   batch batch batch ... batch  command  batch batch ... batch   cut   batch ...
     steps     [the last few of each      ] command  [the last few         ] cut   [...
 
-The state remembers only the last few batches of a producer in a queue, and the end of a queue. Therefore all other
-batches between two commands are left out, and the replayed state is the same (tests/ledger/validation/test_steps.py).
-Therefore the time of a replay depends on the number of commands and producers, and not on the number of entries.
+The state remembers only the last few batches of a producer in a queue, and the end of a queue. All other batches
+between two commands are left out, and the replayed state is the same (tests/ledger/validation/test_steps.py). Because
+other batches are left out, the time of a replay depends on the number of commands and producers, and not on the number
+of entries.
 
 A *cut* is an index at which the digest of the state is kept, because a snapshot exists there.
 """
