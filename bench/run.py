@@ -67,8 +67,8 @@ def main() -> int:
 
 
 def measured(stage: Stage, scale: SuiteScale, wanted: dict[str, Measure]) -> tuple[list[SuiteChapter], list[str]]:
-    """Run all parts of the suite. Return the chapters of the page, and a sentence for each part that failed; after a
-    failed part, the suite goes on.
+    """Run all parts of the suite. Return the chapters of the page, and a sentence for each measurement that failed;
+    after a failed measurement, the suite goes on.
     """
     parts, failures = [], []
     for name, measure in wanted.items():

@@ -24,8 +24,8 @@ def options(description: str | None) -> argparse.ArgumentParser:
 
 
 def show(parts: Mapping[str, Sequence[Any]], *, as_json: bool) -> None:
-    """Print the parts of the results. `parts` maps the title of each part to at least one row; each row is a
-    dataclass."""
+    """Print each part of the results as a table. `parts` maps the title of each part to at least one row; each row
+    is a dataclass."""
     found = {title: [asdict(row) for row in rows] for title, rows in parts.items()}
     if as_json:
         print(json.dumps(found, indent=2))

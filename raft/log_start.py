@@ -1,5 +1,5 @@
-"""Moves the log start of a shard (section 7), and gives a snapshot to a replica that lacks entries from before the log
-start.
+"""Moves the log start of a shard (section 7 of the Raft paper), and sends a snapshot to a replica that lacks entries
+from before the log start.
 
     a replica reaches the start of a segment           ──> it keeps a snapshot: position, chain, members and state
     an entry says "the log begins after index i"       ──> the snapshot at i is made durable; whole segments are removed
@@ -65,8 +65,8 @@ class LogStart:
     # -- this replica's log
 
     def passes(self, header: Header, body: memoryview) -> None:
-        """The applier calls `passes` before it applies this entry. If the entry is the first entry of a segment,
-        store a snapshot of the state before the entry."""
+        """The applier calls `passes` before it applies the entry of `header` and `body`. If the entry is the first
+        entry of a segment, store a snapshot of the state before the entry."""
         if header.index > self._log.first_index and self._log.begins_segment(header.index):
             self._keep(header.index - 1)
         if header.kind is EntryKind.CONFIGURATION:
@@ -126,8 +126,8 @@ class LogStart:
 
     def install(self, snapshot: Snapshot) -> None:
         """Replace log and state by a received snapshot. After `install` the log begins after the snapshot. If the
-        process is killed during the installation, the next start completes it. If the installation fails, log and
-        state are unchanged unless `is_installing`."""
+        process is killed during the installation, the next start completes it. If the installation fails and
+        `is_installing` is False, log and state are unchanged."""
         self._snapshots.begin_reset(snapshot)
         self._log.reset(snapshot)
         self._snapshots.finish_reset()

@@ -1,5 +1,5 @@
-"""Writes the entries of a leader or of a follower to the log, and records when they are held as the flush mode
-promises."""
+"""Writes the entries of a leader or of a follower to the log, and records when the entries are as durable as the
+flush mode promises."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ class LogWriter:
         self._persist(received.headers, write.token, write.term, write.last)
 
     def report_persisted(self) -> bool:
-        """Report the oldest held write to the core. Return True if there was a held write to report."""
+        """Report to the core the oldest write that is as durable as the flush mode promises. Return True if a write
+        was reported."""
         if not self._persisted:
             return False
         self._raft.persisted(*self._persisted.popleft())

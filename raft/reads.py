@@ -55,7 +55,7 @@ class WaitingReads:
 
     def give_up(self) -> list[_Answer]:
         """Remove all waiting reads. Return the answer functions of the reads in order. The caller calls each
-        function with False."""
+        returned function with False."""
         answers = [*self._unconfirmed.values(), *(answer for _, answer in self._confirmed)]
         self._unconfirmed.clear()
         self._confirmed.clear()

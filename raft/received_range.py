@@ -10,7 +10,7 @@ from store import ForkedError, Header, Readable
 
 class ReceivedRange:
     """`ReceivedRange` checks each received byte range against the log, and keeps the range until the core has
-    decided about it."""
+    accepted or rejected it."""
 
     def __init__(self, raft: Raft, log: Log) -> None:
         self.data: Readable = b""
@@ -24,7 +24,7 @@ class ReceivedRange:
         """Return the Append with the terms and configurations that its entries contain.
 
         The CRCs and the chain of the entries are checked first. If this log lacks the entry before the range, the core
-        rejects the Append without its entries. After a rejection, `take` returns the Append unchanged.
+        can reject the Append without looking at the entries. After a rejection, `take` returns the Append unchanged.
 
         Raise CorruptRangeError if the bytes are damaged, or ForkedError if they do not continue this log's chain."""
         if not entries or not self.continues_log(append) or append.term < self._raft.term:
@@ -44,12 +44,12 @@ class ReceivedRange:
         )
 
     def forget(self) -> None:
-        """Drop the range after the core has decided about it."""
+        """Drop the range after the core has accepted or rejected it."""
         self.data, self.headers = b"", []
 
     def forked_again(self, fork: ForkedError) -> bool:
-        """Record a fork at an index. Return True if the last fork was at the same index, which means that the fork
-        is no transmission error."""
+        """Record that a received range contradicts the chain of this log at an index (a fork). Return True if the
+        previous fork was at the same index. The fork is then real, and not a transmission error."""
         again = fork.index == self._forked_at
         self._forked_at = fork.index
         return again

@@ -1,5 +1,5 @@
-"""Receives a snapshot from the leader in pieces. When the snapshot is complete, this module replaces log and state
-by the snapshot (section 7)."""
+"""Receives a snapshot from the leader in pieces. When the snapshot is complete, this module replaces the log and
+the state by the snapshot (section 7 of the Raft paper)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Generates the protobuf modules beside the code that uses them: proto/raft/v1/raft.proto gives raft/v1/raft_pb2.py.
 
-python scripts/generate_proto.py [OUTPUT FOLDER]   (default: this repository; the freshness test names another)
+python scripts/generate_proto.py [OUTPUT FOLDER] (default: this repository; the test that the modules are fresh gives a
+temporary folder)
 """
 
 from __future__ import annotations

@@ -117,8 +117,8 @@ class RocketmqServers:
 
 
 class RocketmqClient:
-    """The Python client rocketmq-python-client. The address that the client is given contains the proxy's address and
-    then the addresses of the brokers, which create topics.
+    """The Python client rocketmq-python-client. The client's list of addresses has the address of the proxy first, and
+    then the addresses of the brokers, because only the brokers create topics.
     """
 
     how: ClassVar[How] = How(

@@ -62,8 +62,8 @@ class Driven:
 
 
 class Rounds:
-    """Runs the rounds of measurements against the servers of one peer. Each run gets a new topic, which is named
-    after a counter."""
+    """Runs the rounds of measurements against the servers of one peer. Each run gets a new topic, whose name
+    contains the number of the run."""
 
     def __init__(self, python: Path, address: str, scale: ContestScale, say: Callable[[str], None]) -> None:
         self._python, self._address, self._scale, self._say = python, address, scale, say

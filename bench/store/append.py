@@ -3,11 +3,11 @@ flushes.
 
     .venv/bin/python -m bench.store.append [--json] [--directory PATH]
 
-Each round writes the same bytes twice: through the log, and with simple loops into files that were allocated in the
-same way. The printed ratio of log and bare disk is the median of the rounds. Except in the measurement of flushes, the
-files are removed before the kernel writes them to the disk. Rates of appends are computed from processor time, because
-other processes on the machine change it less than wall-clock time. The slowest appends and the flushes are measured in
-wall-clock time.
+Each round writes the same bytes twice: once through the log, and once with a simple loop of writes. Both write to
+files that were allocated in the same way. The printed ratio of the log's throughput to the simple loop's throughput is
+the median of the rounds. Except in the measurement of flushes, the files are removed before the kernel writes them to
+the disk. Rates of appends are computed from processor time, because other processes on the machine change it less than
+wall-clock time. The slowest appends and the flushes are measured in wall-clock time.
 """
 
 from __future__ import annotations

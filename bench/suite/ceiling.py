@@ -1,5 +1,5 @@
-"""Measures the upper limit of the produce path: messages pass the same three hops through gRPC, but nothing is parsed
-or stored.
+"""Measures the upper limit of the produce path: messages make the same three hops through gRPC as real messages
+(client, leader, follower), but nothing is parsed or stored.
 
     .venv/bin/python -m bench.suite.ceiling [--seconds 3] [--sizes 16384 65536 262144 1048576] [--json]
 

@@ -47,8 +47,8 @@ def as_work_grows(stage: Stage, scale: SuiteScale) -> SuiteChapter:
 
 
 def fill(running: Running, gib: float) -> None:
-    """Write a log of `gib` GiB in several runs. Each run is limited in size, because its payloads are made before the
-    clock starts and stay in memory.
+    """Write a log of `gib` GiB with several runs of `ledgermq bench`, one after the other. Each run is limited in
+    size, because its payloads are made before the clock starts and stay in memory.
     """
     for at in range(max(1, round(gib / SLICE_GIB))):
         count = int(min(gib, SLICE_GIB) * (1 << 30) / 1024)

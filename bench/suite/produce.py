@@ -23,8 +23,8 @@ IN_FLIGHT = 1_000
 
 
 def against_ceiling(stage: Stage, scale: SuiteScale) -> SuiteChapter:
-    """Measure `send_many` with messages of 128 B and 1 KiB. The measurement of the ceiling keeps the same number of
-    batches of the same size in flight."""
+    """Compare `send_many` with the ceiling, for messages of 128 B and of 1 KiB. The measurement of the ceiling
+    keeps the same number of batches of the same size in flight."""
     part = SuiteChapter("Produce, against the ceiling")
     with stage.cluster() as running, Ceiling() as ceiling:
         running.bench("warm", "produce", "--topic", "warm", "--seconds", 2)

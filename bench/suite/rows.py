@@ -9,7 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class TargetRow:
-    """One target, and the figure that was reached. `met` is None if the figure has no target that can be missed."""
+    """One performance target of the project, and the measured figure. `met` is None if the figure has no target
+    that can be missed."""
 
     what: str
     target: str

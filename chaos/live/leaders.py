@@ -26,8 +26,8 @@ _EVERY_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Reign:
-    """Node `node` led the shard from `start` to `end`, in ns of the histories' clock. If no node led the shard in this
-    time, `node` is 0. For the last reign of the record, `end` is None.
+    """Node `node` led the shard from `start` to `end`, in ns of the histories' clock. `node` is 0 if no node led the
+    shard between `start` and `end`. For the last reign of the record, `end` is None.
     """
 
     shard: int

@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 
 class RunProgress:
-    """Prints each sentence with its time. On a terminal it also shows a progress bar. Implements
-    `chaos.live.run.RunAudience`.
+    """Prints each message about the run's progress with its time. On a terminal it also shows a progress bar.
+    Implements `chaos.live.run.RunAudience`.
     """
 
     def __init__(self, seconds: float) -> None:

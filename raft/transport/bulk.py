@@ -5,8 +5,8 @@ fields follow as protobuf writes them.
 
 Protobuf copies large bytes into the message object, and again into the encoded bytes. For a megabyte these copies cost
 more time than the transmission of the bytes. Protobuf allows fields in any order. This module writes the field
-`entries` first, so the reader finds `entries` at the start of the message. If the fields of a message have another
-order, protobuf decodes the message.
+`entries` first, so the reader finds `entries` at the start of the message. If `entries` is not the first field of a
+message, protobuf decodes the message.
 """
 
 from __future__ import annotations

@@ -4,11 +4,12 @@
     shard 1 ─┼─> the messages to node 2 in one turn of the loop ══ one ControlBundle ═╪═> shard 1 ──> answers, on the
     shard 2 ─┘                                                                        └─> shard 2     same stream
 
-All control messages that this node sends to one other node in the same turn form one bundle. A bundle is cheaper,
-because each write to a stream costs more than one more message in a bundle. All shards of a node tick in the same
-turn, so their messages share bundles. Many idle shards cost little more CPU time than one idle shard. The node checks
-the caller's identity when a stream opens. Each control message also names the receiver's incarnation, because two
-shards may know different incarnations of one node. Control messages that cannot be sent are dropped.
+All control messages that this node sends to one other node in the same turn of the event loop form one bundle. A
+bundle is cheaper than single messages, because a write to a stream costs more than adding a message to a bundle. All
+shards of a node tick in the same turn of the event loop, so their messages share bundles. Many idle shards cost little
+more CPU time than one idle shard. The node checks the caller's identity when a stream opens. Each control message also
+names the receiver's incarnation, because two shards may know different incarnations of one node. Control messages that
+cannot be sent are dropped.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class ControlReceiver(Protocol):
 
 
 class Bundles:
-    """`Bundles` collects the control messages to one node, and sends them together at the end of the turn."""
+    """`Bundles` collects the control messages to one node, and sends them together at the end of the event loop's
+    turn."""
 
     def __init__(self, send: Callable[[raft_pb2.ControlBundle], None]) -> None:
         self._send = send
@@ -59,8 +61,8 @@ class Bundles:
 
 
 class ControlStream:
-    """The control stream to one node at one address. All shards with a replica on that node share the control
-    stream."""
+    """The control stream to one node at one address. All shards that have a replica on the other node share the
+    control stream to it."""
 
     def __init__(self, me: int, node: int, address: str, cluster: str, hear: Callable[[int, Any], None]) -> None:
         self.key = (node, address)
@@ -126,8 +128,8 @@ class ControlStreams:
             await stream.stop()
 
     def answer(self, shard: int, message: RaftMessage) -> None:
-        """Send an answer on the stream that the receiver of the answer opened. Drop the answer if that stream does
-        not exist."""
+        """Send an answer on the stream that the receiver of the answer opened. Drop the answer if its receiver has
+        opened no stream."""
         bundles = self._answers.get(message.receiver)
         if bundles is not None:
             wire = control_to_wire(message)

@@ -1,8 +1,8 @@
 """A stream to one peer that is opened again whenever it breaks, and the options of gRPC channels and servers.
 
 `send` never waits. While the stream is down or its bounded queue is full, a message is dropped. Dropping is harmless,
-because Raft repeats lost messages, and because old messages are useless. `on_broken` reports each break, so that the
-core can ask the peer again.
+because Raft repeats lost messages, and because old messages are useless. `on_broken` reports each break of a stream,
+so that the core can send its last request to the peer again.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def append_to_wire(append: Append, entries: Readable) -> Bulk:
 
 
 def ranges_to_wire(ranges: Iterable[tuple[Append, Readable]]) -> Iterator[tuple[int, bytes]]:
-    """Yield (receiver, encoded message) for each byte range that a leader sends in one turn.
+    """Yield (receiver, encoded message) for each byte range that a leader sends in one turn of the event loop.
 
     Followers that need the same range get the same bytes, which are encoded once."""
     joined: dict[tuple[int, ...], bytes] = {}
@@ -162,7 +162,7 @@ def snapshot_to_wire(chunk: SnapshotChunk, piece: SnapshotPiece) -> Bulk:
 
 
 def snapshot_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -> tuple[SnapshotChunk, SnapshotPiece]:
-    """Convert a received piece of a snapshot to the core's chunk and the piece."""
+    """Convert a received protobuf message to the core's chunk and the bytes of the snapshot's piece."""
     wire_piece = wire.snapshot
     chunk = SnapshotChunk(
         sender=sender, receiver=receiver, term=wire.term, index=wire_piece.index, offset=wire_piece.offset

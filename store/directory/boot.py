@@ -5,13 +5,12 @@ The kernel chooses a random boot id at each start of the machine. If a start fin
 record, all earlier writes of the node are in the page cache or on the disk. If the boot id has changed, only flushed
 bytes are certainly on the disk. Some cases:
 
-- A container that is restarted on the same machine has the same boot id, so the stop counts as a kill.
-- A directory that was copied to another machine without an orderly stop has another boot id, so it counts as a crash.
-- A virtual machine that is set back to a snapshot of itself is not noticed.
-- After a failed sync, the page cache does not prove what is on the disk. Therefore the node removes the boot record,
-  and the stop counts as a crash.
-- A process that stages its writes loses the staged bytes when it is killed. Therefore a node with staged writes
-  records an empty boot id, and every stop that is not orderly counts as a crash.
+- A container that is restarted on the same machine has the same boot id, so its stop counts as a kill. - A directory
+  that was copied to another machine without an orderly stop finds another boot id, so its stop counts as a crash. - If
+  a virtual machine is set back to a snapshot of itself, the boot id does not show this. - After a failed sync, the
+  page cache does not prove what is on the disk. For this reason, the node removes the boot record after a failed sync,
+  and its stop counts as a crash. - A process that stages its writes loses the staged bytes when it is killed.
+  Therefore a node with staged writes records an empty boot id, and every stop that is not orderly counts as a crash.
 
 A record is a line of JSON: {"boot_id": "6c2d9b6e-..."}
 """

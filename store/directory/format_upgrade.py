@@ -12,8 +12,8 @@ that are done. A shard's own files are renamed before the shard's directory, and
 power loss, the names on the disk tell the next start how to complete the upgrade.
 
 No shard may start before the upgrade is complete. If a node looked for `shard-0` while its data was still in
-`group-0`, it would find no data. The node would then treat itself as empty and help to form a new cluster over the old
-data.
+`group-0`, it would find no data. If the node found no data, it would treat itself as empty and help to form a new
+cluster over the old data.
 """
 
 from __future__ import annotations

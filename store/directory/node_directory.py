@@ -1,5 +1,5 @@
-"""The data directory of a node: its owner, its lock, and the paths of its parts. The indexes may have their own
-directory.
+"""The data directory of a node: its owner, its lock, and the paths of its files and subdirectories. The indexes may
+have their own directory.
 
     <path>/lock                  held while the node runs
     <path>/identity.json         {"format": 2, "cluster": "dev", "node": 1}

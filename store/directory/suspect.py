@@ -20,8 +20,8 @@ class Suspect:
     last_index: int
 
     def joined(self, later: Suspect) -> Suspect:
-        """Return one suspect mark for this loss and the loss `later`. The returned mark has the reason and time of
-        this mark, and the smaller `last_index` of this mark and of `later`."""
+        """Return one suspect mark that joins this mark and the mark `later`. The returned mark has the reason and
+        time of this mark, and the smaller `last_index` of this mark and of `later`."""
         return Suspect(self.reason, self.since_ms, min(self.last_index, later.last_index))
 
     def encode(self) -> bytes:

@@ -3,13 +3,13 @@
 `memory_disk.MemoryDisk` implements the same operations in memory and passes the same tests. A test can simulate the
 kill of the process at any byte that a `MemoryDisk` writes. Recovery relies on the following promises of every disk:
 
-- After the kill of a process, all earlier writes are on the disk. If a write was in progress, its first bytes are on
-  the disk, up to some byte.
-- A write of 8 bytes at a multiple of 8 is on the disk whole or not at all, because it lies in one page.
-- After a power loss, only the bytes and names that `sync` and `sync_directory` covered are certain. Every other sector
-  (512 bytes or more) and every other name may be in any state that it had since its last sync.
-- After a failed `sync`, each sector that the sync should have covered may be in any state since its last successful
-  sync. A later successful sync does not prove that the bytes are on the disk, and neither does reading the bytes back.
+- After the kill of a process, all earlier writes are on the disk. If a write was in progress at the kill, some first
+  bytes of it are on the disk. - A write of 8 bytes at a multiple of 8 is on the disk whole or not at all, because it
+  lies in one page. - After a power loss, only the bytes and names that `sync` and `sync_directory` covered are
+  certain. All sectors (512 bytes or more) and names that were changed since may be in any state that they had since
+  their last sync. - After a failed `sync`, each sector that the sync should have covered may be in any state since its
+  last successful sync. A later successful sync does not prove that the bytes are on the disk, and neither does reading
+  the bytes back.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class Disk(Protocol):
 
     def open_mapped(self, path: Path) -> File:
         """Open a file as `open` does, but copy writes into a shared mapping of the file. The file cannot grow. If
-        the file has holes, their space is allocated first. Without this allocation, a write into a hole on a full
-        disk would end the process with a signal."""
+        the file has holes, their space is allocated first. If the space of the holes were not allocated first, a
+        write into a hole on a full disk would end the process with a signal."""
 
     def exists(self, path: Path) -> bool: ...
 

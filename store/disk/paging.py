@@ -1,9 +1,9 @@
 """Paging: asks the kernel to lock, load or read ahead the memory of a view.
 
-Every request is a hint. If the kernel refuses a request (no permission, an older kernel), the program is slower and
-stays correct. For this reason, the functions of this module raise no error if the kernel refuses a request. `lock`,
-`touch` and `advise` return True if the kernel granted the request. Each call releases Python's GIL, so other threads
-can run.
+Every request of this module is only a hint to the kernel. If the kernel refuses a request (no permission, an older
+kernel), the program is slower and stays correct. For this reason, the functions of this module raise no error if the
+kernel refuses a request. `lock`, `touch` and `advise` return True if the kernel granted the request. Each call
+releases Python's GIL, so other threads can run.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@ stop.
 
     <path>/0 ... 7      blocks without content, one file of 4 KiB each
 
-A small file is replaced whole, so for a moment the disk holds two versions of the file. On a full disk the second
-version uses the space of a reserve file. The missing reserve files are made again as soon as the disk has space. A
-missing reserve file has only one effect: on a full disk, the replacement of a small file may fail.
+A small file is replaced whole, so for a moment the disk holds two versions of the file. On a full disk the new version
+of a small file uses the space of a reserve file. The missing reserve files are made again as soon as the disk has
+space. A missing reserve file has only one effect: on a full disk, the replacement of a small file may fail.
 
 The vote file does not use the reserve, because its space is allocated at its creation, and each vote is written in
 place (vote_file.py).

@@ -66,8 +66,8 @@ class ConsumeQueue:
         return self._rows.end
 
     def begin_at(self, offset: int) -> None:
-        """Drop the messages before `offset`, and remove files that hold only dropped messages. An empty queue
-        continues at `offset`. If the queue begins at or after `offset` already, nothing changes."""
+        """Drop the messages before `offset`, and remove files that hold only dropped messages. If the queue is
+        empty, its next message gets `offset`. If the queue begins at or after `offset` already, nothing changes."""
         self._rows.begin_at(offset)
 
     def put(
@@ -95,8 +95,8 @@ class ConsumeQueue:
         return self._rows.marks()
 
     def adopt(self, first_offset: int, end_offset: int, marks: Mapping[str, FileMark]) -> bool:
-        """Use the units of the messages first_offset .. end_offset - 1 in the existing files. Return False if the
-        files differ from `marks`, which maps file names to file marks."""
+        """Adopt the existing files, which hold the units of the messages first_offset .. end_offset - 1. Return
+        False if the files differ from `marks`, which maps file names to file marks."""
         return self._rows.adopt(first_offset, end_offset, marks)
 
     def close(self) -> None:
@@ -182,7 +182,7 @@ class ConsumeQueues:
         return [mark.inside(_name(*key)) for key, queue in self._queues.items() for mark in queue.marks()]
 
     def adopt(self, spans: Iterable[QueueSpan], marks: Iterable[FileMark]) -> bool:
-        """Use the units of the messages in `spans` in the existing files, and remove the files of other queues.
+        """Adopt the existing files with the units of the messages in `spans`, and remove the files of other queues.
         Return False if the files differ from `marks`; the caller must then call `wipe`."""
         by_queue: dict[str, dict[str, FileMark]] = {}
         for mark in marks:

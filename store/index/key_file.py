@@ -158,8 +158,8 @@ class KeyFile:
         return self._judged(_SLOT.unpack(data)[0], self.count + 1)
 
     def entry(self, number: int) -> tuple[int, int, int, int, int]:
-        """Return (hash, position, size, append time in ms, previous) of an entry. Raise `IndexDamagedError` unless
-        `previous` is an older entry."""
+        """Return (hash, position, size, append time in ms, previous) of an entry; `previous` is the entry before it
+        in the same slot. Raise `IndexDamagedError` unless `previous` is an older entry."""
         data = self._entries().read(HEADER.size + (number - 1) * ENTRY_BYTES, ENTRY_BYTES)
         if len(data) < ENTRY_BYTES:
             raise self._damaged(number, "the file ends before it")

@@ -84,8 +84,8 @@ class KeyIndex:
     def search(
         self, topic_id: int, key_hash: int, *, begin_ms: int = 0, end_ms: int = FOR_EVER, before: int = FOR_EVER
     ) -> KeySearch:
-        """Return a search, newest batch first, for batches that were appended in [begin_ms, end_ms) and lie before
-        position `before`."""
+        """Return a search for batches that were appended in [begin_ms, end_ms) and lie before position `before`.
+        The search is an iterator that finds the newest batch first."""
         return KeySearch(self, key_hash ^ _of_topic(topic_id), begin_ms, end_ms, before)
 
     def drop_before(self, position: int) -> None:
@@ -264,6 +264,6 @@ def _of_topic(topic_id: int) -> int:
 
 
 def topic_spread(topic_ids: Hashes) -> Hashes:
-    """Return the values of `_of_topic` for many topics at once."""
+    """Return, for many topics at once, the value that `_of_topic` mixes into the key hashes of one topic."""
     spread: Hashes = topic_ids.astype(np.uint64) * np.uint64(_SPREAD)
     return spread

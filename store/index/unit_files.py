@@ -55,8 +55,9 @@ class UnitFiles:
         return self._end
 
     def begin_at(self, number: int) -> None:
-        """Drop the units before `number`, and remove files that hold only dropped units. An empty sequence
-        continues at `number`. If the sequence begins at or after `number` already, nothing changes."""
+        """Drop the units before `number`, and remove files that hold only dropped units. If the sequence is empty,
+        its next unit gets the number `number`. If the sequence begins at or after `number` already, nothing
+        changes."""
         if number <= self._first:
             return
         assert number <= self._end or self._first == self._end
@@ -113,8 +114,9 @@ class UnitFiles:
         return marks
 
     def adopt(self, first: int, end: int, marks: Mapping[str, FileMark]) -> bool:
-        """Use the units first .. end - 1 in the existing files. If the files differ from `marks`, leave this object
-        without units and return False. `marks` maps file names to file marks, and may contain names of other files."""
+        """Adopt the existing files, which hold the units first .. end - 1. If the files differ from `marks`, leave
+        this object without units and return False. `marks` maps file names to file marks, and may contain names of
+        other files."""
         assert self._first == self._end == 0
         if first == end:
             self.begin_at(first)

@@ -13,7 +13,7 @@ The log may begin after a *snapshot*. In a log that begins after a snapshot, the
 entries are gone, and the snapshot contains the state after them. The first entry after the snapshot continues the
 index, term, end and chain that the snapshot states.
 
-One thread makes all calls, with three exceptions: helper threads may call `sync`, `write_out`, `prepare_next` and
+One thread makes all calls, except that helper threads may call `sync`, `write_out`, `prepare_next` and
 `segments.remove_dropped`.
 """
 
@@ -130,7 +130,7 @@ class CommitLog:
 
     @property
     def tail(self) -> LogTail:
-        """The tail after the last entry. If the log is empty, this is `start_tail`."""
+        """The index, term, end, chain and append time of the last entry. If the log is empty, this is `start_tail`."""
         return self._state.tail
 
     @property
@@ -223,7 +223,7 @@ class CommitLog:
     def drop_before(self, snapshot: Snapshot) -> None:
         """Make the log begin after `snapshot`, which `SnapshotFile.replace` has made durable. The log stops using
         the segments that lie completely before the snapshot's end. `segments.remove_dropped` or the next start
-        removes their files."""
+        removes the files of segments that are no longer used."""
         assert self._state.start_tail.index <= snapshot.index <= self._state.tail.index
         assert self.reading.tail_at(snapshot.index) == snapshot.tail, (
             f"the snapshot is of another log than entry {snapshot.index} here"
@@ -233,8 +233,8 @@ class CommitLog:
 
     def reset(self, snapshot: Snapshot) -> None:
         """Remove all entries, and make the log begin after `snapshot`, which is from another node's log. Before
-        `reset`, call `SnapshotFile.begin_reset`, which makes the decision durable. After `reset`, call
-        `SnapshotFile.finish_reset`."""
+        `reset`, call `SnapshotFile.begin_reset`, which durably records the decision to reset the log. After
+        `reset`, call `SnapshotFile.finish_reset`."""
         self._writes.check_health()
         self._writes.remove_all(snapshot.end)
         self._state.reset(snapshot.tail)
@@ -262,7 +262,7 @@ class CommitLog:
 
     def sync(self) -> tuple[int, int]:
         """Flush the log. Return (index, term) of the last entry that was written before the call. When `sync`
-        returns, this entry and all entries before it are durable."""
+        returns, the returned entry and all entries before it are durable."""
         self._writes.check_health()
         tail = self._state.tail
         self.segments.sync()

@@ -1,8 +1,9 @@
-"""Describes the end of a log after a power loss. Recovery finds this end before it changes any byte.
+"""Describes the end of a log after a power loss. Recovery finds the end of the log before it changes any byte.
 
 Recovery will cut the bytes after this end, and the cut bytes may hold entries that this node acknowledged. For this
-reason, recovery reports the end to its caller before it cuts the log. The caller then marks the node as a suspect. If
-the process is killed before the cut, the next recovery finds the same bytes and reports the same end again.
+reason, recovery reports the end to its caller before it cuts the log. If entries may be missing, the caller marks the
+node as a suspect. If the process is killed before the cut, the next recovery finds the same bytes and reports the same
+end again.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ def verified(data: Readable, cells: Cells, at: int) -> Header:
     """Check size, CRC and padding of the entry at `at`, and return its header. The caller compares the entry's index,
     position and chain with the entry before it. Raise `EntryFlawError` if the entry is not whole.
 
-    `cells` are the same bytes as a numpy array. The CRC library reads the array without a copy."""
+    `cells` is a numpy array of the bytes in `data`. The CRC library reads the array without a copy."""
     header = parse(data, at)
     size = header.size
     end = at + padded(size)

@@ -1,8 +1,8 @@
 """`EntryWrites` changes the bytes of an open log. Each write either succeeds as a whole or changes nothing.
 
 If a write fails, the log erases the bytes of that write. If the erasing fails too, the memory disagrees with the disk.
-The log is then *poisoned*: it refuses all further writes. A failed sync poisons the log as well, because the kernel
-may have dropped the pages, and a second fsync would report success.
+If the erasing fails, the log is *poisoned*: it refuses all further writes. A failed sync poisons the log too (the log
+refuses all further writes), because the kernel may have dropped the pages, and a second fsync would report success.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class EntryWrites:
         self._is_closed = False
 
     def check_health(self) -> None:
-        """Raise `DiskFailedError` if the log is poisoned."""
+        """Raise `DiskFailedError` if the log is poisoned by an earlier failed erase or sync."""
         assert not self._is_closed, "what is written behind the clean mark would be taken for damage"
         failure = self._failure or self._segments.failure
         if failure is not None:

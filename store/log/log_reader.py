@@ -8,8 +8,8 @@ entry that `segment_view` finds. The log reader uses the same comparisons as rec
 the entry before it.
 
 A blank word ends the entries of its segment. Bytes after a blank word count as damage in three cases: a later segment
-begins with an entry, the last stop was orderly, or an entry after the blank word says that the missing entry was
-committed. Bytes after a blank word count as torn if a killed write, or a write in progress, can have left them.
+begins with an entry, the last stop was orderly, or a later entry says that the entry that is missing at the blank word
+was committed. Bytes after a blank word count as torn if a killed write, or a write in progress, can have left them.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ positions of later entries are read from the log.
     position  0      160    400    1024         index 0 stands for "before the first entry": term 0, end 0
     size      144    233    90     5000
 
-If a log begins after a snapshot, the index of the snapshot's entry replaces index 0.
+If a log begins after a snapshot, the table begins with the index of the snapshot's entry and not with index 0.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Positions:
 
     def drop_before(self, start_tail: LogTail) -> None:
         """Keep the entries after `start_tail`, and drop all earlier entries. `start_tail` must be the tail of an
-        entry in this table, or the start tail of this table."""
+        entry in this table, or the tail before the first entry of this table."""
         dropped = start_tail.index - self._start_tail.index
         assert 0 <= dropped <= len(self._positions)
         del self._positions[:dropped]
@@ -100,13 +100,15 @@ class Positions:
         return self._sizes[self._place(index)]
 
     def end(self, index: int) -> int:
-        """Return the position after entry `index` and its padding. `index` may be the index of the start tail."""
+        """Return the position after entry `index` and its padding. `index` may also be the index before the first
+        entry (the index of the start tail)."""
         return (
             self._start_tail.end if index == self._start_tail.index else self.position(index) + padded(self.size(index))
         )
 
     def term(self, index: int) -> int:
-        """Return the term of entry `index`, which may be the index of the start tail."""
+        """Return the term of entry `index`. `index` may also be the index before the first entry (the index of the
+        start tail)."""
         if index == self._start_tail.index:
             return self._start_tail.term
         self._place(index)
@@ -122,8 +124,8 @@ class Positions:
         return found
 
     def last_ending_by(self, limit: int) -> int:
-        """Return the largest index whose entry ends at or before position `limit`. If no entry does, return the index
-        of the start tail."""
+        """Return the largest index whose entry ends at or before position `limit`. If no entry ends at or before
+        `limit`, return the index before the first entry."""
         index = self._start_tail.index + bisect_right(self._positions, limit)
         return index - 1 if index > self._start_tail.index and self.end(index) > limit else index
 

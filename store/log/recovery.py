@@ -12,29 +12,31 @@ damage and never cuts it.
 A zero word ends the entries of its segment. The log continues in the next segment if that segment begins with an entry
 that did not fit into the rest of this segment.
 
-After a power loss (`after_crash`), each sector that was not flushed may be missing, or may hold any state since the
-last flush. After a power loss, the log ends before the first entry that is blank, torn, or does not follow the entry
-before it. The bytes after this end were not flushed, or cannot be distinguished from unflushed bytes, and recovery
-cuts them. A power loss cannot cause three kinds of flaws, so recovery stops with an error at each of them:
+After a power loss (`after_crash`), each sector that was not flushed may be missing, or may hold any content that it
+had since the last flush. After a power loss, the log ends before the first entry that is blank, torn, or does not
+follow the entry before it. Recovery cuts the bytes after this end of the log, because they were not flushed, or cannot
+be distinguished from unflushed bytes. A power loss cannot cause three kinds of flaws, so recovery stops with an error
+at each of them:
 
-- A flaw is before the position `Segments.flushed_below`. All bytes before this position were flushed.
-- An entry has an unknown version, kind or flags. Another version of this program may have written the entry. If the
-  CRC of the entry is right, another version has written it, and this program does not repair the log (`log_repair`).
+- A flaw is before the position `Segments.flushed_below`. All bytes before this position were flushed. - An entry has
+  an unknown version, kind or flags. Another version of this program may have written the entry. If the CRC of the
+  entry is right, another version has written it, and this program does not repair the log (`log_repair`).
 - A segment between two segments is missing, or a segment file has a wrong length. A blank last segment is no flaw.
 
 A commit index does not prove that this node flushed the committed entries, because a majority without this node may
 have stored them. For this reason, the cut may remove entries that this node acknowledged in `async` mode. Recovery
-calls `before_cut` before it changes any byte. Recovery durably erases the word at the end of the log first, then the
-bytes after it, and only then the log is used. If another power loss interrupts the cut, the next recovery finds the
-same log. After a failed sync, the page cache may show bytes as clean that never reached the disk, so after a crash,
-recovery writes all bytes that it keeps once more, in the same place.
+calls `before_cut` before it changes any byte. Recovery durably erases the first word after the last entry of the log,
+then the bytes after this word, and only then the log is used. If another power loss interrupts the cut, the next
+recovery finds the same log. After a failed sync, the page cache may show bytes as clean that never reached the disk,
+so after a crash, recovery writes all bytes that it keeps once more, in the same place.
 
-A log that begins after a snapshot is read from the end of the snapshot. Earlier bytes of the same segment (older
-entries, or blank space) are not checked. If the log was cut before the end of its snapshot, the log is empty.
+A log that begins after a snapshot is read from the end of the snapshot. The bytes of the same segment before this end
+(older entries, or blank space) are not checked. If the files of the log end before the end of its snapshot, the log is
+empty.
 
-The entries up to a checkpoint are the *known* entries: an earlier run read, committed and flushed them. Recovery reads
-only the last known entries again, so that damage near the end is found at once. Known entries were flushed. Known
-entries were flushed earlier, so every flaw in a known entry is damage.
+The entries up to a checkpoint are the *known* entries: an earlier run read, committed and flushed them. At a start
+after a checkpoint, recovery reads only the last of the known entries again, so that damage near the end is found at
+once. Known entries were flushed. Known entries were flushed earlier, so every flaw in a known entry is damage.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ READ_AGAIN_ENTRIES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class KnownEntries:
-    """The entries of a log up to `tail`, for which a checkpoint vouches."""
+    """The entries of a log up to `tail`. A checkpoint states that they were whole and flushed."""
 
     tail: LogTail
     positions: Positions
@@ -141,7 +143,7 @@ class Recovery:
         self._compare(clean)
 
     def after_kill(self) -> None:
-        """Read the log, and erase the bytes that a killed write left after its end."""
+        """Read the log, and erase the bytes after the log's end that a killed write left there."""
         self._read()
         self._erase_behind_tail()
 

@@ -1,7 +1,8 @@
 """Segment files: opens the files of a CommitLog's segments, and prepares the next file. Only this module chooses
-between the ways of writing (`writing.py`). A blank segment may be staged. Two kinds of segment are written directly: a
-segment that holds entries already, because its buffer would first have to be filled from the file, and a blank segment
-for which no buffer is free. The log's thread calls `open`. At the same time, a helper thread may call `prepare`.
+between the ways of writing (`writing.py`). Writes to a blank segment may be staged: they wait in a buffer of this
+process before they go to the file. Two kinds of segment are written directly: a segment that holds entries already,
+because its buffer would first have to be filled from the file, and a blank segment for which no buffer is free. The
+log's thread calls `open`. While another thread runs `open`, a helper thread may call `prepare`.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class SegmentFiles:
         self._may_lock = True
 
     def prepare(self, path: Path, blank: int) -> None:
-        """Prepare the blank segment at `path` for its use. `blank` is the number of blank segments, including this
-        segment. This call may take a long time."""
+        """Prepare the blank segment at `path`, so that writes to it need no new space or memory. `blank` is the
+        number of blank segments, including this segment. This call may take a long time."""
         if self._writing.mode == "staged":
             self._pool.prepare(blank)
         if not (self._writing.warm or self._writing.lock_memory):

@@ -7,15 +7,16 @@ before it is used; a helper thread prepares the next file in advance. Each file 
 of open files is limited.
 
 A new segment is made only after all earlier writes and names are flushed, and is used only after its length is
-durable. Segments are removed one by one, the last first, each durably. After a power loss, the file names prove what
-was flushed. If segment s exists, all segments before s - 1 were flushed completely, and no earlier segment is missing.
+durable. Segments are removed one by one, from the last to the first. Each removal is durable before the next. After a
+power loss, the file names prove what was flushed. If segment s exists, all segments before s - 1 were flushed
+completely, and no earlier segment is missing.
 
     0          1          2          3 (made when 2 was begun)
     | flushed  | flushed  | perhaps  | perhaps ...
                           ^ flushed_below
 
 If the log begins at a later position, its first segment contains that position and is blank before it. `drop_before`
-stops using the segments before the log start at once. Later, `remove_dropped` removes the files of the dropped
+immediately stops using the segments before the log start. Later, `remove_dropped` removes the files of the dropped
 segments, the oldest first. The log's thread makes all calls, except that helper threads may call `prepare`,
 `remove_dropped` and `sync` at any time.
 """
@@ -220,7 +221,8 @@ class Segments:
             self._make_up_to(next_base())
 
     def remove_after(self, base: int) -> None:
-        """Remove all segments after the segment at `base`, the last first, each durably."""
+        """Remove all segments after the segment at `base`, from the last to the first. Each removal is durable
+        before the next."""
         with self._making:
             if self._last_base <= base:
                 return
@@ -231,8 +233,8 @@ class Segments:
                 self._disk.sync_directory(self._directory)
 
     def drop_before(self, position: int) -> None:
-        """Give up the segments that end at or before `position`, which is in the log. Views of the dropped segments
-        stay valid, and the files stay until `remove_dropped`."""
+        """Stop using the segments that end at or before `position`, which is in the log. Views of the dropped
+        segments stay valid, and the files stay until `remove_dropped`."""
         with self._making:
             while self._first_base < self._grid.base(position):
                 self._forget(self._first_base)
@@ -299,7 +301,8 @@ class Segments:
                 self._close_retired()
 
     def distrust(self, position: int = 0) -> None:
-        """Treat all bytes after `position`, and all file names, as not flushed. The next sync flushes them."""
+        """Treat all bytes after `position`, and all file names, as not flushed. The next sync flushes these bytes
+        and names."""
         for base in self.bases:
             if base + self._grid.segment_bytes > position:
                 self._mark_dirty(base, self._file(base), self._grid.segment_bytes)

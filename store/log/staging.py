@@ -4,11 +4,11 @@
     | in the file | in the buffer alone    | blank              |                     _waiting = (first, last)
 
 An append copies bytes into memory of this process, so an append does not wait for the page cache. The file receives
-the bytes later, in large writes, and always before a sync. Views of the segment show the buffer. When the log writes
-to the next segment and the file holds all bytes, the buffer returns to its pool.
+the bytes later, in large writes, and always before a sync. Views of a staged segment show the bytes of its buffer.
+When the log writes to the next segment and the file holds all bytes, the buffer returns to its pool.
 
-Staged bytes are lost if the process is killed, as bytes in the page cache are lost if the machine loses power. After
-either loss, entries that were cut may be in the log again.
+Staged bytes are lost if the process is killed, as bytes in the page cache are lost if the machine loses power. After a
+kill or a power loss, entries that were cut may be in the log again.
 
 The pool has a limited number of buffers. The pool does not reuse a buffer while a view of it exists.
 
@@ -137,7 +137,8 @@ class StagedFile:
 
     def write_out(self) -> None:
         """Write the buffered bytes to the file. When the call returns, all earlier writes are in the file. Only one
-        call at a time is allowed. After an error only the buffer holds the bytes, as long as the file is open."""
+        call at a time is allowed. After an error, the bytes that were not written are only in the buffer, until the
+        file is closed."""
         with self._lock:
             buffer, waiting, self._waiting = self._buffer, self._waiting, None
             self._is_writing_out = True

@@ -1,11 +1,12 @@
-"""Writing: how the bytes of a CommitLog reach its files, and hints for the memory on that way.
+"""Writing: how the bytes of a CommitLog reach its files, and hints to the kernel about the memory that holds the
+bytes.
 
     direct    append ──pwrite──> page cache ──fdatasync──> disk
     mapped    append ──copy────> page cache, by a mapping ──fdatasync──> disk
     staged    append ──copy────> a buffer of this process ──pwrite, later──> page cache ──fdatasync──> disk
 
-The mode and the hints are chosen once for a log. The log's bytes are the same in all three modes. `segment_files.py`
-carries out the modes.
+The write mode and the hints of a log are chosen once, when the log is opened. The bytes of the log are the same in all
+three write modes. `segment_files.py` implements the write modes.
 """
 
 from __future__ import annotations

@@ -4,15 +4,16 @@
     other     | entry 6 | entry 7 | entry 8 | ...     the entries after entry 6 are requested
                           ^ taken   ^ the same bytes as in the own log: it is whole from here on
 
-The repair takes an entry from another replica for one of two reasons. First: a later entry of the other replica is
-also in this log's own file, byte for byte. In this case the chain proves that the entries before the later entry are
-the lost entries. Second: the entry is committed. No other entry can have the index of a committed entry.
+The repair takes an entry from another replica for one of two reasons. The first reason: a later entry of the other
+replica is also in this log's own file, byte for byte. In this case the chain proves that the entries before the later
+entry are the lost entries. The second reason: the entry is committed. No other entry can have the index of a committed
+entry.
 
-Until the log's own entries are found again in this way, the repair may hide entries that this node acknowledged. For
-this reason, the repair mark (`repair_mark`) is written before any other byte. The repair cuts bytes after a flaw in
-two cases only. Either the bytes contain no whole entry, or a committed entry of the other replica contradicts them, so
-they can never be committed. If no whole entry follows the flaw, the leader sends the rest of the log, as to any
-follower that lags.
+Until the repair finds original entries of this log after the repaired entries, the log may lack entries that this node
+acknowledged. For this reason, the repair mark (`repair_mark`) is written before any other byte. The repair cuts bytes
+after a flaw in two cases only. Either the bytes contain no whole entry, or a committed entry of the other replica
+contradicts the entries in the bytes, so the entries in the bytes can never be committed. If no whole entry follows the
+flaw, the leader sends the rest of the log, as to any follower that lags.
 
 If a segment file is missing or has a wrong length, the repair makes it again when it writes a valid entry into this
 segment. A wrong setting of `segment_bytes` changes no file, because segments without a valid entry are not made. All
@@ -116,8 +117,9 @@ class LogRepair:
     # -- taking
 
     def take(self, data: bytes, commit: int) -> Taken:
-        """Write all entries of `data` that may be taken, durably. `data` holds entries of another replica that follow
-        this log's tail. `commit` is the commit index that the other replica knows."""
+        """Durably write all entries of `data` that are proved to be lost entries or are committed. `data` holds
+        entries of another replica that follow this log's tail. `commit` is the commit index that the other replica
+        knows."""
         headers, count, is_found = whole_entries(data, self.tail, self._grid), 0, False
         for number, header in enumerate(headers, 1):
             is_found = self._leads_home(header) or self._is_ours(header, data, headers[0].position)
@@ -188,15 +190,15 @@ class LogRepair:
 
     @property
     def may_end(self) -> bool:
-        """Whether the log may end with this tail, as a torn log does. The log may end there if no whole entry
-        follows, and neither a checkpoint nor an orderly stop knows a later entry."""
+        """Return True if the log can end with this tail because of a torn write. This is so if no whole entry
+        follows, and neither a checkpoint nor an orderly stop has recorded a later entry."""
         was_longer = self._goal is not None and self.tail.index < self._goal[0]
         return not (was_longer or self._must_go_on) and self.first_behind() is None
 
     def may_cut(self, commit: int) -> bool:
-        """Return whether the log may end with this tail without the loss of a readable entry that may be committed.
-        The other replica has this tail, has committed up to `commit`, and has no entry after the tail that the
-        repair could take."""
+        """Return True if the log can end with this tail without the loss of a readable entry that is possibly
+        committed. The other replica must have this tail, must have committed up to `commit`, and must have no entry
+        after the tail that the repair could take."""
         if self._must_go_on:
             return False
         first = self.first_behind()
@@ -221,8 +223,8 @@ class LogRepair:
         return None
 
     def cut(self) -> None:
-        """Durably end the log with this tail. Before the cut, the repair mark records that the end of the log is
-        given up."""
+        """Durably cut the log after this tail. Before the cut, the repair mark records that the entries after the
+        tail are given up."""
         self._on_begin(True)
         end, keep = self.tail.end, self._grid.tail_base(self.tail.end)
         for segment in reversed(segment_files(self._disk, self._directory)):

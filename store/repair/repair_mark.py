@@ -3,13 +3,13 @@ log.
 
 A repair that stops halfway may hide that the damaged log had more entries: the flaw is gone, and the log seems to end
 after the repaired entries. For this reason, the repair mark is durable before the repair writes its first byte. The
-repair removes the mark when it finds the log's own entries again after the repaired entries. A node whose log opens
-while the mark exists may lack entries it acknowledged, and becomes a suspect.
+repair removes the mark when an original entry of the log follows the repaired entries. A node whose log opens while
+the mark exists may lack entries it acknowledged, and becomes a suspect.
 
     flaw ──> mark ──> entries of others ──> own entries follow ──> no mark
                                        └──> the log opens      ──> suspect
 
-A mark is a line of JSON: {"doubt": {... as a suspect mark ...}, "ends": false}
+A mark is a line of JSON: {"doubt": {... the fields of a suspect mark ...}, "ends": false}
 """
 
 from __future__ import annotations

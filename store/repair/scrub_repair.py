@@ -21,8 +21,8 @@ from store.log.tail import LogTail
 
 @dataclass(frozen=True, slots=True)
 class ScrubRepair:
-    """Replaces damaged bytes of the open log. Do not keep this object: it is invalid as soon as the log grows, is cut,
-    or begins elsewhere."""
+    """Replaces damaged bytes of the open log. Do not keep this object: it is invalid as soon as the log grows, is
+    cut, or has another first entry."""
 
     segments: Segments
     positions: Positions
@@ -35,8 +35,8 @@ class ScrubRepair:
     check_health: Callable[[], None]
 
     def tail_at(self, index: int) -> LogTail:
-        """Return the tail after an entry that was overwritten, or after the entry before the damaged entries. The
-        method reads the bytes even if they are marked as damaged."""
+        """Return the tail after an entry that was overwritten. For the first damaged entry, this is the tail after
+        the entry before it. The method reads the bytes even if they are marked as damaged."""
         if index == self.tail.index:
             return self.tail
         if index == self.start_tail.index:

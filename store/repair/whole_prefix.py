@@ -71,7 +71,7 @@ class WholePrefix:
         self.known_commit = max(self.known_commit, *(header.commit for header in headers))
 
     def shorten(self, tail: LogTail) -> None:
-        """End the prefix with `tail`, the tail after one of its entries."""
+        """Shorten the prefix so that it ends at `tail`, the tail after one of its entries."""
         self._positions.truncate(tail.index)
         self.tail = tail
         self.known_commit = min(self.known_commit, tail.index)

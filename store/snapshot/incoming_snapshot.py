@@ -8,10 +8,10 @@
     | size   | crc    | piece           |      crc = CRC32C of the piece
     +--------+--------+----------- - - -+
 
-Each piece carries its own CRC, so no piece needs to be flushed. After a kill or a power loss, the first pieces in the
-file are undamaged, up to some place. The node requests all later pieces again. An incoming snapshot can be used only
-when it has been received completely and its CRC is right. `SnapshotFile.begin_reset` makes the decision to use the
-snapshot.
+Each piece has its own CRC, which shows whether a crash damaged the piece, so no piece needs to be flushed. After a
+kill or a power loss, only the first pieces in the file are certainly undamaged, up to the first piece with a wrong
+CRC. The node requests all pieces from the first damaged piece on again. An incoming snapshot can be used only when it
+has been received completely and its CRC is right. `SnapshotFile.begin_reset` makes the decision to use the snapshot.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class IncomingSnapshot:
 
     @staticmethod
     def open(disk: Disk, path: Path, offer: SnapshotOffer) -> IncomingSnapshot:
-        """Return the transfer with the pieces of the same offer that were received before. A file of another offer is
-        removed."""
+        """Open the transfer of the offered snapshot. The pieces of the same offer that were received before are
+        kept. If the directory has a file of another offer, the file is removed."""
         if disk.exists(path):
             file = disk.open(path)
             if file.read(0, _OFFER.size) == offer.encode():
@@ -102,7 +102,7 @@ class IncomingSnapshot:
 
     def complete(self) -> Snapshot:
         """Return the snapshot after all pieces have arrived. If the snapshot differs from the offer, remove all
-        pieces and raise `CorruptSnapshotError`. The transfer then begins again."""
+        pieces and raise `CorruptSnapshotError`. After this error, the transfer begins again."""
         assert self.is_complete
         pieces, _ = _frames(self._file, self._offer.size)
         data = b"".join(pieces)

@@ -14,7 +14,7 @@
 
 The snapshot describes the last entry that the log lacks: its index, term, end position and chain. With these four
 values, the log continues as if it still had that entry. A snapshot also holds the configuration and the state of the
-state machine after that entry. The store treats configuration and state as opaque bytes.
+state machine after the last entry that the log lacks. The store treats configuration and state as opaque bytes.
 """
 
 from __future__ import annotations

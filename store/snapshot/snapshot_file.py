@@ -8,9 +8,9 @@ snapshot is in progress.
     The log is replaced:         begin_reset(snapshot)  ->  log.reset(snapshot)        ->  finish_reset()
 
 The file name `snapshot.next` decides which log is valid. While `snapshot.next` does not exist, the old log is valid
-with the old snapshot. As soon as `snapshot.next` exists (it is renamed and synced), the old log is void. Every start
-then removes the rest of the old log, until `finish_reset` has renamed `snapshot.next` to `snapshot`. This way, a log
-is never read together with another log's snapshot.
+with the old snapshot. As soon as `snapshot.next` exists (renamed from a temporary file and synced), the old log is
+invalid. Every start then removes the rest of the old log, until `finish_reset` has renamed `snapshot.next` to
+`snapshot`. This way, a log is never read together with another log's snapshot.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SnapshotFile:
     def replace(self, snapshot: Snapshot, kept: Path) -> None:
         """Durably begin the log after `snapshot`, whose entry the log holds. The file `kept` holds this snapshot
         durably, and is renamed to the snapshot file, so `replace` works on a full disk. A power loss during the
-        call may undo the rename and lose `kept`; then the log begins where it began before."""
+        call may undo the rename and lose the file `kept`; then the log begins where it began before."""
         assert not self._is_resetting
         assert self._snapshot is None or snapshot.index >= self._snapshot.index, "the log start never moves back"
         self._disk.rename(kept, self._path)
@@ -54,8 +54,8 @@ class SnapshotFile:
         self._snapshot = snapshot
 
     def begin_reset(self, snapshot: Snapshot) -> None:
-        """Durably make the log void: an empty log begins after `snapshot`. After an error, `is_resetting` says whether
-        the reset has begun."""
+        """Durably mark the old log as invalid. A new, empty log begins after `snapshot`. After an error,
+        `is_resetting` says whether the reset has begun."""
         try:
             replace_file(self._disk, self._next_path, snapshot.encode())
         except StoreError:

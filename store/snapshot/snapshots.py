@@ -7,7 +7,7 @@ incoming snapshot.
     <shard>/checkpoint                   the place where the next start of this node continues (checkpoint.py)
 
 The state after an entry is known only when the state machine has just applied that entry. For this reason, the node
-stores one snapshot for each segment as a candidate. Later, the log start moves to one of the candidates. If a
+stores one snapshot for each segment as a candidate. When the log start moves, it moves to one of the candidates. If a
 candidate is missing or damaged, the log of this node begins earlier than it could, and nothing else happens.
 """
 
@@ -110,15 +110,15 @@ class Snapshots:
         self._forget_up_to(snapshot.index)
 
     def begin_reset(self, snapshot: Snapshot) -> None:
-        """Durably make the log void, so that an empty log begins after `snapshot`. Call `CommitLog.reset` and
-        `finish_reset` next."""
+        """Durably mark the old log as invalid, so that a new, empty log begins after `snapshot`. Call
+        `CommitLog.reset` and `finish_reset` next."""
         with self._one_checkpoint:
             self._log_number += 1
             self.forget_checkpoint()
         self._file.begin_reset(snapshot)
 
     def finish_reset(self) -> None:
-        """Durably end a reset, if one is in progress. The candidates of the old log are removed."""
+        """Durably end a reset, if one is in progress. The candidate snapshots of the old log are removed."""
         if self._file.is_resetting:
             for index in self.candidates():
                 self._disk.unlink(self._path(index))

@@ -1,3 +1,3 @@
 """Judges a chaos run: reads the histories of its clients and returns the anomalies. The checker does no I/O. Apart
-from sorting, its time grows linearly with the length of the history.
+from sorting, the running time of the checker grows linearly with the length of the history.
 """

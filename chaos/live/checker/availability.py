@@ -1,7 +1,7 @@
 """Measures, around each fault, the longest time in which no write was acknowledged.
 
-Users notice this interruption when a leader fails. The election of a new leader takes only a part of the
-interruption's time. The module is pure: it does no I/O.
+Users notice this interruption when a leader fails. The interruption lasts longer than the election of the new leader.
+The module is pure: it does no I/O.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def acknowledged_at(columns: HistoryColumns) -> Numbers:
 
 
 def longest_gap(times: Numbers, start: int, end: int) -> WriteGap:
-    """Return the longest gap that touches [start, end]. If nothing is acknowledged after `start`, the gap lasts to
-    `end`.
+    """Return the longest time without an acknowledgement that overlaps [start, end]. If nothing is acknowledged after
+    `start`, the gap lasts to `end`.
     """
     first = int(np.searchsorted(times, start, side="right")) - 1
     last = int(np.searchsorted(times, end, side="left"))

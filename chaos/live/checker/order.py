@@ -3,7 +3,7 @@ before the send began.
 
 For a log, this property is equivalent to linearizability, and it can be checked in linear time. If any client knows
 offset M of a queue when a send begins, the send must get an offset larger than M. If the outcome of a send is unknown,
-later reads may show the offset of the message.
+the checker takes the offset of the message from later reads, if a read returned the message.
 """
 
 from __future__ import annotations

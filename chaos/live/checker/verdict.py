@@ -1,7 +1,7 @@
 """Gives the verdict on a whole history: valid, not valid, or void.
 
-A run that proved nothing is not counted as valid. If too little was acknowledged, or a queue was not read to its end,
-the verdict is void, even if no anomaly was found.
+A run in which too little was checked is not counted as valid. If too little was acknowledged, or a queue was not read
+to its end, the verdict is void, even if no anomaly was found.
 """
 
 from __future__ import annotations

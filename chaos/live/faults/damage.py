@@ -2,7 +2,8 @@
 
 Each fault in this module kills the node first. When the node starts again, its files differ from the files that it
 wrote. The node must notice the damage. After it has noticed the damage, the node must repair the damage from the other
-replicas, or refuse to start. The node must never serve damaged data or count it for a majority.
+replicas, or refuse to start. The node must never serve damaged data, and a damaged copy must never count for a
+majority.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ class ClusterControl(Protocol):
         """Transfer leadership to the node and wait. Returns whether the transfer succeeded."""
 
     def begin_transfer(self, node: int) -> bool:
-        """Request that the node take over leadership. Returns whether the request was accepted; the node may not lead
-        yet.
+        """Request that the node take over leadership. Returns whether the request was accepted. At that time the node
+        is possibly not the leader yet.
         """
 
     def add(self, node: int, address: str) -> None:
@@ -67,7 +67,7 @@ class ClusterControl(Protocol):
 
     def caught_up(self, within_s: float) -> None:
         """Wait until all running nodes have applied all entries that were committed before the call. Raises ChaosError
-        if that takes longer than `within_s`.
+        if the nodes need longer than `within_s` seconds for this.
         """
 
 

@@ -40,8 +40,8 @@ def alone(site: FaultSite, targets: Sequence[int]) -> list[list[int]]:
 
 
 def ring(site: FaultSite, _: Sequence[int]) -> list[list[int]]:
-    """Return sides so that every node reaches a majority, and no two nodes reach the same majority. With three nodes,
-    this is a chain.
+    """Divide the nodes into overlapping groups, so that every node reaches a majority, and no two nodes reach the same
+    majority. With three nodes, this is a chain.
     """
     if len(site.environment.nodes) <= 3:
         return bridge(site, ())
@@ -90,7 +90,7 @@ class Lossy(Fault):
 
 
 class Shaped(Fault):
-    """The links of the targets are delayed, reordered or slow, as `shape(site)` says."""
+    """Packets on the links of the targets are delayed, reordered or slowed down, as `shape(site)` says."""
 
     def __init__(self, shape: Callable[[FaultSite], LinkShape]) -> None:
         self._shape = shape

@@ -2,7 +2,7 @@
 
 The leader at the time of a fault is not known in advance, so a planned fault has a target in words, such as `leader`,
 and a seed for random choices. The nemesis chooses the nodes when the fault strikes. The last fault ends some seconds
-before the end, so that a run can show that the cluster recovers.
+before the end of the run, so that the run can show that the cluster recovers.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ fault.
 A lost vote is harmful only if the log does not show the new term as well, because an entry of the new term also tells
 a node its term. Therefore the fault delays the messages of a newly elected leader. First, leadership is transferred to
 a node W, and both other nodes vote for W. Both voters are killed before W's first entry reaches them. Last, the fault
-restores the vote files that the two killed nodes had before this vote. The two nodes start again without W, and elect
-another leader in the same term.
+restores the vote files that the two killed nodes had before this vote. The two voters start again, cut off from W, and
+elect another leader in the same term.
 
     leader of term 7 ── transfer ──> W        votes of the other nodes: 7
     W leads term 8, its messages 200 ms late  votes of the other nodes: 8, their logs: 7

@@ -31,7 +31,7 @@ class Clock:
 
     def variables(self, as_seen: Path | None = None) -> dict[str, str]:
         """Set the offset to 0 and return the environment variables for the node's process. `as_seen` is the path of
-        the file in the view of the node's process.
+        the file inside the node's namespace or container.
         """
         self.set(0)
         return {

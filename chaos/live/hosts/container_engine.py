@@ -2,7 +2,8 @@
 runs.
 
 A label identifies the process that created a container or network, by the pid and the start time of the process. If
-that process no longer exists, its run was killed, and the next run removes the containers and networks with the label.
+the process named by the label no longer exists, its run was killed, and the next run removes the containers and
+networks with this label.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ The code of the faults is the same for containers and for processes. The node's 
 machine, its network namespace belongs to its process, and its pid is a pid of this machine. Therefore the engine must
 run on this machine, and this program must run as root.
 
-A namespace ends with its container. After a restart, the link rules and the shaped links are applied again. Every
-container and network has the label of its run, so that the next run can remove the containers and networks of a killed
-run.
+The network namespace disappears when its container ends. After a restart, the link rules and the shaped links are
+applied again. Every container and network has the label of its run, so that the next run can remove the containers and
+networks of a killed run.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class DiskImage:
 
         Return the names of the lost files. One of the lost files is a probe: this method wrote the probe and did not
         sync it. The other lost files are files of the node; under `flush = sync` there may be none. If the probe was
-        not lost, return "".
+        not lost, return "", because the cut lost no data.
         """
         probe = self.mountpoint / _PROBE
         probe.write_bytes(b"not synced")

@@ -79,14 +79,14 @@ class NodeEnvironment(Protocol):
         """Return the pid of the node on this machine; None while the node does not run."""
 
     def data(self, node: int) -> Path:
-        """Return the node's data directory, as this program sees it."""
+        """Return the path of the node's data directory on this machine."""
 
     def disk(self, node: int) -> DiskImage:
         """Return the node's disk. The EnvironmentSetup must have `disks`."""
 
     def cut_power(self, node: int) -> str:
-        """Kill the node, and lose all data that its disk had not synced. The setup must have `disks`. Return the lost
-        files in words, or "" if nothing was lost.
+        """Kill the node, and lose all data that its disk had not synced. This method needs an environment with
+        `disks`. Return a text that lists the lost files, or "" if nothing was lost.
         """
 
     def wipe(self, node: int) -> None:
@@ -105,7 +105,7 @@ class NodeEnvironment(Protocol):
         """End a node that was removed from the cluster. After the call `nodes` does not contain this node."""
 
     def set_clock(self, node: int, offset_s: float) -> None:
-        """Set the node's wall clock wrong by `offset_s`. The setup must have `clocks`."""
+        """Set the node's wall clock wrong by `offset_s`. This method needs an environment with `clocks`."""
 
     def log(self, node: int) -> Path:
         """Return the file with the node's output."""

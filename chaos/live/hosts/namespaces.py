@@ -5,9 +5,9 @@ hosts are connected by a bridge in the namespace of this process.
                                         ├─ veth ─ namespace of node 2: 10.88.0.2
                                         └─ ...
 
-This process first leaves the network of the machine. After this step the run cannot reach any other network, and the
-kernel removes the bridge when the process ends. The process must leave the machine's network before any other thread
-of the process uses the network.
+This process first moves itself into a new network namespace. After this step the run cannot reach any other network,
+and the kernel removes the bridge when the process ends. The process must leave the machine's network before any other
+thread of the process uses the network.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Namespaces:
         run("ip", "link", "set", _BRIDGE, "up")
 
     def add(self, node: int) -> None:
-        """Create the host of a node."""
+        """Create the network namespace in which a node runs."""
         name = self._name(node)
         run("ip", "netns", "add", name)
         run("ip", "link", "add", f"veth{node}", "type", "veth", "peer", "name", "eth0", "netns", name)
@@ -49,7 +49,7 @@ class Namespaces:
             run("ip", "-n", name, *command.split())
 
     def remove(self, node: int) -> None:
-        """Remove the host of a node. Do nothing if the host does not exist."""
+        """Remove the network namespace in which a node ran. Do nothing if the host does not exist."""
         with suppress(ChaosError):
             run("ip", "netns", "delete", self._name(node))
 

@@ -1,4 +1,5 @@
-"""Implements the part of an environment that concerns files. This part is the same for processes and for containers.
+"""Implements those methods of an environment that read and write the files of the nodes. This part is the same for
+processes and for containers.
 
     DIRECTORY/node-1/
       node.toml     the settings for `ledgermq server run`

@@ -1,3 +1,3 @@
-"""The clients of a chaos run: processes that load the cluster and write histories. The load itself comes from
-cluster/load.
+"""The clients of a chaos run: processes that load the cluster and write histories. This package uses the load
+generators of cluster/load.
 """

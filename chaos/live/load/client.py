@@ -1,7 +1,7 @@
 """The program of a client process, which a run starts as `python -m chaos.live.load.client SPEC`.
 
-SIGTERM ends the process in order, and the process may be killed at any time. The process also ends when the run that
-started it no longer exists.
+On SIGTERM the process finishes its operations and exits. A kill of the process at any time loses no finished operation
+of its history. The process also ends when the run that started it no longer exists.
 """
 
 from __future__ import annotations

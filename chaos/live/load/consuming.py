@@ -1,4 +1,4 @@
-"""The consumers of a chaos run read from the leader or from one node. From time to time they restart or seek.
+"""The consumers of a chaos run read from the leader or from one node. From time to time a consumer restarts or seeks.
 
 In the history, each consumer is a separate process. A consumer records the offset at which each reading begins, and
 every message that it receives. For a message it also records the producer, epoch and sequence in the message's batch.
@@ -93,7 +93,8 @@ class HistoryReader:
 
 
 async def consume(spec: ClientSpec, stop: asyncio.Event) -> None:
-    """Run consumers until `stop`: one that follows the leader, and one for each node."""
+    """Run consumers until `stop`: one consumer that always reads from the leader, and for each node one consumer
+    that reads only from this node."""
     with HistoryWriter(Path(spec.history)) as writer:
         numbers = iter(range(spec.first_process, spec.first_process + 1_000_000))
         async with asyncio.TaskGroup() as tasks:

@@ -75,7 +75,8 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """The options that the user of the simulator fixed for all seeds. A seed draws all other options."""
+    """The options that the user of the simulator fixed for all seeds. All options that the user did not fix are
+    drawn for each seed."""
 
     world: str = "protocol"
     minutes: float = 5.0

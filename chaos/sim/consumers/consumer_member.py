@@ -5,8 +5,8 @@ and fails for some messages.
     delivery. At the end, the member leaves its consumer group in order, or its process is ended.
 
 The user code of a member calls the client in the way that the client's documentation describes. Before the user code
-handles a message, it records the message in the history. Before the user code calls the client's method `finish` for a
-message, it records the message as finished in the history.
+handles a message, it records the message in the history. The user code first records in the history that a message is
+finished, and then calls the client's method `finish`.
 """
 
 from __future__ import annotations

@@ -217,7 +217,8 @@ class SimConsumption:
             self.truth.compare(replica.state, replica.shard)
 
     def figures(self) -> Counter[str]:
-        """The number of consumed messages and the numbers of related events in this run."""
+        """Return the number of consumed messages, and the numbers of retries and other events of consumption in
+        this run."""
         figures = Counter({f"consumers_{name}": count for name, count in self.history.counts.items()})
         figures.update({f"consumers_{name}": count for name, count in self.truth.counts.items()})
         figures["consumers_rebalances"] = sum(shares.rebalances for shares in self.truth.shares.values())
