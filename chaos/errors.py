@@ -4,4 +4,5 @@ from __future__ import annotations
 
 
 class ChaosError(Exception):
-    """The environment lacks something that the run needs. The message names the missing thing and says what to do."""
+    """The environment lacks something that the run needs. The message names what the environment lacks, and says
+    what to do."""

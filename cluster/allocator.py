@@ -2,9 +2,9 @@
 uses it again.
 
 By default, glibc maps the memory of each large buffer at its allocation and unmaps the memory when the buffer is
-freed. With this default, each copy of a 1 MiB message causes 256 page faults, which cost several times as much as the
-copying itself. With the settings of this module, glibc takes large buffers from its heap, and keeps up to 64 MiB of
-free memory for later buffers.
+freed. With glibc's default, each copy of a 1 MiB message causes 256 page faults, which cost several times as much as
+the copying itself. With the settings of this module, glibc takes large buffers from its heap, and keeps up to 64 MiB
+of free memory for later buffers.
 
 The settings apply to the whole process, so a library must not call `keep_large_buffers`. A program that embeds a
 client gets the same settings if its user sets the variables in ENVIRONMENT before the program starts.

@@ -172,8 +172,9 @@ class InvalidGroupNameError(LedgerError, ValueError):
 
 
 class UnknownMemberError(LedgerError):
-    """The consumer group has no member of this name, for example because the member was silent for longer than its
-    session timeout. A group consumer that receives this error joins the consumer group again by itself.
+    """The consumer group has no member of this name, for example because the coordinator received no heartbeat of the
+    member for longer than its session timeout. A group consumer that receives this error joins the consumer group
+    again by itself.
     """
 
     code = "UNKNOWN_MEMBER"
@@ -343,8 +344,8 @@ class LastVoterError(OperationError):
 
 
 class TransferRefusedError(OperationError):
-    """The named node cannot lead now. The present leader continues to lead. The message gives the reason for the
-    refusal."""
+    """The node that the request names cannot lead now. The present leader continues to lead. The message gives the
+    reason for the refusal."""
 
     code = "TRANSFER_REFUSED"
 
@@ -479,8 +480,8 @@ def from_wire(wire: error_pb2.Error) -> LedgerError:
     """Return the exception for an error that a broker sent.
 
     If this program does not know the code, the result is a plain `LedgerError` with the sent message. The `code` of
-    this plain error is the number in decimal digits. The range in which this number lies decides whether the plain
-    `LedgerError` is retriable.
+    the plain error is the sent code number in decimal digits. The range of the sent code number decides whether the
+    plain `LedgerError` is retriable.
     """
     kind = _TYPE_OF_CODE.get(wire.code, LedgerError)
     ranged = issubclass(kind, OffsetOutOfRangeError)

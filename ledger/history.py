@@ -134,7 +134,7 @@ class ProgressReport:
 
 @dataclass(frozen=True, slots=True)
 class AdminRequest:
-    """Any other request to the cluster; `what` describes it in words."""
+    """A request to the cluster that is not a send, a poll or an acknowledgement; `what` describes it in words."""
 
     op: ClassVar[str] = "admin"
     process: int
@@ -209,8 +209,8 @@ def to_line(operation: Operation) -> str:
 def read_history(path: Path, begin: int = 0, end: int | None = None) -> Iterator[Operation]:
     """Yield the operations of those lines of a file that begin in the bytes [begin, end), in the order of the file.
 
-    A last line without a newline is left out, because its process was killed while it wrote the line. Raises
-    HistoryError for any other fault; the message names the file and the line, counted from `begin`.
+    A last line without a newline is left out: the process was killed while it wrote this line. Raises HistoryError for
+    any other invalid line; the message names the file and the number of the line, counted from `begin`.
     """
     try:
         with path.open("rb") as file:

@@ -3,8 +3,8 @@
 Each batch is one field of the request: the byte 0x0A, the length of the batch as a varint, and the batch.
 
 The protobuf library copies each batch into a message object, and then the message into a growing buffer. For a
-megabyte these copies cost more time than sending the request. This module copies each batch only once. If a request is
-encoded in another valid way, `parse` lets the protobuf library decode the request.
+megabyte the copies that the protobuf library makes cost more time than sending the request. This module copies each
+batch only once. If a request is encoded in another valid way, `parse` lets the protobuf library decode the request.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def origin(headers: Headers) -> str | None:
 
 
 def moved_headers(headers: Headers, *, here: str, came_from: str, attempt: int) -> list[tuple[str, bytes]]:
-    """Return the headers of the copy that a move of a message appends.
+    """Return the headers for the copy of a moved message.
 
     `here` becomes the value of the header ORIGIN if the message has not been moved before. `came_from` becomes the
     value of the header FROM, and `attempt` the value of the header ATTEMPT.

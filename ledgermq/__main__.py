@@ -1,7 +1,7 @@
 """The entry point of the commands `ledgermq` and `python -m ledgermq`.
 
-Python imports the package `ledgermq` before this module. In a process of the command line, only `main` checks for
-hidden packages, so that a user sees one sentence instead of a traceback.
+Python imports the package `ledgermq` before this module. On the command line, only `main` checks whether another
+package hides a package of ledgermq, so that a user sees one sentence instead of a traceback.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ of others with the same names.
 installed packages on Python's path, and another distribution may install a package of the same name. Without the check
 of this module, the import would fail later, with a message that does not name the cause.
 
-If a package is missing or hidden, a program that imports `ledgermq` gets an ImportError. The command line prints the
-message of this ImportError without a traceback.
+If a package is missing, or if Python finds another package with its name, a program that imports `ledgermq` gets an
+ImportError. The command line prints the message of this ImportError without a traceback.
 """
 
 from __future__ import annotations

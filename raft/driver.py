@@ -11,10 +11,11 @@ All entries proposed in one turn of the event loop are written with one group wr
 one message. Until the end of the turn the proposals are queued (`raft/proposals.py`), and the core does not know them.
 A proposal that fails while it is queued was certainly not appended.
 
-When the disk fails (`failure`), this node stops leading and accepts no entries, so that another node can lead. Clients
-can still read the entries that this node has applied. If the disk is full, or too many files are open, the driver
-tries to write again from time to time. When a repeated write succeeds, the replica takes part normally again. After
-any other failure of the disk, the node must restart. The restart reads the real content of the disk.
+When the disk fails (`failure`), this node stops leading and accepts no entries, so that another node can lead. While
+the disk fails, clients can read the entries that this node has applied. If the disk is full, or too many files are
+open, the driver tries to write again from time to time. When a repeated write succeeds, the replica takes part
+normally again. After a disk failure that is neither a full disk nor too many open files, the node must restart. The
+restart reads the real content of the disk.
 """
 
 from __future__ import annotations
@@ -243,7 +244,8 @@ class Driver:
         self._settle()
 
     def accept_loss(self) -> None:
-        """Accept the loss of entries on this node, as an operator decided. This node is then no longer a suspect."""
+        """Accept the loss of entries on this node, as an operator decided. After this call, the node is no longer a
+        suspect."""
         self.raft.accept_loss()
         self._settle()
 
@@ -275,7 +277,7 @@ class Driver:
     # -- failures of the disk
 
     def fail(self, failure: StoreError) -> None:
-        """Handle a write that the disk refused. The write was made in this thread or on a helper thread."""
+        """Handle a write that the disk refused. The failed write was made in this thread or on a helper thread."""
         self.failure = failure
         self._resume_in_ticks = TRY_AGAIN_TICKS if failure.retriable else 0
         self.raft.write_failed(self._log.last_index)

@@ -71,7 +71,7 @@ class DriverDisk(Protocol):
         The callbacks of `persist` and `flush` run in the order in which `persist` and `flush` were called."""
 
     def flush(self, done: Callable[[], None]) -> None:
-        """Call done() when all writes so far are on the disk. An fsync is needed in every flush mode."""
+        """Call done() when all writes so far are on the disk. `flush` must make an fsync in every flush mode."""
 
     def tidy(self) -> None:
         """Remove, at any later time, the segment files that the log no longer uses."""
@@ -105,7 +105,7 @@ class Machine(Protocol):
 
     def leading(self, term: int) -> None:
         """The driver calls `leading` when this node leads `term` and has applied all entries of earlier leaders.
-        From then on, the machine is allowed to accept proposals."""
+        After this call, the machine is allowed to accept proposals."""
 
     def failed(self, failure: StoreError) -> None:
         """The driver calls `failed` when the disk refused a write of this shard.

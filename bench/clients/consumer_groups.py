@@ -14,8 +14,8 @@ the median of all rounds.
 In the second part of the measurement, one consumer group consumes a whole topic; afterwards 200 groups with one member
 each consume the same topic. The 200 members start one after another and then consume at the same time. The clock
 starts when the first member starts. The first figure is the messages per second of all groups together. The second
-figure is the CPU seconds of the client and the nodes for each million messages. The third figure is the lag at the
-end.
+figure is the CPU seconds of the client and the nodes for each million messages. The third figure is the lag of the
+consumer groups, in messages, at the end of the measurement.
 """
 
 from __future__ import annotations

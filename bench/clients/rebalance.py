@@ -11,9 +11,9 @@ still in the group, and that no shard has elected a new leader.
 In the second part of the measurement, several consumers share the queues of a topic; each consumer is a complete
 `AsyncGroupConsumer`. When the queues are assigned, one consumer leaves the group, one consumer joins, and one consumer
 dies. After each change, the script measures the time until every queue has been claimed by its new owner. For the
-consumer that dies, this time begins when its session ends. `longest_ms` is the longest time that a node needed to
-answer a probe request. A separate process sends a probe request every 10 ms. `longest_ms` therefore shows how long a
-node's event loop was blocked, or how long other processes kept the processor busy.
+consumer that dies, the measured time begins when its session ends. `longest_ms` is the longest time that a node needed
+to answer a probe request. A separate process sends a probe request every 10 ms. `longest_ms` therefore shows how long
+a node's event loop was blocked, or how long other processes kept the processor busy.
 """
 
 from __future__ import annotations

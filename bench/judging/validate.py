@@ -7,7 +7,7 @@ benchmark also measures how much of the time is not spent on reading.
 In the shape `batches`, each entry of the log has 500 messages of 128 bytes (64 KiB). In the shape `single`, each entry
 of the log has one message of 128 bytes. `share_beside` is the share of the plain engine's time that the plain engine
 spends on work other than reading the log and computing the two CRCs of each entry. To compute `share_beside`, the
-script also measures the time of reading and of the CRCs alone.
+script also measures a run that only reads and computes the CRCs.
 """
 
 from __future__ import annotations

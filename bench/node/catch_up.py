@@ -4,11 +4,11 @@ over HTTP.
     .venv/bin/python -m bench.node.catch_up [--gib 2] [--json] [--directory PATH]
 
 A producer fills the log of one node. When the log is filled, a second node is added as a learner. The figure `Raft's
-stream` covers the time between the learner's first entry and the learner's last entry. In this time the learner
-verifies and writes each entry and builds its indexes. For the comparison, a client downloads the segment files of the
-same log from the HTTP port of the first node, which uses sendfile. In one download the client only writes the files;
-in another download the client also verifies each entry. All processes of the measurement share this machine. The CPU
-seconds are the sum of sender and receiver.
+stream` covers the time between the learner's first entry and the learner's last entry. While it receives the stream,
+the learner verifies and writes each entry and builds its indexes. For the comparison, a client downloads the segment
+files of the same log from the HTTP port of the first node, which uses sendfile. In one download the client only writes
+the files; in another download the client also verifies each entry. All processes of the measurement share this
+machine. The CPU seconds are the sum of sender and receiver.
 """
 
 from __future__ import annotations

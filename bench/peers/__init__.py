@@ -7,8 +7,8 @@ bench/run_peers.py runs the comparison.
 A peer is a message system that is compared with ledgermq. Each peer is one module with two classes, one for its
 servers and one for its client, because the two classes run in different Python environments. The runner
 (bench/run_peers.py) starts the servers, and a load process imports the class of the client. The environment of a load
-process has the Python clients of all peers. A load process can import only those modules of ledgermq that need nothing
-but the standard library.
+process has the Python clients of all peers. A load process lacks other packages that ledgermq needs, so it can import
+only the modules of ledgermq that use nothing but the standard library.
 
 A load process uses a client only through the methods of `peer.PeerClient`, so all clients are measured in the same
 way.

@@ -1,7 +1,7 @@
 """The list of all peers, in the order in which they are measured.
 
-Peers that sync each message to the disk before they acknowledge it come last. Between two such peers, one measurement
-of ledgermq with `flush = sync` is enough: both peers are compared with it.
+Peers that sync each message to the disk before they acknowledge it are measured last. Between two such peers, one
+measurement of ledgermq with `flush = sync` is enough: both peers are compared with it.
 """
 
 from __future__ import annotations

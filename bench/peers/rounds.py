@@ -36,8 +36,8 @@ _TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class ContestScale:
-    """The size of a comparison. `messages` is the largest number of messages in a run with 128-byte messages. For
-    larger messages the number is smaller in proportion.
+    """How many messages and rounds a comparison has. `messages` is the largest number of messages in a run with
+    128-byte messages. For larger messages, the number of messages in a run is smaller in proportion to the size.
     """
 
     messages: int = 1_000_000

@@ -199,8 +199,8 @@ def roll(directory: Path, mode: WriteMode, is_prepared: bool) -> TailFigures:
 
 
 def measure_flushes_beside(directory: Path) -> list[TailFigures]:
-    """Measure appends at about 100 MB/s while another thread flushes the log without a pause and writes out staged
-    bytes.
+    """Measure appends at about 100 MB/s while another thread flushes the log without a pause, and writes out the
+    buffered bytes of staged writes.
     """
     tails = []
     for mode in MODES:

@@ -134,7 +134,8 @@ def run_client(work: Callable[[Any, bytes, float], Any], port: int, size: int, s
 
 
 async def acknowledged(call: Any, payload: bytes, seconds: float) -> tuple[int, float, float]:
-    """Return three figures: the number of acknowledged batches, the seconds, and the CPU seconds of the client."""
+    """Return three figures: the number of acknowledged batches, the elapsed seconds, and the CPU seconds of the
+    client."""
     cpu_s = time.process_time()
     for _ in range(WINDOW):
         await call.write(payload)

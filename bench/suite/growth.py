@@ -1,7 +1,7 @@
 """Measures how throughput changes with a large log, with many queues, with many consumers, and with five nodes.
 
-Measurements of the small case and of the large case take turns. The two cases use two clusters that run at the same
-time, or two topics of one cluster.
+Measurements of the small case and of the large case take turns. The small case and the large case use two clusters
+that run at the same time, or two topics of one cluster.
 """
 
 from __future__ import annotations

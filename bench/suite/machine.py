@@ -30,8 +30,8 @@ def machine() -> dict[str, str]:
 
 
 def default_warm_gib() -> float:
-    """Return how many GiB of memory to touch before a run of load. The result is the memory that a run of load
-    writes, or a quarter of the free memory if this is less."""
+    """Return how many GiB of memory to touch before a measurement starts. The result is the memory that a
+    measurement writes, but at most a quarter of the free memory."""
     free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") / (1 << 30)
     return round(min(3.0, free / 4), 1)
 
@@ -40,7 +40,7 @@ def touch_memory(gib: float) -> None:
     """Allocate `gib` GiB of memory, touch every page, and release the memory.
 
     If the host of a virtual machine reclaims free memory, the first use of a page takes ten times as long as later
-    uses. After the call, the next program finds free pages that have already been used.
+    uses. After the call, the next program receives pages that were used before, so its first use of each page is fast.
     """
     if size := int(gib * (1 << 30)):
         code = f"import mmap; mmap.mmap(-1, {size}, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)"

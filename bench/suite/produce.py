@@ -1,5 +1,5 @@
-"""Measures producers, mostly in comparison with the ceiling of ceiling.py. The measurements are throughput by batch
-size, calls of `send`, sends with only one in flight, and sync flush.
+"""Measures producers, mostly in comparison with the ceiling of ceiling.py. Measures throughput by batch size,
+throughput of single calls of `send`, sends with only one message in flight, and sends with sync flush.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ IN_FLIGHT = 1_000
 
 def against_ceiling(stage: Stage, scale: SuiteScale) -> SuiteChapter:
     """Compare `send_many` with the ceiling, for messages of 128 B and of 1 KiB. The measurement of the ceiling
-    keeps the same number of batches of the same size in flight."""
+    keeps as many batches, of the same size, in flight as the measurement of `send_many`."""
     part = SuiteChapter("Produce, against the ceiling")
     with stage.cluster() as running, Ceiling() as ceiling:
         running.bench("warm", "produce", "--topic", "warm", "--seconds", 2)

@@ -9,8 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class TargetRow:
-    """One performance target of the project, and the measured figure. `met` is None if the figure has no target
-    that can be missed."""
+    """One performance target of the project, and the measured figure. `met` is None if the figure is only reported
+    and has no limit to reach."""
 
     what: str
     target: str

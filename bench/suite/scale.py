@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SuiteScale:
-    """The size of a run of the suite. The numbers of messages are multiplied by `share`."""
+    """How many messages, rounds and GiB a run of the suite has. The numbers of messages are multiplied by `share`."""
 
     name: str
     rounds: int

@@ -1,7 +1,7 @@
 """`ledgermq chaos`: disturbs a cluster under load, and judges the messages and answers that its clients received.
 
-The exit status is 0 only if the run was valid. The exit status is 1 if the checker found an anomaly. The exit status is
-2 if no verdict is possible: the run could not be made, the run proved too little, or a fault left no evidence.
+The exit status is 0 only if the run was valid. The exit status is 1 if the checker found an anomaly. The exit status
+is 2 if no verdict is possible: the run could not be made, too little was checked, or a fault left no evidence.
 """
 
 from __future__ import annotations

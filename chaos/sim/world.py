@@ -39,7 +39,7 @@ class EntryHeader(Protocol):
 
 
 class SimNodeLog(Protocol):
-    """The part of a node's log that the invariants read."""
+    """The interface through which the invariants read a node's log."""
 
     @property
     def last_index(self) -> int: ...
@@ -47,7 +47,7 @@ class SimNodeLog(Protocol):
 
 
 class SimNode(Protocol):
-    """The part of a node that the invariants read."""
+    """The interface through which the invariants read a node."""
 
     @property
     def node(self) -> int: ...

@@ -1,5 +1,5 @@
-"""Runs a load of consumers. The consumers read a topic from its beginning to the end offsets that the topic had when
-the measurement started.
+"""Runs the consumers of a measurement. The consumers read a topic from its beginning to the end offsets that the topic
+had when the measurement started.
 
     consumer 1 ── queues 0, 2 ──┐
     consumer 2 ── queues 1, 3 ──┴──> messages as objects, or batches as arrays; checked on request
@@ -32,8 +32,8 @@ _LOOK_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ConsumerLoad:
-    """Describes a load of consumers. `count` (messages) and `seconds` can end the load before the end of the topic;
-    0 means no limit."""
+    """Describes what the consumers of a measurement do. The consumers stop at the end of the topic, or earlier
+    after `count` messages or `seconds`; 0 means no limit."""
 
     bootstrap: str
     topic: TopicDescription
@@ -58,8 +58,8 @@ class ConsumerLoad:
 
 @dataclass(slots=True)
 class ConsumerFigures:
-    """The result of a load of consumers. `seconds` is the time from the start of the first consumer to the last
-    message."""
+    """The result of a measurement of consumers. `seconds` is the time from the start of the first consumer to the
+    last message."""
 
     records: int = 0
     size: int = 0
@@ -68,7 +68,7 @@ class ConsumerFigures:
 
 
 class Consuming:
-    """One run of a load of consumers. Other tasks are allowed to read `got.records` while the load runs."""
+    """One run of the consumers of a measurement. Other tasks are allowed to read `got.records` while the load runs."""
 
     def __init__(self, load: ConsumerLoad, check: PayloadCheck | None, progress: Progress) -> None:
         """`check` checks the payload of every message; None switches this check off."""
@@ -80,7 +80,8 @@ class Consuming:
     async def run(self) -> ConsumerFigures:
         """Read messages until the load ends. Raises LedgerError.
 
-        Raises LoadError if no message arrives for `load.silence_s` seconds, or if messages cannot be checked.
+        Raises LoadError if no message arrives for `load.silence_s` seconds, or if the messages have no stamps that can
+        be checked.
         """
         started = self._heard = time.perf_counter()
         consumers = self._make()

@@ -1,8 +1,8 @@
 """Measures end-to-end latency: the time from when a message was due until a consumer has it. Producer and consumer run
 in one process, and the producer sends at a given rate.
 
-The stamp in a message contains the message's number. The number and the rate determine when the message was due, so
-producer and consumer share only the clock.
+The stamp in a message contains the message's number. The consumer computes when a message was due from the message's
+number and the rate. Producer and consumer need nothing in common except the clock.
 """
 
 from __future__ import annotations

@@ -54,7 +54,8 @@ class Figures:
         return {**self._row(), **self.more, "setting": self.setting}
 
     def as_csv(self) -> str:
-        """Return a CSV line of names and a CSV line of values, without the settings."""
+        """Return two CSV lines: the names of the figures, and their values; the settings of the measurement are
+        left out."""
         row = {**self._row(), **{key: value for key, value in self.more.items() if not isinstance(value, list | dict)}}
         text = io.StringIO()
         writer = csv.DictWriter(text, row, lineterminator="\n")

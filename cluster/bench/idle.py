@@ -54,7 +54,8 @@ def metrics_source(address: str) -> Source:
 
 
 def measure_idle(sources: Sequence[Source], seconds: float) -> list[NodeUse]:
-    """Measure all sources over `seconds` seconds. Raises LoadError if a source cannot be read."""
+    """Measure all `sources` (processes or nodes) over `seconds` seconds. Raises LoadError if the figures of a
+    source cannot be read."""
     before, started = [read() for _, read in sources], time.perf_counter()
     time.sleep(seconds)
     after, passed = [read() for _, read in sources], time.perf_counter() - started

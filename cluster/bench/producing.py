@@ -38,11 +38,12 @@ _NEVER = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class ProducerLoad:
-    """Describes a load of producers. The load ends after `count` messages or `seconds` seconds. If `rate` is 0, the
-    load is a closed loop.
+    """Describes what the producers of a measurement send. The load ends after `count` messages or `seconds` seconds.
+    If `rate` is 0, the load is a closed loop.
 
-    If several processes share the load, each process has its own `ProducerLoad`. There, `part` is the number of the
-    process (from 0), and `rate`, `count`, `in_flight` and `producers` are the share of this process.
+    If several processes share the load, each process has its own `ProducerLoad`. In the `ProducerLoad` of a process,
+    `part` is the number of the process (from 0), and `rate`, `count`, `in_flight` and `producers` are the share of
+    this process.
     """
 
     bootstrap: str

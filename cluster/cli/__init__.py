@@ -10,15 +10,15 @@ Each of the folders cluster/, topics/, groups/, messages/, log/, validation/, se
 commands for one kind of object, for example topics.
 
 To add a command to an existing click group such as `ledgermq topic`, write a function with `@topic.command()` in the
-module of that click group. To add a command directly to `ledgermq`, write a click command in a module of one of these
-folders and add a line to `_COMMANDS`. A distribution outside this package adds commands with the entry point group
-`ledgermq.commands`. Each entry point loads a `CommandEntry`; chaos/commands.py is an example.
+module of that click group. To add a command directly to `ledgermq`, write a click command in a module of a subfolder
+of cluster/cli, and add a line to `_COMMANDS`. A distribution outside this package adds commands with the entry point
+group `ledgermq.commands`. Each entry point loads a `CommandEntry`; chaos/commands.py is an example.
 
 Commands write data to standard output, and messages for the user to standard error. A command reports a failure by
 raising an exception, and `main` prints the exception as one sentence. The exit status is 0 for success, 1 for a
 failure, 2 for wrong usage and 130 for an interrupt with Ctrl-C. If a command function returns a number, the number is
-the exit status. The module of a command is imported only when the command runs. Because of the late imports, `ledgermq
---help` is fast, and it works where only the client packages are installed.
+the exit status. The module of a command is imported only when the command runs. Because the modules of commands are
+imported late, `ledgermq --help` is fast, and works where only the client packages are installed.
 """
 
 from __future__ import annotations

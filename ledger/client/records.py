@@ -19,8 +19,8 @@ class Message(NamedTuple):
     """A message as a consumer receives it.
 
     `timestamp_ms` is the time that the producer gave to the message, and `append_time_ms` is the time at which the
-    leader appended the message. Both times are in milliseconds since 1970. `term` is the Raft term of the message's
-    entry. `Message` is a named tuple, because a consumer makes millions of messages a second.
+    leader appended the message. `timestamp_ms` and `append_time_ms` are in milliseconds since 1970. `term` is the Raft
+    term of the message's entry. `Message` is a named tuple, because a consumer makes millions of messages a second.
     """
 
     topic: str
@@ -51,12 +51,12 @@ class Message(NamedTuple):
     @property
     def attempt(self) -> int:
         """The number of times that this message has been delivered to the consumer group, including the present
-        delivery. The number is at least 1."""
+        delivery. The number of the first delivery is 1."""
         return attempts(self.headers) + 1
 
 
 class RecordMetadata(NamedTuple):
-    """The place of one committed message.
+    """The queue and the offset of one committed message.
 
     `timestamp_ms` is the time at which the leader appended the message (ms since 1970). `term` is the Raft term of the
     message's entry. `duplicate` is True if an earlier attempt of the same send was committed. If `duplicate` is True,
@@ -73,8 +73,8 @@ class RecordMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordRange:
-    """The place of `count` committed messages of one send. The offsets of the messages are consecutive, begin at
-    `first_offset`, and have the order of the send."""
+    """The queue and the offsets of `count` committed messages of one send. The offsets of the messages are
+    consecutive and begin at `first_offset`; the messages are in the order in which they were sent."""
 
     topic: str
     queue: int
@@ -137,7 +137,7 @@ class Member:
     """One member of a shard, a voter or a learner, as the shard's leader reports it.
 
     `lag_entries` and `lag_bytes` count the committed entries that the member does not have yet. `caught_up` is True if
-    the member lacks no more entries than are normally on their way to a node. `suspect` is True if the member may have
+    the member lacks only as many entries as are normally in flight to a node. `suspect` is True if the member may have
     lost entries that it acknowledged.
     """
 

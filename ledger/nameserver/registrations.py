@@ -66,8 +66,8 @@ class Registrations:
             del self._said[node]
 
     def routes(self, topics: Collection[str]) -> broker_pb2.GetRouteResponse:
-        """Return the routes of the given topics, or of all topics if `topics` is empty. If there are no reports,
-        the response has no nodes."""
+        """Return the routes of the given topics, or of all topics if `topics` is empty. If no node has reported its
+        routes, the response has no nodes."""
         known = [said.routes for said in self._living().values()]
         response = broker_pb2.GetRouteResponse(cluster=self.cluster)
         if not known:

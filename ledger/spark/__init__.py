@@ -1,4 +1,5 @@
-"""Spark: the only part of ledgermq that needs pyspark, pyarrow or Java.
+"""The Spark sources, the sink and the validation on Spark. No other package of ledgermq needs pyspark, pyarrow or
+Java.
 
 This package contains, in reading order:
 

@@ -4,9 +4,9 @@
     spark = start_session("tests", master="local[2]", conf={"spark.sql.shuffle.partitions": "2"})
 
 This module makes Spark work from any virtual environment. This module sets the Python program of Spark's workers, the
-loopback interface for local sessions, and the path of our sources, of which remote executors receive a copy. It also
-makes workers import the installed pyspark. If pyspark or Java is missing, the error says in one sentence what to
-install.
+loopback interface for local sessions, and the path of ledgermq's own modules, of which remote executors receive a
+copy. The module also makes workers import the installed pyspark. If pyspark or Java is missing, the error says in one
+sentence what to install.
 """
 
 from __future__ import annotations

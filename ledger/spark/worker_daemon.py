@@ -1,13 +1,13 @@
-"""Spark's daemon, which forks the Python workers of a local session, with two corrections.
+"""Spark's daemon, which forks the Python workers of a local session, with corrections of two faults.
 
     java ── python -m ledger.spark.worker_daemon ── fork ──> workers, which run one task after another
 
 This is Spark's own daemon (`pyspark.daemon`) with wrapped workers; a Spark setting selects the module. The corrections:
 
-- Spark's worker collects garbage after each task. Because of the many modules of numpy and pyarrow, this garbage
+- Spark's worker collects garbage after each task. Because of the many modules of numpy and pyarrow, the garbage
   collection took 20 ms for each task. Therefore the wrapper excludes imported modules from garbage collection.
-- When the session ends, an idle worker writes the reason to a closed socket. With sockets of the Unix domain this
-  write printed a traceback on the user's terminal, so the wrapper ends the worker silently.
+- When the session ends, an idle worker writes the reason to a closed socket. With sockets of the Unix domain, writing
+  to the closed socket printed a traceback on the user's terminal, so the wrapper ends the worker silently.
 
 The module must not import modules that only tasks need, because no thread may exist before a fork.
 """

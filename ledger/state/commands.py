@@ -74,8 +74,8 @@ class AddShard:
 
 @dataclass(frozen=True, slots=True)
 class HoldLog:
-    """Take a hold that expires `ttl_ms` after the append time of this entry. If a hold of this name exists, change
-    its expiry to this time."""
+    """Take a hold that expires `ttl_ms` after the append time of this entry. If a hold of this name exists, set its
+    expiry to `ttl_ms` after the append time of this entry."""
 
     name: str
     ttl_ms: int
@@ -110,7 +110,7 @@ class JoinConsumerGroup:
 
 @dataclass(frozen=True, slots=True)
 class LeaveConsumerGroup:
-    """Remove members that leave a consumer group, or that were silent for longer than their session timeout."""
+    """Remove members that leave a consumer group, or that sent no heartbeat for longer than their session timeout."""
 
     consumer_group: str
     members: tuple[str, ...]
@@ -181,7 +181,8 @@ class ClaimQueues:
 
 
 class AcknowledgedOffset(NamedTuple):
-    """All messages before `offset` are consumed. `resets` is the number of resets that the owner's claim returned."""
+    """All messages before `offset` are consumed. `resets` is the count of resets that the owner received as the
+    answer to its claim."""
 
     topic_id: int
     queue: int

@@ -4,11 +4,11 @@
     owner    A A A B - C        the member that owns the queue: A must release the third queue, and the fifth is free
     epoch    7 7 7 9 9 12       index of the entry by which the owner received the queue
 
-If the target of a queue is not its owner, the owner keeps the queue until it releases the queue, leaves, or is
-removed because it was silent. When the owner no longer has the queue, the target becomes the owner of the queue,
-with a new epoch. A queue never has two owners at a time. The shard of the queue fences late requests of an earlier
-owner (`progress_table`). Generations, epochs and versions are indexes of log entries, so they always rise. This is
-why the table does not have to store consumer groups without members."""
+If the target of a queue is not its owner, the owner keeps the queue until the owner releases the queue, leaves, or
+is removed because it sent no heartbeat for too long. When the owner no longer has the queue, the target becomes the
+owner of the queue, with a new epoch. A queue never has two owners at a time. The shard of the queue fences late
+requests of an earlier owner (`progress_table`). Generations, epochs and versions are indexes of log entries, so
+they always rise. This is why the table does not have to store consumer groups without members."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class MemberDetails:
     configured: tuple[TopicQueueId, ...] = ()
 
     def without(self, topic_id: int) -> MemberDetails:
-        """Return a copy of the details without the subscription to this topic and without its configured queues."""
+        """Return a copy of the member's details without the subscription to this topic and without the topic's
+        configured queues."""
         return replace(
             self,
             subscriptions=tuple(each for each in self.subscriptions if each[0] != topic_id),

@@ -69,9 +69,9 @@ class Consumption:
     # -- in the shard of the coordinator
 
     def join(self, wanted: JoinConsumerGroup, index: int, was_deleted: Callable[[int], bool] = lambda _: False) -> bool:
-        """Apply the command `JoinConsumerGroup`. Return True if it changed the consumer group. A member that does not
-        know of a deletion can subscribe to a deleted topic. The join ignores subscriptions to topics for which
-        `was_deleted(topic id)` is True. Raises InvalidGroupNameError, InvalidArgumentError, GroupConflictError,
+        """Apply the command `JoinConsumerGroup`. Return True if the command changed the consumer group. A member that
+        does not know of a deletion can subscribe to a deleted topic. The join ignores subscriptions to topics for
+        which `was_deleted(topic id)` is True. Raises InvalidGroupNameError, InvalidArgumentError, GroupConflictError,
         GroupFullError.
         """
         member = wanted.member
@@ -92,7 +92,7 @@ class Consumption:
         return self.groups.join(wanted.consumer_group, wanted.strategy, existing, index, rooms)
 
     def leave(self, wanted: LeaveConsumerGroup, index: int) -> bool:
-        """Apply the command `LeaveConsumerGroup`. Returns True if any of its members existed."""
+        """Apply the command `LeaveConsumerGroup`. Returns True if any of the command's members existed."""
         return self.groups.leave(wanted.consumer_group, wanted.members, index)
 
     def assign(self, wanted: AssignQueues, index: int) -> bool:
@@ -105,7 +105,7 @@ class Consumption:
         return True
 
     def release(self, wanted: ReleaseQueues, index: int) -> bool:
-        """Apply the command `ReleaseQueues`. Return True if it changed the consumer group. Raises
+        """Apply the command `ReleaseQueues`. Return True if the command changed the consumer group. Raises
         UnknownMemberError."""
         group = self.groups.get(wanted.consumer_group)
         if group is None or wanted.member not in group.members:

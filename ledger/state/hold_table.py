@@ -1,4 +1,5 @@
-"""The holds of the log. While the log has a hold, the log start does not move.
+"""The holds of the log. While the log has a hold, retention and trims do not remove its entries. While the log has a
+hold, the log start does not move.
 
 A hold expires by the append times of entries and not by a local clock, so every replica drops the same holds at the
 same index.

@@ -51,8 +51,8 @@ class Producers:
         return self._sequences.get(key)
 
     def check(self, key: ProducerQueue, epoch: int, first_sequence: int, count: int) -> Decision:
-        """Decide whether a batch continues its producer's sequence, repeats earlier numbers of it, or leaves a gap.
-        Changes nothing."""
+        """Decide whether a batch continues its producer's sequence, repeats earlier sequence numbers, or leaves a
+        gap. Changes nothing."""
         sequence = self._sequences.get(key)
         return check_first(first_sequence) if sequence is None else sequence.check(epoch, first_sequence, count)
 

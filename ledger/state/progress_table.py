@@ -3,9 +3,9 @@
     consumed            settled        not consumed yet
     | 0 .. offset - 1 |  o . o . . o  . . .                  settled: moved to a retry topic or to the dead letters
 
-One member of a consumer group consumes a queue at a time, and each new owner has a higher *epoch*. A claim by an epoch
-fences all earlier epochs. Fencing happens in the same table in which offsets change, so it needs no clock and no
-lease.
+One member of a consumer group consumes a queue at a time, and each new owner has a higher *epoch*. When an owner
+claims a queue with its epoch, all earlier epochs are fenced. Fencing happens in the same table in which offsets
+change, so it needs no clock and no lease.
 
 An offset never decreases, except by `reset`. A reset also ends the claim of the present owner, and the present owner
 can claim the queue again with the same epoch. The table counts the resets, so that a request that an owner sent before
@@ -92,18 +92,20 @@ class ProgressTable:
 
     def acknowledge(self, key: ConsumedQueue, epoch: int, resets: int, offset: int, *, end: int) -> QueueProgress:
         """Mark all messages before `offset` as consumed. `end` is the offset that the queue's next message gets.
-        Raises OffsetBeyondEndError, or ConsumerFencedError if epoch and resets differ from the last claim."""
+        Raises OffsetBeyondEndError, or ConsumerFencedError if the request's epoch or count of resets is not that of
+        the last claim."""
         progress = self._owned(key, epoch, resets)
         _check_end(key, offset, end)
         self._advance(progress, offset)
         return progress
 
     def may_settle(self, key: ConsumedQueue, epoch: int, resets: int, offset: int, *, moving: int = 0) -> bool:
-        """Return True if the owner is allowed to move this message. Returns False if the message is consumed or
-        settled already.
+        """Return True if the owner of the queue is allowed to move this message to another topic. Returns False if the
+        message is consumed or settled already.
 
         `moving` is the number of other moves from this queue that are not committed yet. Raises BusyError if too
-        many messages are settled or moving, and ConsumerFencedError if epoch and resets differ from the last claim."""
+        many messages of the queue are settled or being moved, and ConsumerFencedError if the request's epoch or
+        count of resets is not that of the last claim."""
         progress = self._owned(key, epoch, resets)
         if progress.has_settled(offset):
             return False

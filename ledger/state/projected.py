@@ -1,9 +1,9 @@
 """The projected state: the applied state with the leader's own entries that are not committed yet.
 
-The projected state is an overlay. The overlay stores only the queues, producers and topics that uncommitted entries
-change. All other values come from the applied state. When an entry is applied, its changes are dropped from the
-overlay. A new leader starts with an empty overlay after it has applied its no-op. A leader that stops leading drops
-its overlay, so the applied state is never rolled back.
+The projected state is an overlay over the applied state. The overlay stores only the queues, producers and topics that
+uncommitted entries change. All values that the overlay does not have come from the applied state. When an entry is
+applied, its changes are dropped from the overlay. A new leader starts with an empty overlay after it has applied its
+no-op. A leader that stops leading drops its overlay, so the applied state is never rolled back.
 
     check          decides whether a batch is accepted
     admit_batch    gives the batch its offsets, before its entry is appended
@@ -57,8 +57,8 @@ class Projected:
     ) -> Decision:
         """Return the decision about a batch. Changes nothing. Raises UnknownTopicError, UnknownQueueError.
 
-        If the decision is a Duplicate, its record has the index of the first batch's entry. The first batch has a
-        result only after this entry is committed.
+        If the decision is a Duplicate, its record contains the index of the entry with the original batch. The
+        original batch has a result only after this entry is committed.
         """
         self.require(topic_id, queue)
         key = ProducerQueue(producer_id, topic_id, queue)
@@ -70,8 +70,8 @@ class Projected:
     def admit_batch(
         self, *, topic_id: int, queue: int, producer_id: int, epoch: int, first_sequence: int, count: int
     ) -> BatchRecord:
-        """Assign the base offset to an accepted batch, and return the batch's record. `appended` completes the
-        record later. Raises the errors of `require`."""
+        """Assign the base offset to an accepted batch, and return the batch's record. `appended` later adds the
+        index of the batch's entry to the record. Raises the errors of `require`."""
         self.require(topic_id, queue)
         key = ProducerQueue(producer_id, topic_id, queue)
         record = BatchRecord(first_sequence, count, base_offset=self.next_offset(topic_id, queue))

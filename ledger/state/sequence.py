@@ -3,7 +3,7 @@
 A producer numbers the messages that it sends to a queue from 0. For each batch there are three cases: the batch
 continues the sequence, repeats earlier numbers of the sequence, or leaves a gap. The sequence remembers the results of
 the last few batches. If the producer sends one of the remembered batches again, the batch receives the remembered
-result. A new epoch of the producer starts again at 0 and fences the earlier epochs.
+result. With a new epoch, the producer's sequence numbers start again at 0, and the earlier epochs are fenced.
 
     epoch of the batch               first sequence of the batch         decision
     older than the known epoch       any                                 Fenced
@@ -120,8 +120,8 @@ class Sequence:
     records: list[BatchRecord] = field(default_factory=list)
 
     def check(self, epoch: int, first_sequence: int, count: int) -> Decision:
-        """Decide whether a batch continues this sequence, repeats earlier numbers of it, or leaves a gap. Changes
-        nothing."""
+        """Decide whether a batch continues this sequence, repeats earlier sequence numbers, or leaves a gap.
+        Changes nothing."""
         if epoch < self.epoch:
             return Fenced(epoch, self.epoch)
         if epoch > self.epoch:

@@ -123,7 +123,7 @@ class TopicTable:
     # -- any other shard
 
     def open(self, topic_id: int, name: str, shards: Sequence[int], created_ms: int) -> Topic:
-        """Store a topic that shard 0 has created in this shard. If this shard already stores the topic with at
+        """Store in this shard a topic that shard 0 has created. If this shard already stores the topic with at
         least as many queues, change nothing. Returns the stored topic."""
         known = self._by_id.get(topic_id)
         if known is not None and known.queues >= len(shards):

@@ -2,10 +2,10 @@
 
     small files ─> spans, one after the other (entries, positions, units, keys) ─> snapshots ─> ends of the indexes
 
-The check finds the same faults in a replica as `ledgermq validate`. The check does not find faults for which the
-replicated state is needed (sequences, epochs, unknown topics) or another replica. The check reads the spans in order
-and keeps nothing of a span that it has finished, so its memory does not grow with the log. The check writes nothing
-and takes no lock.
+The check finds the same faults in a replica as `ledgermq validate`. The check does not find faults that only the
+replicated state shows (sequences, epochs, unknown topics), or that only a comparison with another replica shows. The
+check reads the spans in order and keeps nothing of a span that it has finished, so its memory does not grow with the
+log. The check writes nothing and takes no lock.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _OF_THE_STATE = (ViolationKind.SEQUENCE_GAP, ViolationKind.SEQUENCE_REPEATED, Vi
 
 @dataclass(slots=True)
 class Checked:
-    """Figures about the checked replica: its entries, queues, units and keys. The figures are complete after the
-    last flaw was yielded."""
+    """The numbers of entries, queues, ConsumeQueue units and keys of the checked replica. The numbers are complete
+    after the last flaw was yielded."""
 
     entries: int = 0
     first_index: int | None = None

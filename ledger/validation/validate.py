@@ -3,7 +3,8 @@
     sources ─> plan ─> spans read ─> logs joined ─> states replayed ─> replicas compared ─> histories ─> report
 
 An engine runs the steps: in this process (judging/plain_engine.py), or on Spark. If a source cannot be read, the
-verdict of the report is "could not be judged". The report still has all violations that were found.
+verdict of the report is "could not be judged". Even if a source cannot be read, the report has all violations that
+were found.
 """
 
 from __future__ import annotations

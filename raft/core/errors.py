@@ -68,8 +68,9 @@ class ChangeInProgress(Refusal):
 class Diverged(Exception):  # noqa: N818 (as the others here)
     """The leader lacks an entry that this server knows to be committed, so this server must stop.
 
-    The logs of the leader and of this server differ only if the other nodes accepted a loss without this server (see
-    suspicion.py). `index` is the first index at which the leader's log and this server's log differ.
+    The logs of the leader and of this server differ only if the other nodes accepted the loss of committed entries
+    without this server (see suspicion.py). `index` is the first index at which the leader's log and this server's log
+    differ.
     """
 
     def __init__(self, index: int, term: int) -> None:

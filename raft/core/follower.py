@@ -34,8 +34,8 @@ class Follower:
 
     @property
     def hears_leader(self) -> bool:
-        """Return True if this server heard the leader within the shortest election timeout. A server that hears its
-        leader in this time ignores vote requests (section 6)."""
+        """Return True if this server heard the leader within the shortest election timeout. A server that heard its
+        leader within the shortest election timeout ignores vote requests (section 6)."""
         return self.leader != 0 and self._timer.is_fresh
 
     def tick(self) -> Role | None:
@@ -98,8 +98,8 @@ class Follower:
         )
 
     def on_persisted(self) -> None:
-        """Record that more entries of this log are held. Acknowledge the held entries that the follower has
-        accepted, and advance the commit index."""
+        """Record that more entries of this log are as durable as the flush mode promises. Acknowledge the accepted
+        entries that are now durable on this server, and advance the commit index."""
         if self._owed:
             held = min(self._owed, self._server.durable)
             if held == self._owed:

@@ -160,8 +160,8 @@ class Leader:
         configuration entry.
 
         Each change adds or removes at most one voter. A change is refused until the previous change and an entry of
-        this leader's term are committed. Without this rule, two majorities could have no common node (Ongaro's
-        correction of 2015 to section 4.1 of the dissertation)."""
+        this leader's term are committed. If the leader did not wait for an entry of its own term, two majorities
+        could have no common node (Ongaro's correction of 2015 to section 4.1 of the dissertation)."""
         server = self._server
         if not configuration.voters:
             raise ChangeRefused("a shard needs a voter; this would remove the last one")

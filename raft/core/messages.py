@@ -120,10 +120,10 @@ class SnapshotResponse(RaftMessage):
 class AppendResponse(RaftMessage):
     """The answer to an Append.
 
-    If the Append is accepted, the sender's log agrees with the leader's log up to `match`. The sender of the answer
-    holds the entries up to `match` as the flush mode promises. If the Append is rejected, the logs differ at
-    `rejected_index`, and cannot agree after `hint_index`. In the log of the answer's sender, the entry at `hint_index`
-    has the term `hint_term`.
+    If the Append is accepted, the sender's log agrees with the leader's log up to `match`. In the log of the answer's
+    sender, the entries up to `match` are as durable as the flush mode promises. If the Append is rejected, the logs
+    differ at `rejected_index`, and cannot agree after `hint_index`. In the log of the answer's sender, the entry at
+    `hint_index` has the term `hint_term`.
     """
 
     match: int = 0

@@ -99,9 +99,10 @@ class FollowerProgress:
         return self.mode is Mode.REPLICATE and not self.is_full
 
     def must_ask(self, patience: int) -> bool:
-        """Return True if the leader should send an empty Append that asks for agreement at next - 1. The leader
-        asks for agreement before it sends entries. The leader also asks if Appends in flight were not acknowledged
-        for `patience` ticks, because some of them may be lost."""
+        """Return True if the leader should send an empty Append that asks whether both logs agree at index next -
+        1. Before the leader sends entries, it asks whether both logs agree at the entry before them. The leader
+           also asks if Appends in flight were not acknowledged for `patience` ticks, because some of them may be
+           lost."""
         if self.mode is Mode.REPLICATE:
             return self.waited >= patience
         return self.mode is Mode.PROBE and not self.paused
@@ -112,7 +113,8 @@ class FollowerProgress:
         self.waited = 0
 
     def streamed(self, last_index: int, size: int) -> None:
-        """Record that the leader has sent the entries from its next index up to `last_index`."""
+        """Record that the leader has sent this follower the entries from the follower's next index up to
+        `last_index`."""
         assert self.may_stream, "entries may be streamed only in REPLICATE, and only within the bounds"
         assert last_index >= self.next, f"an Append to {last_index} carries nothing from {self.next} on"
         self._in_flight.append((last_index, size))
@@ -120,7 +122,8 @@ class FollowerProgress:
         self.next = last_index + 1
 
     def accepted(self, match: int) -> bool:
-        """Record that the follower holds the log up to `match`. Return True if this raises the follower's `match`."""
+        """Record that the follower holds the log up to `match`. Return True if the call raises the follower's
+        `match`."""
         rises = match > self.match
         self.match = max(self.match, match)
         self.next = max(self.next, match + 1)
@@ -147,8 +150,8 @@ class FollowerProgress:
             self.offset, self.paused = offset, False
 
     def rejected(self, rejected_index: int, agreement: int) -> None:
-        """Record that the follower has rejected an Append after `rejected_index`. The two logs can agree at most up
-        to the index `agreement`. The method ignores an answer to an outdated message."""
+        """Record that the follower has rejected an Append whose entries follow the entry `rejected_index`. The two
+        logs can agree at most up to the index `agreement`. The method ignores an answer to an outdated message."""
         if self.mode is Mode.REPLICATE:
             if rejected_index > self.match:
                 self.restart()
@@ -170,8 +173,8 @@ class FollowerProgress:
         self.restart()
 
     def restart(self) -> None:
-        """Make the leader ask again for agreement, because messages in flight may be lost. In the mode PROBE, the
-        follower's next index does not change."""
+        """Make the leader ask again where both logs agree, because messages in flight may be lost. In the mode
+        PROBE, the follower's next index does not change."""
         if self.mode is Mode.REPLICATE:
             self.mode, self.next = Mode.PROBE, self.match + 1
             self._in_flight.clear()

@@ -223,8 +223,8 @@ class Raft:
     def read(self, token: int) -> None:
         """Request the index that must be applied before a linearizable read is answered.
 
-        A later Ready has the index in `reads`, with this token. If this node stops leading before that Ready, the
-        read gets no index."""
+        A later Ready has, in `reads`, this token and the index that must be applied before the read is answered. If
+        this node stops leading before the Ready with the index, the read gets no index."""
         self._as_leader().read(token)
 
     def unreachable(self, peer: int) -> None:
@@ -247,8 +247,8 @@ class Raft:
         return self._server.next_token()
 
     def persisted(self, token: int, term: int, index: int) -> None:
-        """Report that the writes up to `token` are held. The last entry that these writes wrote has this term and
-        index."""
+        """Report that the writes up to `token` are as durable as the flush mode promises. The last entry that these
+        writes wrote has this term and index."""
         if not self._server.persisted(token, term, index):
             return
         if isinstance(self._role, Leader):
@@ -260,8 +260,8 @@ class Raft:
         """Report that the disk refused the entries after `last_index`. The server cuts the log after `last_index`, and
         stops leading.
 
-        The cut entries were neither sent nor acknowledged, so no other server can have them. A leader never leads the
-        same term twice, so no other entry gets the same index and term."""
+        The cut entries were neither sent nor acknowledged, so no other server can have them. A leader never leads
+        the same term twice, so no other entry gets the index and term of a cut entry."""
         self._server.writable = False
         self._server.cut(last_index)
         self._no_op = None
@@ -282,12 +282,14 @@ class Raft:
         self._server.log_starts_behind(index)
 
     def snapshot_received(self, chunk: SnapshotChunk, received: int) -> None:
-        """Report that this node has the first `received` bytes of the chunk's snapshot."""
+        """Report that this node has the first `received` bytes of the snapshot whose chunk the core passed to the
+        driver."""
         if isinstance(self._role, Follower) and chunk.term == self.term:
             self._role.answer_chunk(chunk, received=received, installed=False)
 
     def installed(self, chunk: SnapshotChunk, term: int, configuration: Configuration) -> None:
-        """Report that the chunk's snapshot has replaced the log. The entry at the snapshot's index has `term`."""
+        """Report that the snapshot whose chunk the core passed to the driver has replaced the log. The entry at the
+        snapshot's index has `term`."""
         self._server.install(chunk.index, term, configuration)
         self._as_follower().answer_chunk(chunk, received=0, installed=True)
 

@@ -1,7 +1,7 @@
 """Read index (dissertation, section 6.4): linearizable reads that write nothing.
 
-A read is first requested. `begin` then starts a round of heartbeats that covers the read. After a majority has
-confirmed the round, and the no-op is committed, the read is answered.
+A read begins with `request`. After a read was requested, `begin` starts a round of heartbeats that covers the read.
+After a majority has confirmed the round, and the no-op is committed, the read is answered.
 
 The commit index at the time of the request is a correct answer if the leader still led after that time. A round of
 heartbeats that began after the request, and that a majority answered, proves that the leader still led. All reads that

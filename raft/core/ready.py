@@ -40,8 +40,9 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """The driver must write entries of a follower. If `truncate_to` is not None, the driver first cuts the log after
-    `truncate_to`. After a cut, or without one, the driver writes the entries first..last.
+    """Tells the driver to write entries that a follower received from the leader. If `truncate_to` is not None, the
+    driver first cuts the log after `truncate_to`. After a cut, or without one, the driver writes the entries
+    first..last.
 
     The entries first..last are those of the Append that the core has just processed. When the written entries are held
     as the flush mode promises, call persisted(token, term, last).
@@ -74,9 +75,9 @@ class Ready:
     """`Ready` is the work for the driver. The driver must carry out a `Ready` completely before the next call of step,
     tick, propose or read.
 
-    The driver must carry out `write` before `commit`. The driver is allowed to carry out the other fields in any
-    order. Any order is safe, because the core hands out a message only when everything that the message promises is
-    durable."""
+    The driver must carry out `write` before `commit`. The driver is allowed to carry out all other fields of a
+    Ready in any order. Any order is safe, because the core hands out a message only when everything that the
+    message promises is durable."""
 
     messages: tuple[RaftMessage, ...]
     save: Save | None

@@ -107,8 +107,9 @@ class Server:
         """Return True if this server is allowed to stand for election: it is a voter, or its removal as a voter is not
         committed yet.
 
-        During the removal of a server its own vote does not count. But it is possible that only this server's log
-        can win an election (dissertation, section 4.2.2)."""
+        During the removal of a server its own vote does not count. Without this server, the other servers might not
+        be able to elect a leader, because it is possible that only this server has a log that is up-to-date enough
+        to win (dissertation, section 4.2.2)."""
         is_wanted = self.is_voter or self.node in self.configurations.voters_before(self.commit)
         return is_wanted and self.writable and not self.is_slow
 
@@ -144,7 +145,8 @@ class Server:
         return self.promise == self._saved
 
     def take_save(self) -> Save | None:
-        """Return a new Save if term or vote changed since the last Save. If neither has changed, return None."""
+        """Return a new Save if term or vote changed since the last Save. If neither term nor vote has changed,
+        return None."""
         if (self._saving.term, self._saving.voted_for) == (self.term, self.voted_for):
             return None
         self._saving = Save(self.next_token(), self.term, self.voted_for)
@@ -184,8 +186,8 @@ class Server:
     def take_over(self, append: Append) -> None:
         """Add the entries of an Append whose prev_index agrees with this log (section 5.3).
 
-        Cut a conflicting entry and all entries after it. Keep entries that agree, because the Append may be out of
-        date. Raises Diverged if a committed entry conflicts."""
+        Cut a conflicting entry and all entries after it. Keep own entries that agree with the Append, because the
+        Append may be out of date. Raises Diverged if a committed entry conflicts."""
         first = self.log.first_difference(append.runs, append.last_index)
         if first <= append.last_index:
             self._write_from(first, append)
@@ -235,10 +237,10 @@ class Server:
         return write
 
     def persisted(self, token: int, term: int, index: int) -> bool:
-        """Record that the writes up to `token` are held. The last entry that these writes wrote has this index and
-        term. Return True if this raises `durable`. It is possible that an entry of the reported writes was cut
-        later, and then written again. Only the token shows that entries were cut after the write, so tokens from
-        before the last cut are ignored."""
+        """Record that the writes up to `token` are as durable as the flush mode promises. The last entry that these
+        writes wrote has this index and term. Return True if the call raises `durable`, the index of the last
+        durable entry. It is possible that an entry of the reported writes was cut later, and then written again.
+        Only the token shows that entries were cut after the write, so tokens from before the last cut are ignored."""
         assert token <= self._token, f"the core never issued token {token}"
         if token < self._valid_from:
             return False

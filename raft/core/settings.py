@@ -55,8 +55,8 @@ class Durable:
 
 @dataclass(frozen=True, slots=True)
 class RecoveredState:
-    """The state of a server that recovery found on the disk. All entries of the log must be held as the flush mode
-    promises."""
+    """The state of a server that recovery found on the disk. All entries of the log must be as durable as the flush
+    mode promises."""
 
     vote: Durable
     log: LogTerms

@@ -45,9 +45,9 @@ class Suspicion:
         return self.number if match >= self.owed else 0
 
     def is_over(self, round_number: int) -> bool:
-        """Return True if an answer to round `round_number` proves that the suspicion is lifted. The answer must
-        contain no suspicion.
+        """Return True if an answer to round `round_number` proves that the suspicion is lifted. The answer to a
+        heartbeat must contain no suspicion.
 
-        The proof holds only for rounds that began after the leader heard of the suspicion. An answer to a round
-        that began earlier may be older than the suspicion."""
+        An answer proves this only for rounds that began after the leader heard of the suspicion. An answer to a
+        round that began earlier may be older than the suspicion."""
         return round_number > self.known_since

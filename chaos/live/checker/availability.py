@@ -1,7 +1,7 @@
 """Measures, around each fault, the longest time in which no write was acknowledged.
 
-Users notice this interruption when a leader fails. The interruption lasts longer than the election of the new leader.
-The module is pure: it does no I/O.
+Users notice the time without acknowledged writes when a leader fails. The interruption lasts longer than the election
+of the new leader. The module is pure: it does no I/O.
 """
 
 from __future__ import annotations

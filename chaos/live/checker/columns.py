@@ -107,7 +107,7 @@ class HistoryColumns:
 
     def beginnings(self) -> dict[tuple[int, int], int]:
         """Return, for each queue and node, the offset at which the final reading began. Retention has removed the
-        messages before this offset.
+        messages before the returned offset.
         """
         numbers = {queue: number for number, queue in enumerate(self.queues)}
         return {
@@ -157,7 +157,8 @@ class _Growing:
             column.extend(values)
 
     def columns(self) -> list[Numbers]:
-        """Return all shared columns, followed by all own columns. Each column has one row for every message."""
+        """Return the columns of all operations, followed by the columns of this kind of operation. Each column has
+        one row for every message."""
         counts = _numbers(self._counts)
         return [*(np.repeat(_numbers(one), counts) for one in self._shared), *map(_numbers, self._own)]
 

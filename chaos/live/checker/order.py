@@ -1,9 +1,9 @@
 """Checks the order of sends in real time: a message must have a higher offset than every offset that a client knew
 before the send began.
 
-For a log, this property is equivalent to linearizability, and it can be checked in linear time. If any client knows
-offset M of a queue when a send begins, the send must get an offset larger than M. If the outcome of a send is unknown,
-the checker takes the offset of the message from later reads, if a read returned the message.
+For a log, the order of sends in real time is equivalent to linearizability, and can be checked in linear time. If any
+client knows offset M of a queue when a send begins, the send must get an offset larger than M. If the outcome of a
+send is unknown, the checker takes the offset of the message from later reads, if a read returned the message.
 """
 
 from __future__ import annotations

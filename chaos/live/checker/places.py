@@ -1,6 +1,6 @@
-"""Checks the offsets of messages by all *sightings*. A sighting is an acknowledgement or a read that shows a message
-at an offset. All sightings together must describe one log: one message at each offset, one offset for each message,
-and the messages of each producer in order.
+"""Checks the offsets of messages by all *sightings*: the acknowledgements and reads that show a message at an offset.
+A sighting is an acknowledgement or a read that shows a message at an offset. All sightings together must describe one
+log: one message at each offset, one offset for each message, and the messages of each producer in order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Checks the order in which consumers received messages.
 
 The offsets of a queue have no gaps, so a consumer must read the offsets of a queue one directly after the other, until
-the consumer seeks. A seek is an `assign` in the history.
+the consumer seeks. In the history, a seek is recorded as an operation `assign`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compares the messages that each node returned in the final reading.
 
-The comparison is a table with a column for each offset of a queue and a row for each node. A column whose rows differ
-is a divergence.
+The comparison is a table with a column for each offset of a queue and a row for each node. If the rows of a column
+differ, the replicas diverge at this offset.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from chaos.live.checker.replicas import divergence
 
 @dataclass(frozen=True, slots=True)
 class HistoryVerdict:
-    """`valid` is None if the history proves nothing; `void` then has the reasons, one sentence each."""
+    """`valid` is None if too little was checked for a verdict; `void` then has the reasons, one sentence each."""
 
     valid: bool | None
     findings: tuple[Finding, ...]

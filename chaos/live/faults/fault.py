@@ -43,7 +43,7 @@ class FaultNeeds(Flag):
 
 
 class ClusterControl(Protocol):
-    """The cluster as its members see it, and the requests that an operator can make."""
+    """Queries about the state of the cluster, which members answer, and the requests that an operator can make."""
 
     def leader(self) -> int:
         """Return the node that leads shard 0; 0 if no node leads."""
@@ -57,7 +57,7 @@ class ClusterControl(Protocol):
         """
 
     def add(self, node: int, address: str) -> None:
-        """Add the node as a voter. Returns when the node votes."""
+        """Add the node as a voter. Returns when the node is a voter."""
 
     def remove(self, node: int) -> None:
         """Remove the node from the cluster."""

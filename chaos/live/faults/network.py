@@ -12,7 +12,8 @@ Sides = Callable[[FaultSite, Sequence[int]], Iterable[Iterable[int]]]
 
 
 class Partition(Fault):
-    """Nodes reach each other only if they are on the same side. `sides(site, targets)` returns the sides."""
+    """Nodes reach each other only if they are on the same side. `sides(site, targets)` returns the sides as lists
+    of nodes; a node can be on several sides."""
 
     def __init__(self, sides: Sides) -> None:
         self._sides = sides
@@ -41,7 +42,7 @@ def alone(site: FaultSite, targets: Sequence[int]) -> list[list[int]]:
 
 def ring(site: FaultSite, _: Sequence[int]) -> list[list[int]]:
     """Divide the nodes into overlapping groups, so that every node reaches a majority, and no two nodes reach the same
-    majority. With three nodes, this is a chain.
+    majority. With three nodes, the two outer nodes reach only the node in the middle.
     """
     if len(site.environment.nodes) <= 3:
         return bridge(site, ())
@@ -51,8 +52,8 @@ def ring(site: FaultSite, _: Sequence[int]) -> list[list[int]]:
 
 
 def bridge(site: FaultSite, _: Sequence[int]) -> list[list[int]]:
-    """Return two halves that reach each other only through one node, which is not the leader. If this node were the
-    leader, the partition would have no effect, because followers send nothing to each other.
+    """Return two halves that reach each other only through one node, which is not the leader. If the connecting node
+    were the leader, the partition would have no effect, because followers send nothing to each other.
     """
     nodes = list(site.environment.nodes)
     site.random.shuffle(nodes)

@@ -36,7 +36,7 @@ class TransferStorm(Fault):
 
 
 class AddAndRemove(Fault):
-    """A node is added. When the new node votes, a target is removed permanently."""
+    """A node is added. When the new node is a voter, a target is removed permanently."""
 
     def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         added = site.environment.add()

@@ -36,8 +36,8 @@ def plan(
     seed: int, kinds: Sequence[LiveFaultKind], seconds: float, targets: Sequence[FaultTarget] = ()
 ) -> tuple[Planned, ...]:
     """Return a plan in which one fault follows another. All kinds occur equally often (give or take one), in random
-    order. If `targets` is given, the faults of each kind hit only the given targets. A kind that allows none of them
-    keeps its own targets. The plan is empty if `seconds` is too short for a single fault.
+    order. If `targets` is given, the faults of each kind hit only the given targets. A kind of fault that can hit none
+    of the given targets uses its default targets. The plan is empty if `seconds` is too short for a single fault.
     """
     assert kinds
     random = Random(f"plan {seed}")
@@ -54,8 +54,8 @@ def plan(
 
 
 def aimed(target: FaultTarget, nodes: Sequence[int], leader: int, random: Random) -> list[int]:
-    """Return the nodes to which the target's word refers at this moment. If there is no leader, a random node
-    replaces it."""
+    """Return the nodes to which the name of the target (for example `leader`) refers at this moment. If there is no
+    leader, a random node is the target instead."""
     minority = (len(nodes) - 1) // 2
     match target:
         case FaultTarget.LEADER:

@@ -1,9 +1,9 @@
 """Nodes restart with an older vote file. No Raft cluster is safe if nodes lose votes, so a chaos run must report this
 fault.
 
-A lost vote is harmful only if the log does not show the new term as well, because an entry of the new term also tells
-a node its term. Therefore the fault delays the messages of a newly elected leader. First, leadership is transferred to
-a node W, and both other nodes vote for W. Both voters are killed before W's first entry reaches them. Last, the fault
+A lost vote is harmful only if the node's log has no entry of the new term, because such an entry also tells the node
+the term. Therefore the fault delays the messages of a newly elected leader. First, leadership is transferred to a node
+W, and both other nodes vote for W. Both voters are killed before W's first entry reaches them. Last, the fault
 restores the vote files that the two killed nodes had before this vote. The two voters start again, cut off from W, and
 elect another leader in the same term.
 

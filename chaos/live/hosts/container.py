@@ -23,7 +23,7 @@ _POLL_S = 0.01
 
 
 class Container:
-    """A container called `name`, with `labels`, at `address` in `network`. The method `make` creates it."""
+    """A container called `name`, with `labels`, at `address` in `network`. The method `make` creates the container."""
 
     def __init__(self, client: DockerClient, name: str, labels: dict[str, str], network: str, address: str) -> None:
         self._client = client

@@ -47,9 +47,9 @@ class ContainerEngine:
             raise ChaosError(str(error)) from error
 
     def make_network(self) -> None:
-        """Create a network with a free address range. The range is one of those that chaos runs use. The search begins
-        at a range that depends on the pid, because clients of a run that was killed may still send to the range of
-        that run.
+        """Create a network with a free address range. The address range is one of the ranges that chaos runs use. The
+        search for a free address range begins at a range that depends on the pid, because clients of a run that was
+        killed may still send to the addresses of that run.
         """
         first = os.getpid() % len(_NETWORKS)
         for prefix in (*_NETWORKS[first:], *_NETWORKS[:first]):

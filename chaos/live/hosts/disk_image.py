@@ -33,7 +33,8 @@ PROGRAMS = {"mkfs.ext4": "e2fsprogs", "mount": "mount", "umount": "mount", "lose
 
 
 class DiskImage:
-    """A disk of `size_bytes` at `mountpoint`, stored in the file `image`. Neither path may exist before `make`."""
+    """A disk of `size_bytes` at `mountpoint`, stored in the file `image`. Neither `image` nor `mountpoint` may
+    exist before `make`."""
 
     def __init__(self, image: Path, mountpoint: Path, size_bytes: int) -> None:
         self.image = image
@@ -58,8 +59,8 @@ class DiskImage:
         """Cut the disk's power: all data that was not synced is lost. No process may have a file open on the disk.
 
         Return the names of the lost files. One of the lost files is a probe: this method wrote the probe and did not
-        sync it. The other lost files are files of the node; under `flush = sync` there may be none. If the probe was
-        not lost, return "", because the cut lost no data.
+        sync it. All lost files but the probe are files of the node; with `flush = sync` it is possible that the node
+        lost no file. If the probe was not lost, return "", because the cut lost no data.
         """
         probe = self.mountpoint / _PROBE
         probe.write_bytes(b"not synced")

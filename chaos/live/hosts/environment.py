@@ -82,7 +82,7 @@ class NodeEnvironment(Protocol):
         """Return the path of the node's data directory on this machine."""
 
     def disk(self, node: int) -> DiskImage:
-        """Return the node's disk. The EnvironmentSetup must have `disks`."""
+        """Return the node's disk. This method needs an environment with `disks`."""
 
     def cut_power(self, node: int) -> str:
         """Kill the node, and lose all data that its disk had not synced. This method needs an environment with
@@ -93,7 +93,7 @@ class NodeEnvironment(Protocol):
         """Empty the data directory of a node that does not run."""
 
     def http(self, node: int) -> str:
-        """Return host:port of the node's HTTP port, as this program reaches it."""
+        """Return the host:port at which this program reaches the node's HTTP port."""
 
     def add(self) -> int:
         """Create and start one more node, which waits to be added to the cluster. Returns the number of the node."""
@@ -102,7 +102,8 @@ class NodeEnvironment(Protocol):
         """Start a node with an empty disk, which waits to be added to the cluster again."""
 
     def put_away(self, node: int) -> None:
-        """End a node that was removed from the cluster. After the call `nodes` does not contain this node."""
+        """Stop a node that was removed from the cluster, for good. After the call `nodes` does not contain this
+        node."""
 
     def set_clock(self, node: int, offset_s: float) -> None:
         """Set the node's wall clock wrong by `offset_s`. This method needs an environment with `clocks`."""

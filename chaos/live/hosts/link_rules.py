@@ -102,7 +102,7 @@ def _some(share: float) -> tuple[str, ...]:
 
 
 def partition(nodes: Sequence[int], sides: Iterable[Iterable[int]]) -> list[LinkLoss]:
-    """Return the losses that cut each link between two nodes that have no side in common."""
+    """Return rules that lose all packets on each link between two nodes that are not together on any side."""
     together = {(one, other) for side in map(tuple, sides) for one in side for other in side}
     return [
         LinkLoss(NodeLink(one, other), 1.0)

@@ -3,8 +3,8 @@ process.
 
 Some kernels have no netem, so this module works as a router instead. While a link is shaped, the sending node routes
 packets for the other node into a TUN device. This process reads the packets from the device, and writes each packet
-into the TUN device of the receiving node when the packet is due. TCP then behaves as on a bad line: packets arrive
-late, gaps are filled later, packets repeat, and queues overflow.
+into the TUN device of the receiving node when the packet is due. TCP connections then see a bad network: packets
+arrive late, out of order or twice, lost packets are sent again, and queues overflow.
 
     node 1 ── route to node 2 ──> shape0 ══ [ heap by due time ] ══ shape0 ──> node 2
       (its namespace)                        (this process)           (its namespace)

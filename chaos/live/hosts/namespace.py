@@ -1,4 +1,4 @@
-"""Runs programs and functions in the network namespace of one node. A file identifies the namespace."""
+"""Runs programs and functions in the network namespace of one node. The path of a file identifies the namespace."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class Namespace:
 
 
 def leave_the_network() -> None:
-    """Move this process into a new, empty network namespace. No other thread may use the network yet. Raises ChaosError
-    if this process lacks the right.
+    """Move this process into a new, empty network namespace. Call this function before any other thread uses the
+    network. Raises ChaosError if this process is not allowed to create network namespaces.
     """
     if _LIBC.unshare(NEW_NETWORK):
         raise ChaosError(f"no network namespace of its own: {os.strerror(ctypes.get_errno())}; run it as root")

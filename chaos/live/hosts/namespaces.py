@@ -1,5 +1,5 @@
-"""Creates the network namespaces of a run. The namespaces form a small network: each node has its own host, and all
-hosts are connected by a bridge in the namespace of this process.
+"""Creates the network namespaces of a run. The namespaces form a small network: each node has its own namespace, and a
+bridge in the namespace of this process connects all of them.
 
     this process ── bridge 10.88.0.254 ─┬─ veth ─ namespace of node 1: 10.88.0.1
                                         ├─ veth ─ namespace of node 2: 10.88.0.2
@@ -32,7 +32,8 @@ class Namespaces:
         self._prefix = prefix
 
     def enter(self) -> None:
-        """Move this process into a separate, empty network. Raises ChaosError if the process lacks the right."""
+        """Move this process into a separate, empty network. Raises ChaosError if the process is not allowed to
+        create network namespaces."""
         leave_the_network()
         run("ip", "link", "set", "lo", "up")
         run("ip", "link", "add", _BRIDGE, "type", "bridge")
@@ -49,7 +50,7 @@ class Namespaces:
             run("ip", "-n", name, *command.split())
 
     def remove(self, node: int) -> None:
-        """Remove the network namespace in which a node ran. Do nothing if the host does not exist."""
+        """Remove the network namespace in which a node ran. Do nothing if the node has no namespace."""
         with suppress(ChaosError):
             run("ip", "netns", "delete", self._name(node))
 

@@ -1,5 +1,5 @@
-"""Implements those methods of an environment that read and write the files of the nodes. This part is the same for
-processes and for containers.
+"""Implements those methods of an environment that read and write the files of the nodes. The methods that use the
+nodes' files are the same for processes and for containers.
 
     DIRECTORY/node-1/
       node.toml     the settings for `ledgermq server run`
@@ -35,7 +35,7 @@ ROOM = 200
 
 
 class NodesOfFiles(ABC):
-    """Implements the methods of `chaos.live.hosts.environment.NodeEnvironment` that concern files."""
+    """Implements those methods of `chaos.live.hosts.environment.NodeEnvironment` that use the files of the nodes."""
 
     def __init__(self, setup: EnvironmentSetup) -> None:
         self.setup = setup

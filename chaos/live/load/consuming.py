@@ -1,7 +1,8 @@
 """The consumers of a chaos run read from the leader or from one node. From time to time a consumer restarts or seeks.
 
 In the history, each consumer is a separate process. A consumer records the offset at which each reading begins, and
-every message that it receives. For a message it also records the producer, epoch and sequence in the message's batch.
+every message that it receives. For each message the consumer also records the producer, epoch and sequence in the
+message's batch.
 """
 
 from __future__ import annotations

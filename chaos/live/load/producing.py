@@ -41,7 +41,7 @@ STYLES = (SendStyle("send", 1, 1, 0.1), SendStyle("send-nowait", 1, 500, 0.6), S
 
 
 async def produce(spec: ClientSpec, stop: asyncio.Event) -> None:
-    """Run one producer of each style until `stop`. Returns when every send has a result."""
+    """Run one producer of each style (each way to send) until `stop`. Returns when every send has a result."""
     async with asyncio.TaskGroup() as tasks:
         for number, style in enumerate(STYLES):
             random = Random(f"{spec.seed} producer {number}")

@@ -22,8 +22,8 @@ C = TypeVar("C", bound=_Client)
 
 @asynccontextmanager
 async def running(make: Callable[[], C], stop: asyncio.Event) -> AsyncIterator[C]:
-    """Create clients until one can start, and stop this client after the `with` block. Raises the client's error if
-    `stop` is set.
+    """Create clients until one can start, and stop this client after the `with` block. If `stop` is set before a
+    client could start, the error of the last failed client is raised.
     """
     client = await _started(make, stop)
     try:

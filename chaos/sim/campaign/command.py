@@ -121,8 +121,8 @@ def sim(
     """Run whole clusters with simulated time, network and disks, and try to break them.
 
     Each seed draws its own cluster, load and mixture of faults. The same seed always gives the same run. After every
-    event the simulator checks the invariants of Raft and of the queues. At the end of a run the faults stop, and the
-    cluster must settle within a bounded time.
+    event the simulator checks the invariants of Raft and of the queues. At the end of a run the faults stop. Within a
+    bounded time the cluster must then elect leaders, and all nodes must reach the same log.
     """
     if accept_loss and world != "protocol":
         raise click.UsageError("--accept-loss needs --world protocol: the stack world never accepts a loss")

@@ -1,4 +1,4 @@
-"""Runs one seed: first with faults, then without faults until the cluster has settled.
+"""Runs one seed: first with faults, then without faults until the cluster has recovered.
 
     |-- workload and faults ---------------|-- all faults healed, no new sends: settle --|
     0                                 duration      at most SETTLE_MS more (stack world: ten times that while consumers

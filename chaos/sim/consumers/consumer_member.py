@@ -4,8 +4,8 @@ and fails for some messages.
     The member starts and receives messages. The user code finishes each message, or puts the message off for a later
     delivery. At the end, the member leaves its consumer group in order, or its process is ended.
 
-The user code of a member calls the client in the way that the client's documentation describes. Before the user code
-handles a message, it records the message in the history. The user code first records in the history that a message is
+The user code of a member calls the client in the way that the client's documentation describes. The user code records
+a message in the history before it handles the message. The user code first records in the history that a message is
 finished, and then calls the client's method `finish`.
 """
 
@@ -78,7 +78,7 @@ class ConsumerMember:
         self.process.life.deliver(self.process.life.create_task, self._run())
 
     def leave(self) -> None:
-        """Begin to leave the consumer group in order."""
+        """Begin an orderly departure from the consumer group."""
         self.leaves = True
         self.process.life.deliver(self.process.life.create_task, self._leave())
 

@@ -4,7 +4,8 @@ their network connections.
     plan (consumption_plan.py) ──> ConsumerMember, one process each ──> ConsumptionHistory ┐
     entries as nodes apply them ─────────────────────────────────────> ConsumptionTruth   ┴─> invariants
 
-Each member is a simulated process, and each node is a simulated process too. A member can end or pause at any moment.
+Each member is a simulated process, and each node is a simulated process too. A member can leave, be killed or pause at
+any moment.
 """
 
 from __future__ import annotations
@@ -198,7 +199,7 @@ class SimConsumption:
     def unsettled(self, leaders: Sequence[BrokerReplica], delays: Mapping[int, Delays]) -> Iterator[str]:
         """Return a phrase for each condition that must still be met before the run can end. `leaders` has the
         leader of each shard, ordered by shard, so the first item is the leader of shard 0. `delays` has the retry
-        delays of each shard, which follow the clock of the shard's leader."""
+        delays of each shard, which are measured with the clock of the shard's leader."""
         for plan in self.plans:
             members = self._members[plan.name]
             if any(member.leaves for member in members):

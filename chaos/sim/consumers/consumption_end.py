@@ -3,8 +3,8 @@ queue has one owner, and each message has an outcome.
 
 A message has an outcome if the consumer group received the message, or if the group's filter rejected the message. A
 message also has an outcome if the consumer group began to read only behind this message. A message also has an outcome
-if a reset skipped the message, or if the log was trimmed past the message. A message that always fails must be in the
-dead letters exactly once.
+if a reset skipped the message, or if a trim removed the message. A message that always fails must be in the dead
+letters exactly once.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Draws the consumer groups of a seed. For each consumer group, the seed draws the topics, the client calls of the
-members, and the messages whose consumption fails.
+"""Chooses at random, from the seed of a run, the consumer groups of the run. For each consumer group, the topics, the
+client calls of the members, and the messages whose consumption fails are chosen at random from the seed.
 
 An attempt to consume a message fails or succeeds depending only on the seed, the consumer group, the message's name
 and the number of the attempt. The consumption of some messages fails once or twice. The consumption of a few messages
@@ -65,7 +65,8 @@ class GroupPlan:
 
 
 def draw_groups(options: Options, topics: int) -> list[GroupPlan]:
-    """Draw the consumer groups of a run that has this number of topics. The topics are named `t0`, `t1`, ..."""
+    """Choose at random the consumer groups of a run that has this number of topics. The topics are named `t0`,
+    `t1`, ..."""
     random = options.chance("consumer groups")
     random.choice(CONSUMER_GROUPS)  # unused: `options` has drawn the number of groups; keeps the random stream as it is
     return [_drawn(options.seed, f"g{number}", random, topics) for number in range(options.consumer_groups)]

@@ -46,7 +46,8 @@ class StoredMessage(NamedTuple):
 
 @dataclass(slots=True)
 class Stand:
-    """The simulator's own copy of the progress of one consumer group in one queue, with more facts from the log."""
+    """The simulator's own copy of the progress of one consumer group in one queue, and facts from the log that the
+    real progress does not store."""
 
     epoch: int
     offset: int
@@ -102,7 +103,7 @@ class ConsumptionTruth:
         return self.stands.get(ConsumedQueue(consumer_group, self.topic_ids.get(topic, 0), queue))
 
     def ended(self, consumer_group: str, queue: tuple[int, int], epoch: int) -> str:
-        """Return the kind of command that ended the ownership of this queue under this epoch. Return "" if no
+        """Return the kind of the command that ended the claim of this queue with this epoch. Return "" if no
         command has ended the ownership."""
         key = (consumer_group, TopicQueueId(*queue), epoch)
         return next((shares.ended[key] for shares in self.shares.values() if key in shares.ended), "")
@@ -110,8 +111,8 @@ class ConsumptionTruth:
     # -- entries
 
     def applied(self, shard: int, header: Header, body: bytes, state: State) -> None:
-        """Update the expected progress by an entry that a node of this shard has applied, and check the node.
-        `state` is the state of the node after it has applied the entry."""
+        """Update the expected progress by an entry that a node of this shard has applied, and check that the node's
+        progress is equal to the expected progress. `state` is the state of the node after it has applied the entry."""
         if header.index % COMPARED_EVERY == 0:
             self._compare_nodes(shard, header.index, state)
         if header.index <= self._indexes.get(shard, 0):

@@ -3,8 +3,8 @@ processes see, and the state on the platter.
 
 A change of a file or directory takes effect in the page cache at once. The change reaches the platter by a sync, or at
 a random time without a sync. After a power cut the disk has the content of the platter and a random part of the
-unsynced changes. Each unit of an unsynced change is kept or lost as a whole. A unit is a sector of 512 bytes, a page
-of 4 KiB, a name or a file length.
+unsynced changes. At a power cut, each sector or name of an unsynced change is kept or lost as a whole. A unit is a
+sector of 512 bytes, a page of 4 KiB, a name or a file length.
 
     Inode       live bytes     | durable bytes, and the set of pages that differ
     Directory   names          | durable names, and the changes since the last sync in order

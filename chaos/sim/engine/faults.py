@@ -60,9 +60,10 @@ class FaultKind:
     """One way in which something can fail.
 
     `for_ms` has the shortest and the longest duration of a fault of this kind; None means that the fault has no
-    duration. `target` is True if a fault of this kind hits one node, which is drawn as "leader", "follower" or "any".
-    `every_ms` is the mean time in milliseconds between two faults of this kind in a run with strength 1. Each fault
-    event also has the argument `chance`, a number that determines all other random choices about the event.
+    duration. `target` is True if a fault of this kind hits one node, which is chosen at random from "leader",
+    "follower" and "any". `every_ms` is the mean time in milliseconds between two faults of this kind in a run with
+    strength 1. Each fault event also has the argument `chance`, a number that determines all other random choices
+    about the event.
     """
 
     name: str

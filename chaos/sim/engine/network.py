@@ -2,10 +2,10 @@
 are clients.
 
 A message of the network is a callable, which delivers the message when it is called. The network decides when and how
-often each callable is called. The network can lose, duplicate, reorder or delay a datagram, or deliver a datagram a
-second time much later. A connection delivers its messages in order until the connection breaks. When a connection
-breaks, both ends are notified, as with gRPC's streams. After a break, an end of a connection must open a new
-connection to continue.
+often it calls the callable of each message. The network can lose, duplicate, reorder or delay a datagram, or deliver a
+datagram a second time much later. A connection delivers its messages in order until the connection breaks. When a
+connection breaks, both ends are notified, as with gRPC's streams. After a connection has broken, an endpoint must open
+a new connection to continue.
 """
 
 from __future__ import annotations

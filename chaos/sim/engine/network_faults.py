@@ -28,7 +28,8 @@ class NetworkFaults:
         self._healed = 0
 
     def fire(self, event: FaultEvent, nodes: Sequence[SimNode]) -> bool:
-        """Carry out the fault event if its kind is a network fault. Return True if its kind is a network fault."""
+        """Carry out the fault event if its kind is a network fault. Return True if the kind of the event is a
+        network fault."""
         everyone = [node.node for node in nodes]
         target = target_of(event, nodes).node
         others = [node for node in everyone if node != target]

@@ -2,7 +2,7 @@
 simulated process.
 
 The handlers of calls are production code, and this module replaces the server of gRPC. The simulated server passes a
-context to each handler. With this context, the handler reads requests, writes responses and aborts the call. The
+context to each handler. With the context, the handler reads requests, writes responses and aborts the call. The
 simulated server cancels a handler when the client gives up or the connection breaks.
 """
 

@@ -1,5 +1,5 @@
-"""Draws the schedule of a run. A schedule is a tuple of fault events that are drawn from the options of the run before
-the run starts.
+"""Chooses the fault events of a run at random from its seed. A schedule is a tuple of fault events. They are chosen at
+random, within the options of the run, before the run starts.
 
 The events of a schedule do not depend on each other, so the schedule of a failed run can be shortened by removing
 events.
@@ -23,8 +23,8 @@ LEAST_OF_REQUESTED = 3
 
 
 def make(options: Options) -> Schedule:
-    """Draw all fault events of a run, ordered by time. Each fault kind that the user named has at least
-    LEAST_OF_REQUESTED events."""
+    """Choose all fault events of a run at random, and order them by time. Each fault kind that the user named has
+    at least LEAST_OF_REQUESTED events."""
     events: list[FaultEvent] = []
     for name, strength in options.strengths:
         # Each kind has its own random stream, so a new kind does not change the events of the others.

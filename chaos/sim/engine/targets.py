@@ -1,4 +1,4 @@
-"""Chooses the node that a fault hits. The choice is made at the moment of the fault, and follows the target that the
+"""Chooses the node that a fault hits. The node is chosen when the fault happens, and must fit the target that the
 fault event names.
 
 All random choices about a fault event depend only on the number `chance` in the event. A fault event hits the same

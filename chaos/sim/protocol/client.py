@@ -62,8 +62,8 @@ class SimRoute:
 
     def doubt(self, hint: int, of: int) -> None:
         """Record that node `of` does not lead or does not answer. If the client believes that node `of` is the
-        leader, the client chooses a new leader. The new leader is `hint`, which is the leader that node `of` named,
-        or a random node if `hint` is 0."""
+        leader, the client chooses a new leader. The client then believes that `hint` is the leader, which is the
+        node that node `of` named; if `hint` is 0, the client chooses a random node."""
         if of == self.leader:
             self.leader = hint or self._random.randint(1, self._nodes)
 

@@ -3,7 +3,7 @@ Implements `raft.interfaces.DriverDisk`.
 
 The class `SimDiskThreads` behaves like the module `cluster.node.replica.disk_threads`. In `sync` mode, a request that
 arrives during a flush waits for the next flush, because the running flush covers only earlier writes. In `async` mode
-a write counts as held at once, and the log is flushed at regular intervals.
+the node's copy of a write counts for the majority at once, and the log is flushed at regular intervals.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class SimDiskThreads:
         self._process.later(self._random.random() * self.slowness / 100, self._process.trusted)
 
     def ended(self) -> None:
-        """Record the end of the process. A vote that was being saved at the end has reached the disk with
-        probability 1/2."""
+        """Record the end of the process. If the process ends while it saves a vote, the vote has reached the disk
+        with probability 1/2."""
         if self._saving and self._random.random() < 0.5:
             self._votes.save(self._saving[0][0])
 

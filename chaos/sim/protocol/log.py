@@ -5,8 +5,8 @@ flushed. Implements `raft.interfaces.Log`.
     platter    1 ............ flushed [ maybe some of the rest ]    what survives a power cut
                or the entries before an unflushed truncation
 
-The entries of a simulated log have real headers and a real chain. Nodes send entries to each other as objects, and no
-node parses entries. The stack world uses the real log instead.
+The entries of a simulated log have real headers, with real values of the chain. Nodes send entries to each other as
+objects, and no node parses entries. The stack world uses the real log instead.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ class SimLog:
 
     @property
     def known_commit(self) -> int:
-        """The largest commit index that any entry of the log has in its header. At a start, recovery determines the
-        same index from the log."""
+        """The largest commit index that any entry of the log has in its header. At a start, recovery finds this
+        commit index in the log."""
         return max((entry.header.commit for entry in self.entries), default=0)
 
     def term_runs(self) -> list[TermRun]:

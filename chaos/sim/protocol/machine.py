@@ -85,7 +85,7 @@ class SimBatch:
 
 
 def span_of(header: Header, body: bytes | memoryview) -> MessageSpan:
-    """Return the span of messages in the entry of a batch."""
+    """Return the range of offsets of the messages in the entry of a batch."""
     producer, sequence = _BODY.unpack_from(body)
     return MessageSpan(Stream(producer, header.topic_id, header.queue), sequence, header.count, header.base_offset)
 

@@ -1,4 +1,5 @@
-"""Transfers leadership and changes members in the protocol world. Each fault event causes one step.
+"""Transfers leadership and changes members in the protocol world. Each fault event causes one step of a change of
+members, or one transfer of leadership.
 
     A change of members has three steps: a voter is removed, the removed node is added as a learner, and the learner is
     promoted to a voter.
@@ -35,7 +36,8 @@ class _Change:
         """Do nothing, because a configuration takes effect as soon as it is appended to the log."""
 
     def settled(self, committed: bool) -> None:
-        """Do nothing, because the next step of a change of members reads the current configuration."""
+        """Do nothing when a configuration is committed, because the next step of a change of members reads the
+        current configuration itself."""
 
 
 class SimMembership:

@@ -1,7 +1,7 @@
 """Carries out the faults of nodes and disks in the protocol world.
 
 Two limits apply to the faults of a run: how many disks are allowed to lose acknowledged entries, and how many disks
-are allowed to be wiped. A fault that would exceed a limit is neither carried out nor counted.
+are allowed to be wiped. A fault that would exceed one of the two limits is neither carried out nor counted.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class NodeFaults:
         self._membership = SimMembership(nodes)
 
     def fire(self, event: FaultEvent) -> bool:
-        """Carry out the fault event if its kind concerns nodes or disks and the limits allow the fault. Return True
-        if the event had an effect."""
+        """Carry out the fault event if its kind concerns nodes or disks, and if the limits on lost and wiped disks
+        allow the fault. Return True if the event had an effect."""
         node, random = target_of(event, self._nodes), chance_of(event)
         match event.kind:
             case "kill":

@@ -163,7 +163,7 @@ class ProtocolClients:
             self.read(FIRST_CLIENT, node, floor, _ignore_answer)
 
     def forgive(self, keep: Callable[[MessageSpan], bool]) -> None:
-        """Accept the loss of all committed spans for which the function `keep` returns False. After the loss, all
+        """Accept the loss of all committed batches for which the function `keep` returns False. After the loss, all
         producers continue with new producer ids."""
         self._lost += self.deliveries.forgive(keep)
         self._consumer.forget(self.deliveries.ends(TOPIC))

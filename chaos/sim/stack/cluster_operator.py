@@ -206,7 +206,8 @@ class SimOperator:
 
     def move_log_start(self, shard: int, random: Random) -> None:
         """Trim the log of a shard, so that the log begins at one of the leader's snapshots. In some cases, the
-        operator places a hold on the log before the trim. If another trim is in progress, do nothing."""
+        operator first places a hold, which keeps the log from being trimmed. If another trim is in progress, do
+        nothing."""
         leader = self._rosters.of(shard).leader
         if self._trims or self._over or leader is None or leader.replica is None:
             return

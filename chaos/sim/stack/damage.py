@@ -6,9 +6,9 @@ file. The next start of the node must notice the damage.
     kill, flip a bit of the present base   ─> start: refused ─> the file is restored ─> start
 
 A start that does not notice planted damage is a violation. Nodes must repair their logs themselves, so a log that is
-still damaged at the end of a run is a violation too. In one case, a node is allowed to remove damaged entries. After a
-failed flush, a node cannot distinguish planted damage from the effect of the failed flush. In this case the node
-removes the damaged entries from its log and marks itself as suspect.
+still damaged at the end of a run is a violation too. A node is allowed to remove damaged entries only after a failed
+flush. After a failed flush, a node cannot distinguish planted damage from the effect of the failed flush. In this case
+the node removes the damaged entries from its log and marks itself as suspect.
 """
 
 from __future__ import annotations

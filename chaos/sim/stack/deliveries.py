@@ -102,8 +102,8 @@ class Deliveries:
             self._fail("reads are not stale", f"a read saw {seen} entries, but {floor} were committed before it")
 
     def forgive(self, keep: Callable[[MessageSpan], bool]) -> int:
-        """Accept a loss of messages: remove from the record all spans for which the function `keep` returns False.
-        Return the number of acknowledged messages that were lost."""
+        """Accept a loss of messages: remove from the record all batches for which the function `keep` returns
+        False. Return the number of acknowledged messages that were lost."""
         for spans in [*self._offsets.values(), *self._queues.values()]:
             spans[:] = [span for span in spans if keep(span)]
         lost = [span for span in self._acknowledged if not keep(span)]
@@ -119,7 +119,7 @@ class Deliveries:
         }
 
     def finish(self) -> None:
-        """Check at the end of the run that every acknowledged span is still committed."""
+        """Check at the end of the run that every acknowledged batch is still committed."""
         for span in self._acknowledged:
             self._check_acknowledged(span)
 

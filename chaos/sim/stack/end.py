@@ -17,8 +17,8 @@ from store import EntryKind
 
 
 def unsettled(shard: int, members: Sequence[NodePart]) -> list[str]:
-    """Return a phrase for each condition of a settled shard that this shard does not meet yet. `members` has the
-    part of each member in the shard."""
+    """Return a phrase for each condition that this shard must still meet before the run can end. `members` has the
+    `NodePart` of each member of the shard."""
     leader = leader_of(members)
     if leader is None or leader.replica is None:
         return [f"shard {shard} has no leader"]

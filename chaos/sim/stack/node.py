@@ -5,8 +5,9 @@ simulated runtime.
                                                   └── SimTransport, SimWorker, Life
 
 A simulated node has one process after another. All processes of a node use the same disk, address and wall clock. A
-process consists of a `Life` and all objects that were made during this life. When the life ends, all objects of the
-process are dropped. The module node_part.py defines the part of a node in one shard.
+process consists of a `Life` object and all objects that were made between its start and its end. When the life ends,
+all objects of the process are dropped. The module node_part.py defines `NodePart`, which has the log, the vote and the
+replica of a node in one shard.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ FILES = 20_000
 
 
 class SimSettings(NodeSettings):
-    """Node settings with small sizes. A simulation writes too little data to fill the smallest segment that
-    production settings allow."""
+    """Settings of a simulated node, with small segments and buffers. A simulation writes too little data to fill
+    the smallest segment that production settings allow."""
 
     @property
     def largest_entry_bytes(self) -> int:
@@ -150,8 +151,8 @@ class SimulatedProcess:
 
 
 class StackNode:
-    """A simulated node with its disk. `StackNode` implements `chaos.sim.world.SimNode` with the state of its part
-    in shard 0. `StackNode` also implements `chaos.sim.stack.node_part.Home`."""
+    """A simulated node with its disk. `StackNode` implements `chaos.sim.world.SimNode` with the state of the node's
+    replica of shard 0. `StackNode` also implements `chaos.sim.stack.node_part.Home`."""
 
     def __init__(self, settings: NodeSettings, disk: SimDisk, shared: SharedParts, chance: Random) -> None:
         self.node = settings.node
@@ -209,7 +210,7 @@ class StackNode:
 
     @property
     def parts(self) -> list[NodePart]:
-        """The part of the node in each shard for which a part was ever requested."""
+        """The node's `NodePart` objects that have been requested so far, by shard."""
         return [self._parts[shard] for shard in sorted(self._parts)]
 
     @property
@@ -294,8 +295,8 @@ class StackNode:
         self.disk = self.disk.power_cut(crash)
 
     def stop(self) -> None:
-        """Stop the process in order, as on SIGTERM. A second call of `stop` has no effect. When the stop is
-        complete, `process` is None."""
+        """Stop the process in an orderly way, as on SIGTERM. A second call of `stop` has no effect. When the stop
+        is complete, `process` is None."""
         if (process := self.process) is not None:
             process.life.deliver(lambda: self.vital.spawn(self._stop(process), "stop"))
 
@@ -366,7 +367,7 @@ class StackNode:
         return START_MS + self.clock_ms + int(self._shared.loop.time() * 1000)
 
     def runtime(self, life: Life) -> Runtime:
-        """Return the runtime of one process."""
+        """Return the `Runtime` of one process: its clock, threads, transport and random numbers, all simulated."""
         workers = {
             "votes": partial(SimWorker, mean_ms=self._vote_ms, worked=self._vote_saved),
             "flush": partial(SimWorker, mean_ms=self._flush_ms),

@@ -1,7 +1,8 @@
-"""Defines the part of a simulated node in one shard. A part shows the node's replica to the invariants of the shard.
+"""Defines `NodePart`: the log, the vote and the replica of a simulated node in one shard. The invariants of a shard
+read a node's replica through its `NodePart`.
 
-In each shard a node has a separate log, vote and incarnation. The invariants of a shard treat a part as if it were a
-node. A part stays when the process of its node ends.
+In each shard a node has a separate log, vote and incarnation. The invariants of a shard treat a `NodePart` as if it
+were a node. A `NodePart` is kept when the process of its node ends.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class LogOfNode:
 
 
 class Home(Protocol):
-    """The interface of a node that the parts of the node use."""
+    """The interface of a simulated node that its `NodePart` objects use."""
 
     node: int
     disk: SimDisk
@@ -74,7 +75,8 @@ class Home(Protocol):
 
 
 class NodePart:
-    """The part of a node in one shard. Implements `chaos.sim.world.SimNode`."""
+    """The log, the vote, the incarnation and, if there is one, the running replica of one node in one shard.
+    Implements `chaos.sim.world.SimNode`."""
 
     def __init__(self, home: Home, record: ShardRecord) -> None:
         self.node = home.node

@@ -79,7 +79,8 @@ class Transit:
 
 class SimTransport:
     """Sends and receives the messages of one replica. `SimTransport` implements
-    `cluster.node.runtime.PeerTransport`. `doors` has the door of each shard at each running node."""
+    `cluster.node.runtime.PeerTransport`. `doors` has the receiver of messages (`Door`) of each shard at each
+    running node."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """Simulates the worker threads of a node, which flush, save votes and create segments.
 
-A job of a worker thread takes simulated time. The effect of a job happens at one moment of this time, and the end of
-the job is reported later. A crash can happen before the effect, between the effect and the report, or after the
-report.
+A job of a worker thread takes simulated time. The effect of a job happens at one moment between the job's start and
+its end, and the end of the job is reported later. A crash can happen before the effect of a job, between the effect
+and the report of the job's end, or after the report.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class PowerFaults:
 
     def may_kill(self, node: StackNode) -> bool:
         """Return True if the node is allowed to be killed, because no promise of the cluster would be broken. If a
-        process stages its writes, the end of the process loses unflushed data."""
+        process stages its writes (keeps them in its own memory first), the end of the process loses unflushed data."""
         return not self._options.staged or self._may_lose([node])
 
     def kills(self, node: StackNode) -> None:

@@ -1,5 +1,5 @@
-"""Checks each promise that a node makes to other nodes. A promise must be true at the moment when the node makes the
-promise.
+"""Checks each promise that a node makes to other nodes. For example, an acknowledgement promises that entries are on
+the disk. When a node makes a promise in a message, what it promises must already be true.
 
     acknowledgement       the acknowledged entries are flushed (`sync`), or at least in the log (`async`)
     vote                  the vote is on disk; a suspect node votes only if every voter votes
@@ -8,9 +8,10 @@ promise.
     commit                a leader counts replicas only for entries of its own term (section 5.4.2)
     another configuration one voter changes at a time, after the last change and an entry of the term are committed
 
-A false promise does harm only if another fault follows. The check at the moment of the promise finds a false promise
-even if no other fault follows. The checks compare the messages of the real Raft core with the state of the simulated
-disk and network.
+If a node breaks a promise, for example acknowledges entries that are not on its disk, data is lost only if another
+fault follows. Because the simulator checks a promise when the node makes it, the check finds a broken promise even if
+no other fault follows. The checks compare the messages of the real Raft core with the state of the simulated disk and
+network.
 
 Promises are checked only in runs with faults. The purpose of a run without faults is only to show that the code works
 when no fault happens.
@@ -39,7 +40,7 @@ PATIENCE = 2
 
 
 class Promises:
-    """Checks the promises of all nodes in one shard."""
+    """Checks that the messages of all nodes in one shard promise only what is true."""
 
     def __init__(self, invariants: Invariants, options: Options) -> None:
         self._fail = invariants.fail if options.has_faults else _ignore_violation
@@ -90,7 +91,7 @@ class Promises:
             self._fail("check-quorum", f"node {node.node} leads term {raft.term} but has not heard from a majority")
 
     def touched(self, node: ProtocolNode) -> None:
-        """Check the promises of the node after an event of the node."""
+        """After an event of the node, check that what the node has promised is true."""
         raft = node.driver.raft
         if self._sync and raft.durable > node.log.flushed:
             held, flushed = raft.durable, node.log.flushed

@@ -16,7 +16,7 @@ from chaos.sim.world import InvariantViolation, SimNodeLog
 
 @dataclass(frozen=True, slots=True)
 class CommittedEntry:
-    """The term and the chain of a committed entry. Implements `chaos.sim.world.EntryHeader`."""
+    """The term and the chain value of a committed entry. Implements `chaos.sim.world.EntryHeader`."""
 
     term: int
     chain: int

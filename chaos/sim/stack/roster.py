@@ -34,7 +34,7 @@ class Roster:
 
     @property
     def leader(self) -> NodePart | None:
-        """The part of the node that leads the shard in the newest term, or None if no node leads the shard."""
+        """The `NodePart` of the shard's leader in the newest term, or None if the shard has no leader."""
         return leader_of([node.part(self.shard) for node in self._nodes])
 
     @property
@@ -87,7 +87,7 @@ class Roster:
 
     @property
     def parts(self) -> list[NodePart]:
-        """The part of each member in this shard."""
+        """The `NodePart` of each member of this shard."""
         return [node.part(self.shard) for node in self.members]
 
     @property
@@ -100,8 +100,9 @@ class Roster:
         return any(member.node == node for member in self.members)
 
     def answers(self, node: StackNode) -> bool:
-        """Return True if the node has the incarnation that the newest configuration contains. If the newest
-        configuration is not committed, the incarnation in the configuration before the newest is accepted too."""
+        """Return True if the node has the incarnation that the newest configuration contains. While the newest
+        configuration is not committed, the node may also have the incarnation that the previous configuration
+        contains for it."""
         named = [each.members.get(node.node) for each in (self._newest, self._applied) if each is not None]
         return not named or any(
             member is not None and member.incarnation == node.part(self.shard).incarnation for member in named
@@ -151,8 +152,8 @@ class Rosters:
 
     @property
     def are_complete(self) -> bool:
-        """Whether all shards of the first start exist. A shard is created only while all its nodes have their
-        disks."""
+        """Whether all shards exist that the cluster creates at its first start. A shard is created only while none
+        of its nodes has lost its disk."""
         return len(self.numbers) >= self._first_shards
 
     def of(self, shard: int) -> Roster:

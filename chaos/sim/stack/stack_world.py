@@ -4,9 +4,9 @@ run in one event loop.
     clients (workload.py) ── SimChannel ── Calls ── BrokerService ── Replica ── Driver ── Raft      node.py
                                                           SimTransport ──┘         └── CommitLog, VoteFile ── SimDisk
 
-The stack world builds the cluster and the clients that the seed has drawn, and compares all results that clients
-receive with the log. The tested code is unchanged production code. Nodes receive a simulated runtime, and clients
-receive a simulated environment.
+The stack world builds the cluster and the clients that were chosen at random from the seed, and compares all results
+that clients receive with the log. The tested code is unchanged production code. Nodes receive a simulated runtime, and
+clients receive a simulated environment.
 """
 
 from __future__ import annotations

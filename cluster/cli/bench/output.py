@@ -17,8 +17,8 @@ _LINE_EVERY_S = 5.0
 
 class ProgressLine:
     """Prints the number of records so far and the present rate. On a terminal, the line is overwritten; elsewhere, a
-    new line is printed every five seconds. Use the object as a context manager, and call it with the number of
-    records.
+    new line is printed every five seconds. Use the object as a context manager, and call it with the number of records
+    so far.
     """
 
     def __init__(self, what: str) -> None:

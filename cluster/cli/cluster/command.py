@@ -125,7 +125,8 @@ def health(bootstrap: str, output: str) -> int:
 
 def rows_of(nodes: list[NodeStatus]) -> list[ReplicaRow]:
     """Return a row for each replica. The lag of a replica is the number of entries that its log is behind the log
-    of the shard's leader. If several nodes say that they lead a shard, the leader with the highest term counts."""
+    of the shard's leader. If several nodes say that they lead a shard, the node with the highest term is taken as
+    the leader."""
     leaders = [shard for node in nodes for shard in node.shards if shard.role == "leader"]
     leading = {leader.shard: leader.last_index for leader in sorted(leaders, key=lambda leader: leader.term)}
     rows = []

@@ -123,7 +123,7 @@ def trim(
 
     Give exactly one of the options --before-time, --keep-bytes and --before. The command removes only whole segments,
     and never the newest segment, so the log can keep more messages than you asked for. The command fails while a hold
-    exists. `ledgermq cluster holds` lists the holds.
+    exists. `ledgermq cluster holds` lists the holds, which keep messages from being trimmed.
     """
     if (before_time, keep_bytes, before).count(None) != 2:
         raise click.UsageError(

@@ -1,8 +1,8 @@
 """The command `ledgermq dlq` lists and resends dead letters, which are messages that a consumer group has given up.
 
-`resend` reads the dead letters as a member of a separate consumer group (`resending_group`). The progress of that
-group records which dead letters were resent. Because of this progress, two `resend` commands that run at the same time
-share the dead letters and do not send the same message.
+`resend` reads the dead letters as a member of a separate consumer group (`resending_group`). The progress of the
+resending group records which dead letters were resent. Two `resend` commands that run at the same time share the
+progress of this group, so they share the dead letters and do not send the same message.
 """
 
 from __future__ import annotations

@@ -43,11 +43,11 @@ _NOTHING_TO_SEND = 2
 )
 @format_option
 def demo(path: Path | None, data: Path | None, containers: str | None, output: str) -> int:
-    """Send many lines through three nodes, kill the leader half-way, and check every replica.
+    """Send many lines of text through three nodes, kill the leader half-way, and check every replica.
 
     The lines come from the source files of Python's standard library, or from --input. The exit status is 0 if every
-    replica has every acknowledged line exactly once and in the order of its file. The exit status is 1 if the lines of
-    a replica differ, and 2 if the input has no lines.
+    replica has every acknowledged line exactly once, and the lines of each file in their order in the file. The exit
+    status is 1 if the lines in a replica differ from the acknowledged lines, and 2 if the input has no lines.
     """
     try:
         corpus = files_of(path) if path else standard_library()

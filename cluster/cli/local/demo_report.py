@@ -59,7 +59,7 @@ class ProgressDisplay:
 
 
 def print_outcome(outcome: DemoOutcome, console: Console) -> None:
-    """Print the table of the result. If the verdict is negative, also print the faults."""
+    """Print the table of the result. If the verdict is negative, also print the differences that were found."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")

@@ -149,7 +149,7 @@ def verify(paths: Sequence[Path], index_data: Path | None, output: str) -> int:
 @_paths
 @format_option
 def diff(paths: Sequence[Path], output: str) -> int:
-    """Compare the logs of each two replicas: print the first entry that differs, or which log is longer.
+    """Compare the logs of every pair of replicas: print the first entry that differs, or which log is longer.
 
     Entries that are not committed can differ between two replicas. Raft later replaces entries that differ and are not
     committed.

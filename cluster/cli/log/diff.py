@@ -1,4 +1,4 @@
-"""The command `ledgermq log diff` prints where the logs of each two replicas differ."""
+"""The command `ledgermq log diff` prints, for every pair of replicas, where their logs differ."""
 
 from __future__ import annotations
 

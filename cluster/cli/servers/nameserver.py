@@ -47,8 +47,9 @@ def nameserver() -> None:
 def run(listen: str, log_format: Literal["text", "json"]) -> int:
     """Run a name server until SIGTERM or Ctrl-C. A name server stores nothing on disk.
 
-    Run two or more name servers. Name servers do not communicate with each other. List the addresses of all name
-    servers in the setting `nameservers` of the nodes, and in the option --bootstrap of clients.
+    Start this command on two or more machines, so that one name server always runs. Name servers do not communicate
+    with each other. List the addresses of all name servers in the setting `nameservers` of the nodes, and in the
+    option --bootstrap of clients.
     """
     try:
         from cluster.node.nameserver import run_name_server

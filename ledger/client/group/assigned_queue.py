@@ -22,7 +22,8 @@ _OFFSET = attrgetter("offset")
 
 
 class AssignedQueue:
-    """One queue that this member has claimed, with its cursor and its messages in hand.
+    """One queue that this member has claimed, with its cursor and its *messages in hand*: those that were handed out
+    and are not finished.
 
     Arguments:
 
@@ -66,12 +67,12 @@ class AssignedQueue:
 
     @property
     def is_finished(self) -> bool:
-        """True if no message of the queue is in hand."""
+        """True if every message of the queue that was handed out is finished."""
         return not self._in_hand
 
     def has_in_hand(self, message: Message) -> bool:
-        """Return True if this message object is in hand. For an object that was handed out under an earlier claim
-        of the queue, return False."""
+        """Return True if this message object was handed out and is not finished. For an object that was handed out
+        under an earlier claim of the queue, return False."""
         return self._in_hand.get(message.offset) == id(message)
 
     @property
@@ -80,7 +81,7 @@ class AssignedQueue:
         return next(iter(self._in_hand), self.cursor.position)
 
     def take(self, count: int) -> list[Message]:
-        """Return up to `count` fetched messages, and mark them as in hand."""
+        """Return up to `count` fetched messages, and mark them as handed out."""
         if self.is_leaving:
             return []
         taken = self.cursor.take(min(count, self._room()))
@@ -90,8 +91,8 @@ class AssignedQueue:
         return taken
 
     def seek(self, offset: int) -> None:
-        """Continue the queue at `offset`. Messages before `offset` count as finished. After a seek no message is in
-        hand."""
+        """Continue the queue at `offset`. Messages before `offset` count as finished. After a seek the queue has no
+        messages that were handed out and are not finished."""
         self.cursor.seek(offset)
         self._in_hand.clear()
 
@@ -100,8 +101,8 @@ class AssignedQueue:
         deque(map(self._in_hand.pop, offsets, repeat(None)), maxlen=0)  # a loop that runs in C
 
     def finish_held(self, messages: Iterable[Message]) -> None:
-        """Mark messages as finished. Messages that were handed out before a reset of the queue are ignored, because
-        they must be consumed again."""
+        """Mark messages as finished. Messages that were handed out before an administrator reset the offset of the
+        queue are ignored, because they must be consumed again."""
         self.finish(map(_OFFSET, filter(self.has_in_hand, messages) if self.was_reset else messages))
 
     def _room(self) -> int:

@@ -2,8 +2,8 @@
 
 The coordinator decides which queues this member owns. The leader of a queue's shard stores the acknowledged offset of
 the queue, and accepts or rejects this member's acknowledgements. If the coordinator no longer assigns a queue to this
-member, or the leader fences this member, the member drops the queue with its messages in hand. The next owner receives
-the dropped messages again.
+member, or the leader fences this member, the member drops the queue and its unfinished messages. The next owner
+receives the dropped messages again.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ class AssignedQueues:
     def finish(self, messages: Iterable[Message], *, only_held: bool = False) -> None:
         """Mark messages as finished. Messages of queues that this member lost are ignored.
 
-        If `only_held` is True, messages that were handed out before a reset of their queue are also ignored.
+        If `only_held` is True, messages that were handed out before an administrator reset the offset of their queue
+        are ignored too.
         """
         for (topic, queue), some in groupby(messages, _PLACE):
             assigned = self._by_place.get(TopicQueue(topic, queue))

@@ -1,9 +1,9 @@
 """Watches the running calls of a listener, and finds the calls that take too long.
 
-A periodic check reads the clock. A worker does not read the clock, so watching costs only an assignment and a count
-for each call. The check measures the time of a call from the check that first saw the call, so the real time is at
-least as long. If a call takes too long, the check marks the call, and the worker sees the mark when the call ends.
-Calls can begin and end in any thread.
+A check, which runs regularly, reads the clock. A worker does not read the clock, so for each call the worker only sets
+one variable and increments one counter. The duration of a call is counted from the first check that sees the call, so
+the real duration is at least as long. If a call takes too long, the check marks the call, and the worker sees the mark
+when the call ends. Calls can begin and end in any thread.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class CallWatch:
         return call
 
     def overdue(self) -> list[tuple[Call, Message]]:
-        """Check all running calls. Return the calls that this check has marked as too long, each with its message."""
+        """Check all running calls. Mark the calls that take too long, and return the newly marked calls, each with
+        its message."""
         now = self._clock()
         with self.lock:
             looked_at = [(call, call.look(now, self._timeout_s)) for call in list(self._calls.values())]

@@ -7,7 +7,8 @@
 In a consumer group the coordinator chooses the epoch of a claim. In a broadcast the leader of the queue's shard
 chooses the epoch. In a broadcast, the first claim of a consumer gets an epoch above all earlier epochs of the queue,
 and later claims of this consumer use the same epoch. If a second consumer of a broadcast uses the same instance name,
-the claim of the second consumer has a higher epoch. The next claim of the first consumer is then rejected.
+the claim of the second consumer has a higher epoch. After this claim, the next claim of the first consumer is
+rejected.
 """
 
 from __future__ import annotations

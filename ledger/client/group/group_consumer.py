@@ -9,8 +9,9 @@
     release       the member releases the queue, if the queue moves to another member
 
 Every message is handed out at least once, and usually exactly once. A new owner continues a queue at the acknowledged
-offset. When a queue moves to another member, the present owner first finishes its messages in hand, for at most
-`release_timeout_ms`. If the owner was silent for longer than its session timeout, the queue moves at once.
+offset. When a queue is assigned to another member, the present owner first finishes the messages that were handed out,
+for at most `release_timeout_ms`. If the coordinator received no heartbeat from the owner for longer than the session
+timeout, the queue goes to its new owner without waiting.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class AsyncGroupConsumer(AsyncLifetime):
     consumer receives all messages.
 
     The consumer finds new queues of its topics within about 30 s, and also a topic that was deleted and created again.
-    If a topic is deleted, its messages in hand are lost, and the consumer continues with its other topics. If all
+    If a topic is deleted, its unfinished messages are lost, and the consumer continues with its other topics. If all
     topics are deleted, reading raises UnknownTopicError until one of the topics exists again.
 
     group                     the consumer group: 1 to 63 of the characters A-Z a-z 0-9 _ . -
@@ -303,13 +304,15 @@ class AsyncGroupConsumer(AsyncLifetime):
 
     def finish_held(self, messages: Iterable[Message]) -> None:
         """Mark `messages` as consumed. They must be the message objects that were handed out. Objects that were handed
-        out before a reset of their queue are ignored, because their messages must be consumed again.
+        out before an administrator reset the offset of their queue are ignored, because their messages must be
+        consumed again.
         """
         self._assigned_queues.finish(messages, only_held=True)
         self._news.set()
 
     def holds(self, message: Message) -> bool:
-        """Return True if this member still has this message object in hand.
+        """Return True if this message object was handed out, is not finished, and its queue still belongs to this
+        member.
 
         The result is False if the message is finished or was handed out again, or if the member has lost its queue.
         For a copy of a message object the result is False.
@@ -319,8 +322,8 @@ class AsyncGroupConsumer(AsyncLifetime):
 
     @property
     def losses(self) -> int:
-        """The number of times that this member has lost a queue. While this number does not change, the member has
-        lost none of its messages in hand.
+        """The number of times that this member has lost a queue. While `losses` does not change, the member still owns
+        the queues of all messages that were handed out.
         """
         return self._assigned_queues.losses
 
@@ -409,8 +412,8 @@ class AsyncGroupConsumer(AsyncLifetime):
         """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.
 
         Each offset can be passed to seek(). If a queue has no message from that time or later, its result is the end
-        offset of the queue. The times may also name queues that this member does not own. Raises UnknownTopicError,
-        UnknownQueueError or InvalidArgumentError.
+        offset of the queue. The caller can also ask for queues that this member does not own. Raises
+        UnknownTopicError, UnknownQueueError or InvalidArgumentError.
         """
         self._client.check_open()
         return await offsets_for_times(self._client, times)

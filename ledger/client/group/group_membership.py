@@ -2,10 +2,10 @@
 
 The member sends a join request and then heartbeats (`_attend`) to the coordinator, and receives its assignment in the
 responses to the heartbeats. Each new assignment replaces the previous assignment. If the coordinator does not answer,
-the member keeps consuming its queues. If a queue is assigned to another member in this time, the queue's shard rejects
-the acknowledgements of the old owner. When a subscribed topic is created, deleted or gets more queues, the member
-joins again. If the coordinator has removed the member, because it was silent for longer than its session timeout, the
-member also joins again.
+the member keeps consuming its queues. If a queue is assigned to another member while the coordinator does not answer,
+the queue's shard rejects the acknowledgements of the old owner. When a subscribed topic is created, deleted or gets
+more queues, the member joins again. If the coordinator received no heartbeat for longer than the session timeout and
+removed the member, the member joins again too.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
     orderly      the messages of each queue in order          the same message again, after `suspend_ms`
     broadcast    concurrent or orderly, in every consumer     skipped; if orderly, after the last attempt
 
-A reader task adds messages, or orderly queues, to the deque `_ready`. Each worker takes messages from `_ready`, and
-calls the listener with them.
+A reader task adds messages to the deque `_ready`, or queues with messages if the listener is orderly. Each worker
+takes messages from `_ready`, and calls the listener with them.
 
 A message is finished when the listener returns without a failure. An attempt has failed if the listener raises an
 exception, returns `RECONSUME_LATER`, or takes too long. After the last attempt the message goes to the dead letters.

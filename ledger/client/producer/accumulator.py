@@ -58,8 +58,8 @@ class Accumulator:
 
     @property
     def trouble(self) -> LedgerError | None:
-        """The last error of the first busy sequencer that has failed since its last acknowledgement, or None if
-        there is no such sequencer."""
+        """The last error of the first sequencer that has batches and has failed since its last acknowledgement, or
+        None if there is no such sequencer."""
         return next((sequencer.trouble for sequencer in self._busy if sequencer.trouble is not None), None)
 
     def unresolved(self) -> list[ProducerBatch]:
@@ -76,8 +76,8 @@ class Accumulator:
         return sequencer.answered(batch, answer, now, sent=sent)
 
     def poll(self, now: float) -> Owed:
-        """Return the batches that must be sent now, after they were closed and numbered, and the results of batches
-        that have timed out."""
+        """Close and number the batches that must be sent now. Return these batches, and the results of batches that
+        have timed out."""
         owed = Owed([], [])
         for sequencer in list(self._busy):
             owed.results.extend(sequencer.expire(now))

@@ -75,7 +75,7 @@ class Buffer:
         self._admit_soon()
 
     async def line_gone(self) -> None:
-        """Wait until each call that waits for room now has been admitted, was rejected or stopped waiting."""
+        """Wait until every call that waits for free bytes at this moment is admitted, is rejected or stops waiting."""
         if self._line:
             await asyncio.wait([waiting.answer for waiting in self._line])
 

@@ -13,8 +13,8 @@ MAX_BATCH_MESSAGES = 65_535
 class Delivery:
     """The settings with which one producer collects and delivers its batches.
 
-    `retries` is the number of times that a batch is sent again after a failure; None means no limit before the
-    delivery timeout. `codec` is the compression of batches. The docstring of AsyncProducer describes the other fields.
+    `retries` is how often a batch is sent again after a failure; None means until the delivery timeout. `codec` is the
+    compression of batches. The docstring of AsyncProducer describes the other fields.
     """
 
     producer_id: int

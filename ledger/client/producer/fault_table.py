@@ -1,7 +1,7 @@
 """Records which shards a producer avoids for a while, because they answered late or failed. The module does no I/O and
 reads no clock. A table of steps says for how long a shard is avoided after an answer with a given latency. A failed
-attempt counts as a latency of 10 s. Only the newest answer of a shard counts. Callers pass the time in ms. The method
-is RocketMQ's latency-fault back-off (MQFaultStrategy).
+attempt counts as a latency of 10 s. Only the newest answer of a shard counts. Callers pass the current time, in ms.
+The rule is RocketMQ's latency-fault back-off (MQFaultStrategy).
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _LONGEST_MS = 86_400_000
 
 def checked_steps(setting: bool | Steps) -> Steps:
     """Return the steps for the setting `latency_faults` of a producer. False means no steps, so no shard is avoided.
-    True means the steps of RocketMQ. Any other value must be a table of steps. Raises InvalidArgumentError.
+    True means RocketMQ's steps: latencies, and how long each latency makes the producer avoid a shard. A value other
+    than True and False must be a table of steps. Raises InvalidArgumentError.
     """
     if isinstance(setting, bool):
         return ROCKETMQ if setting else ()

@@ -55,10 +55,11 @@ class AsyncProducer(AsyncLifetime):
     """An asyncio client that sends messages. A retry never stores a message twice, because brokers recognise a
     repeated batch by its sequence number.
 
-    Messages with the same key, and messages sent with the same `queue`, keep their order. Other messages are spread
-    over the queues, one batch to each queue in turn. If a shard is unavailable, a batch of other messages goes to a
-    queue of another shard, unless the batch may already be in the log of the first shard. A batch that may already be
-    in one queue stays in this queue, because a copy in a second queue would be a duplicate.
+    Messages with the same key, and messages sent with the same `queue`, keep their order. Messages with neither a key
+    nor a `queue` are spread over the queues, one batch to each queue in turn. If a shard is unavailable, a batch of
+    messages with neither a key nor a `queue` goes to a queue of another shard, unless the batch may already be in the
+    log of the first shard. A batch that may already be in one queue stays in this queue, because a copy in a second
+    queue would be a duplicate.
 
     Settings::
 
@@ -161,7 +162,7 @@ class AsyncProducer(AsyncLifetime):
 
     async def stop(self) -> None:
         """Wait for at most delivery_timeout_ms until every send has a result, then close the producer. A send that has
-        no result after this time fails.
+        no result after delivery_timeout_ms fails.
         """
         if not self._client.started:
             return
@@ -233,14 +234,14 @@ class AsyncProducer(AsyncLifetime):
         tag: str | None = None,
         queue: int | None = None,
     ) -> list[RecordRange]:
-        """Send many messages faster than separate calls of send(). Return the places of the messages, in the order of
-        `values`, when a majority of the voters has all messages.
+        """Send many messages faster than separate calls of send(). Return the queues and offsets of the messages, in
+        the order of `values`, when a majority of the voters has all messages.
 
         `key` and `tag` apply to every message. A list or tuple is checked as a whole before any message is sent. Any
         other iterable is read and checked in blocks of 16,384 values. After the first failure no more values are read.
         The call raises the error when every message that was already accepted has a result. If it is unknown whether
         some messages are in a log, the error is a DeliveryTimeoutError. The error has an attribute `acknowledged`, a
-        list[RecordRange]: the places of the acknowledged messages, in the order of `values`.
+        list[RecordRange]: the queues and offsets of the acknowledged messages, in the order of `values`.
         """
         receipt = ManyReceipt(topic)
         try:

@@ -1,8 +1,8 @@
 """One batch of a producer: the messages that it collects while it is open, and the state of its delivery.
 
-Messages are added in *pieces*: a piece is one message, or a slice of a list of messages. A piece has only one receipt,
-so the Python code of this module runs once for each piece, and not once for each message. A batch has no column for
-keys, tags, headers or timestamps if none of its messages needs the column.
+Messages are added in *pieces*: a piece is one message, or a slice of a list of messages. All messages of a piece share
+one receipt, so the Python code of this module runs once for each piece, and not once for each message. A batch has no
+column for keys, tags, headers or timestamps if none of its messages needs the column.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def because(error: LedgerError | None) -> str:
 
 
 class Receipt(Protocol):
-    """An interface: an object that receives the result of a piece. Only one of its two methods is called, and only
-    once."""
+    """An interface: an object that receives the result of a piece (of messages that are sent together). Only one of
+    its two methods is called, and only once."""
 
     def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None: ...
 
@@ -97,8 +97,8 @@ class BatchResult:
         released  the bytes to release in the producer's buffer
         batch     the batch
 
-    A batch that times out while its result is unknown gets two `BatchResult` objects. The first has the receipts, and
-    the second releases the bytes when the result is known.
+    A batch that times out while its result is unknown gets two `BatchResult` objects. The first `BatchResult` has the
+    receipts. The second, which comes when the result is known, releases the bytes of the batch in the buffer.
     """
 
     queue: int
@@ -116,8 +116,8 @@ class BatchResult:
         return self._told == len(self.receipts)
 
     def deliver(self, most: int | None = None) -> int:
-        """Pass the result to at most `most` of the receipts that have no result yet (None: to all of them). Return the
-        number of receipts that got the result.
+        """Pass the result to the receipts that have no result yet, but to no more than `most` of them (None: to all of
+        them). Return the number of receipts that got the result.
 
         If a receipt raises an exception, it does not get the result a second time.
         """
@@ -187,8 +187,8 @@ class ProducerBatch:
         open --close--> waiting --number--> numbered <--> in flight --> settled
                            ^─────── move ──────┘  to another queue, where the batch gets a number of that queue
 
-    A numbered batch has its encoded bytes in `data`, and every attempt sends the same bytes. The lists of messages of
-    a numbered batch are empty.
+    A numbered batch has its encoded bytes in `data`, and every attempt sends the same bytes. When a batch receives its
+    number, it is encoded, and its lists of messages are emptied.
     """
 
     base_timestamp_ms: int

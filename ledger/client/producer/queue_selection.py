@@ -1,9 +1,10 @@
 """Chooses the queue of each piece of messages, and gives the piece to the sequencer of the queue.
 
 If a topic is unknown, the client asks the leader of shard 0 for the topic, with one request at a time. Until the
-answer arrives, pieces for the topic wait in order. Pieces for a queue that the client does not know yet wait in the
-same way. A topic that was deleted and created again gets new sequencers. The user's queue selector is called
-immediately before a piece is given to a sequencer, because the number of queues is known only then.
+leader of shard 0 answers, pieces (messages that are sent together) for the topic wait in order. Pieces for a queue
+that the client does not know yet also wait until the leader of shard 0 has answered. A topic that was deleted and
+created again gets new sequencers. The user's queue selector is called immediately before a piece is given to a
+sequencer, because the number of queues is not known earlier.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ Parked = deque[tuple[Piece, int | None, bool]]
 
 
 class QueueSelection:
-    """Chooses the queue of each piece of one producer, and adds the piece to the sequencer of the queue.
+    """Chooses the queue of each piece (messages that are sent together) of one producer, and adds the piece to the
+    sequencer of the queue.
 
     Arguments:
 
@@ -70,8 +72,8 @@ class QueueSelection:
             await asyncio.shield(self._resolution(topic))
 
     def place(self, topic: str, piece: Piece, queue: int | None, *, close: bool = False) -> None:
-        """Give the piece to the sequencer of a queue: at once, or as soon as the client knows the topic's queues.
-        If an error occurs, the receipt of the piece gets the error."""
+        """Give the piece (messages that are sent together) to the sequencer of a queue: at once, or as soon as the
+        client knows the topic's queues. If no queue can be chosen, the receipt of the piece gets the error."""
         sequencers = self._topics.get(topic)
         if sequencers is not None and (queue is None or queue < sequencers.queues):
             self._place(sequencers, piece, queue, close)
@@ -80,12 +82,12 @@ class QueueSelection:
             self._parked[topic].append((piece, queue, close))
 
     async def flush(self) -> None:
-        """Wait until the topic requests that are under way have ended, so that no piece waits for them any longer."""
+        """Wait until all topic requests that run now have ended, so that no piece waits for one of them."""
         if self._resolving:
             await asyncio.wait(list(self._resolving.values()))
 
     async def close(self) -> None:
-        """End all pieces that wait for a topic with ClosedError. After `close`, `place` must not be called."""
+        """Give ClosedError to all pieces that wait for a topic. After `close`, `place` must not be called."""
         await asyncio.sleep(0)  # lets new tasks begin: a task cancelled before its first step could not fail its pieces
         tasks = list(self._resolving.values())
         for task in tasks:

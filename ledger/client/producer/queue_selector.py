@@ -1,7 +1,7 @@
 """Calls the queue selector, a function of the user that chooses the queue of a message.
 
 The producer checks the result of the queue selector. If the result is wrong or the queue selector raises an exception,
-only the send of this message fails. Its error message names the queue selector.
+only the send of this message fails. The error message of the failed send names the queue selector.
 """
 
 from __future__ import annotations

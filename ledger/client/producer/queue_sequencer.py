@@ -9,28 +9,29 @@ known.
 
 A batch gets its sequence number when it is sent for the first time, so a batch that is never sent leaves no gap. When
 an attempt fails, the sequencer *halts*: it sends nothing until every attempt in flight has an answer. After a back-off
-the sequencer sends again, from the first batch of the line on. A batch has at most one unanswered attempt, and never
-overtakes another batch.
+the sequencer sends its unfinished batches again, beginning with the first. A batch has at most one unanswered attempt,
+and never overtakes another batch.
 
 **When a batch gets another number.** A batch is *clean* if no attempt can have appended it to the log. A batch is
-*doubtful* if an attempt may have appended it to the log. If a batch is clean, no later batch of the line is in the log
-either, because the broker accepts no gap in the sequence numbers. Two events leave a gap in the sequence numbers:
+*doubtful* if an attempt may have appended it to the log. If a batch is certainly not in the log, no later batch of the
+queue is in the log either, because the broker accepts no gap in the sequence numbers. Two events leave a gap in the
+sequence numbers:
 
 - A clean batch leaves the line, because it was refused for good or timed out, and a later batch already has a number.
 - The broker answers the first batch of the line, which is clean, with "sequence gap". In this case all earlier batches
   have a result. Either the broker has forgotten this producer, or an earlier doubtful batch was given up and never
   reached the broker.
 
-Batches behind a gap wait until all batches before the gap have their result. After that the batches behind the gap are
-numbered from 0 under the next epoch. The batches behind the gap cannot keep the old epoch, because a late copy of a
-batch with an old number could be accepted later. The epoch cannot change earlier, because the new epoch fences the old
-epoch, and batches before the gap may still need the old epoch.
+Batches after a gap in the sequence numbers wait until all batches before the gap have their results. After that the
+batches behind the gap are numbered from 0 under the next epoch. The batches after the gap cannot keep the old epoch,
+because a delayed request with an old number could be accepted later. The epoch changes only when all batches before
+the gap have their results: the new epoch fences the old epoch, which these batches may still need.
 
-If a doubtful batch times out, its receipts get an error that says that the result is *unknown*. The timed-out batch
-keeps its place in the line, and is sent again, without later batches, until an answer decides its result. If the
-answer is "sequence gap", the batch is dropped. The next appended batch either has the same epoch and the sequence
-number after the dropped batch, or it begins the next epoch, which fences the dropped batch. A batch that has used all
-its retries is treated like a batch that has timed out.
+If a batch that may be in the log times out, its receipts get an error that says that the result is *unknown*. The
+timed-out batch stays before the later batches of its queue, and is sent again, alone, until an answer says whether it
+was committed. If the answer is "sequence gap", the batch is dropped. The next appended batch either has the same epoch
+and the next sequence number after the dropped batch, or begins the next epoch, which fences the dropped batch. A batch
+that has used all its retries is treated like a batch that has timed out.
 
 **When a batch moves to another queue.** While the sequencer waits after a failure, some of its batches can move to
 other queues. A move must not change an order that the producer guarantees:
@@ -45,10 +46,10 @@ other queues. A move must not change an order that the producer guarantees:
 If a batch with a number moves, and a later batch already has a number, the move leaves a gap in the sequence numbers.
 
 **When a batch is delayed.** A leader that throttles this client says how long the client must wait. Throttling is not
-a failure: no batch moves, and the attempt is not counted. After the wait only one batch can be in flight, and after
-each success one batch more, because a refused batch costs the client and the broker time.
+a failure: no batch moves, and the attempt is not counted. After a throttled sequencer has waited, it keeps one batch
+in flight, and after each success one batch more, because each refused batch costs the client and the broker time.
 
-This module uses no clock, no futures and no network. Callers pass the time in ms.
+This module uses no clock, no futures and no network. Callers pass the current time, in ms.
 """
 
 from __future__ import annotations
@@ -123,15 +124,15 @@ class QueueSequencer:
         return batches if self._open is None else [*batches, self._open]
 
     def refuses(self) -> LedgerError | None:
-        """If this producer was fenced in the queue, return the error that every new piece gets. If this producer
-        was not fenced, return None."""
+        """If this producer was fenced in the queue, return the error that every new piece of messages gets. If this
+        producer was not fenced, return None."""
         return self._fenced
 
     # --- gathering ---------------------------------------------------------------------------------------------------
 
     def add(self, piece: Piece, now: float, wall_ms: int, *, close: bool = False) -> None:
-        """Add a piece to the open batch, or to a new batch. If `close` is True, close the batch of the piece, so
-        that no later piece is added to the batch."""
+        """Add a piece (messages that are sent together) to the open batch, or to a new batch. If `close` is True,
+        close the batch of the piece, so that no later message is added to the batch."""
         assert 1 <= len(piece.values) <= MAX_BATCH_MESSAGES
         limit = self._delivery.batch_bytes
         if self._open is not None and not self._takes(self._open, piece, now):
@@ -223,8 +224,8 @@ class QueueSequencer:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def answered(self, batch: ProducerBatch, answer: Answer, now: float, *, sent: bool = True) -> list[BatchResult]:
-        """Handle the answer to an attempt, and return the results of batches that end now. If `sent` is False, the
-        attempt never left this process, so it cannot have appended the batch to a log.
+        """Handle the answer to an attempt, and return the results of the batches that this answer finishes. If `sent`
+        is False, the attempt never left this process, so it cannot have appended the batch to a log.
         """
         assert batch.in_flight
         batch.in_flight = False
@@ -343,9 +344,9 @@ class QueueSequencer:
         return not self.fails and self._fenced is None
 
     def offers(self, now: float) -> bool:
-        """Return True if batches of this queue can move to other queues now. During a back-off the result is True once
-        after each failure and once after each new piece. Batches that have not moved are sent to this queue after the
-        back-off.
+        """Return True if batches of this queue can move to other queues now. During a back-off, `offers` returns True
+        only once after each failure and once after each new piece. Batches that have not moved are sent to this queue
+        after the back-off.
         """
         offers, self._has_offer = self._has_offer, False
         return offers and self.fails and self._halted and (self._in_flight > 0 or now < self._retry_at)
@@ -386,7 +387,7 @@ class QueueSequencer:
 
     def expire(self, now: float) -> list[BatchResult]:
         """Return a timeout result for each batch whose deadline has passed. A timed-out batch that may be in a log
-        stays in the line until its result is known.
+        stays among the unfinished batches of the sequencer until its result is known.
         """
         results = []
         while due := [batch for batch in self._next_to_expire() if batch.deadline <= now]:

@@ -53,9 +53,9 @@ class ManyReceipt:
         return SliceReceipt(self, len(self._ranges) - 1)
 
     def give_up(self, error: LedgerError) -> None:
-        """Record an error that ends the `send_many`. Of several errors the first is kept, but an error after which
-        messages may be in a log replaces other errors. The program must know that messages may be in a log before it
-        sends the messages again.
+        """Record an error that ends the `send_many`. The first error is kept, but an error that says that messages may
+        be in a log replaces other errors. The program must know that messages may be in a log before it sends the
+        messages again.
         """
         if self.error is None or (_leaves_unknown(error) and not _leaves_unknown(self.error)):
             self.error = error

@@ -1,9 +1,9 @@
 """Writes each send of a producer and its result into a history file (`AsyncProducer(history=...)`).
 
-The recorder replaces the receipt of each piece with a receipt that also writes to the file. When the producer accepts
-a piece, the recorder notes the sizes and checksums of its messages, and the time. When the batch has a result, the
-recorder learns the sequence numbers of the piece. The recorder writes the line of the piece before the program gets
-the result.
+The recorder replaces the receipt of each piece (messages that are sent together) with a receipt that also writes to
+the file. When the producer accepts a piece, the recorder notes the sizes and checksums of its messages, and the
+current time. When the batch of the piece has a result, the recorder learns the sequence numbers of the piece. The
+recorder writes the history line of the piece before the program gets the result.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Recorder:
         piece.receipt = _Recorded(self, piece.receipt, topic, piece)
 
     def settling(self, results: BatchResult) -> None:
-        """Note the queue and the sequence numbers of a batch for its pieces, immediately before its receipts get
-        the result."""
+        """Note a batch's queue and sequence numbers for each piece in the batch, immediately before the batch's
+        receipts get the result."""
         sequence = results.batch.first_sequence
         for receipt, count in results.receipts:
             assert isinstance(receipt, _Recorded)

@@ -30,7 +30,7 @@ _RECEIPTS_AT_ONCE = 512
 
 
 class Sender:
-    """Drives one accumulator, over one stream to the leader of each shard that has batches."""
+    """Sends the batches of one accumulator, over one stream to the leader of each shard that has batches."""
 
     def __init__(
         self, client: ClusterClient, accumulator: Accumulator, buffer: Buffer, recorder: Recorder | None = None
@@ -63,7 +63,8 @@ class Sender:
         return faults.is_empty or faults.is_available(sequencer.shard, self._now())
 
     def add(self, sequencer: QueueSequencer, piece: Piece, close: bool) -> None:
-        """Add a piece to the sequencer of its queue. The size of the piece must already be counted in the buffer."""
+        """Add a piece (messages that are sent together) to the sequencer of its queue. The caller must already have
+        added the size of the piece to the used bytes of the buffer."""
         if self._closing:
             self._buffer.release(piece.size)
             piece.receipt.failed(ClosedError("The producer was closed before this message was sent."))
@@ -72,7 +73,7 @@ class Sender:
         self._accumulator.add(sequencer, piece, self._turn_at, self._turn_at_wall_ms, close=close)
 
     async def flush(self) -> None:
-        """Wait until every piece that was added so far is acknowledged or has failed."""
+        """Wait until every message that was added so far is acknowledged or has failed."""
         self._accumulator.hasten(self._now())
         self._poll_soon()
         owed = self._accumulator.unresolved()

@@ -1,8 +1,9 @@
 """Chooses the queue of a message: the given queue, the queue of the message's key, or one queue after another. No I/O.
 
 All messages with the same key go to the same queue. Messages without a key go to one queue until its open batch is
-closed, and then to the next queue. In this way batches become full, and the messages are spread over the queues.
-Messages without a key do not go to a queue of an avoided shard if another queue is available.
+closed, and then to the next queue. Because a queue is used until its batch is closed, batches become full, and the
+messages are spread over the queues. Messages without a key do not go to a queue of an avoided shard if another queue
+is available.
 """
 
 from __future__ import annotations

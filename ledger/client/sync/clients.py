@@ -97,8 +97,8 @@ class Producer(Lifetime):
         tag: str | None = None,
         queue: int | None = None,
     ) -> list[RecordRange]:
-        """Send many messages fast, and return their places, as AsyncProducer.send_many does. If `values` is an
-        iterator, it is read on the client's own thread.
+        """Send many messages fast, and return their queues and offsets, as AsyncProducer.send_many does. If `values`
+        is an iterator, it is read on the client's own thread.
         """
         return self._thread.run(self._client.send_many(topic, values, key=key, tag=tag, queue=queue))
 

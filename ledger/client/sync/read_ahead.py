@@ -13,8 +13,8 @@ from ledger.client.records import Message
 
 
 def next_ahead(ahead: deque[Message], may_go: Callable[[Message], bool]) -> Message | None:
-    """Remove and return the first message for which `may_go` returns True. If there is no such message, return None.
-    All other messages keep their order.
+    """Remove and return the first message for which `may_go` returns True. If `may_go` returns False for every
+    message, return None. All other messages keep their order.
     """
     for at, message in enumerate(ahead):
         if may_go(message):

@@ -1,4 +1,4 @@
-"""Sends batches under numbers that are the same in every attempt of a task.
+"""Sends batches with sequence numbers that are the same in every attempt of a task.
 
     producer    (query, partition)                      ┐
     epoch       number of the micro-batch               ├  the broker appends each batch once, in order

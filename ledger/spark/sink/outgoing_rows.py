@@ -77,8 +77,8 @@ def tables(batches: Iterable[pa.RecordBatch], topic: str | None, order: str, max
     """Yield the rows as tables with the columns of `_KINDS`, in the order in which they are sent.
 
     With the order "arrival" there is a table for each record batch. With other orders there is one table with all
-    rows, which must fit into memory. Raises InvalidArgumentError for wrong rows, or if a table of all rows has more
-    than `max_bytes`.
+    rows, which must fit into memory. Raises InvalidArgumentError for an invalid row, or if a table with all rows has
+    more than `max_bytes`.
     """
     if order == "arrival":
         yield from (_checked(batch, topic) for batch in batches if batch.num_rows)

@@ -1,5 +1,5 @@
-"""The connection of a process to a cluster. The calls of the connection block. Internally, the connection uses the
-asyncio client.
+"""The connection of a process to a cluster. Each call of the connection blocks the calling thread until the result is
+there. Internally, the connection uses the asyncio client.
 
 Spark forks its Python workers and reuses them, and a gRPC channel does not work after a fork. For this reason, a
 process opens its connection when it first needs one. Connections are kept by process id and must not be pickled.
@@ -125,7 +125,7 @@ class SparkConnection:
 
     def offsets_at(self, times: dict[TopicQueue, int]) -> dict[TopicQueue, int]:
         """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.
-        If a queue has no such message, the result is its end offset.
+        If a queue has no message of the given time or later, the result is the queue's end offset.
         """
         return self.run(offsets_for_times(self.client, times))
 

@@ -190,8 +190,8 @@ class Planner:
 
 
 def matched(given: Offsets, contents: Contents, option: str) -> QueueMap:
-    """Return the user's offsets or times by queue. Raises InvalidArgumentError unless they name exactly the queues
-    to read."""
+    """Return the user's offsets or times by queue. Raises InvalidArgumentError unless the user's offsets or times
+    name exactly the queues to read."""
     flat = {
         TopicQueue(topic, int(queue)): number for topic, queues in given.items() for queue, number in queues.items()
     }

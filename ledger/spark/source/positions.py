@@ -4,8 +4,8 @@ I/O.
     "earliest"    "latest"    {"orders": {"0": 23, "1": -1, "2": -2}}     -1: latest, -2: earliest
     the queues to read:       {"orders": [0, 1]}
 
-This module keeps the numbers as the user wrote them. `planning.py` replaces the numbers -1 and -2 (latest and
-earliest) by offsets that the cluster reports.
+This module does not change the offsets and times that the user wrote. `planning.py` replaces the numbers -1 and -2
+(latest and earliest) by offsets that the cluster reports.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ranges of offsets: cuts them for tasks, and limits the messages of a micro-batch. No I/O.
 
-The share of each queue is proportional to its number of messages, as in Kafka's source. A queue with ten times as many
-messages gets ten times as many tasks, and ten times as much of a limited micro-batch.
+The limit is divided among the queues in proportion to their numbers of messages, as in Kafka's source. A queue with
+ten times as many messages gets ten times as many tasks, and ten times as much of a limited micro-batch.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def cut(whole: OffsetRange, parts: int) -> Iterable[OffsetRange]:
 
 
 def limited(starts: Mapping[TopicQueue, int], ends: Mapping[TopicQueue, int], most: int) -> dict[TopicQueue, int]:
-    """Return the end of each queue so that about `most` messages are read in total.
+    """Return, for each queue, the offset at which reading ends, so that about `most` messages are read in total.
 
     At least one message is read of each queue that has messages, so that no queue starves.
     """

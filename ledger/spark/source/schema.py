@@ -1,7 +1,8 @@
 """The columns of our Spark sources: the columns of Kafka's source in Kafka's order, and then our own columns.
 
 A user's own schema may name any of these columns, in any order. The source does not make columns that the schema does
-not name. Spark cannot prune columns of Python data sources by itself, so `.schema("value BINARY")` saves time.
+not name. Spark does not prune columns of Python data sources by itself, so `.schema("value BINARY")` saves the time of
+making the other columns.
 """
 
 from __future__ import annotations

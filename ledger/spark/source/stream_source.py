@@ -5,8 +5,8 @@
 Spark stores the offsets in its checkpoint. After a failure Spark asks for the same offsets again, and a log returns
 the same messages each time. A micro-batch has the same input in every attempt.
 
-Spark calls `read` in tasks, and all other methods in one long-lived process beside the driver. This process passes
-data to the tasks only through their partitions.
+Spark calls `read` in tasks, and all other methods in one long-lived process beside the driver. The long-lived process
+passes data to the tasks only through the tasks' partitions.
 """
 
 from __future__ import annotations

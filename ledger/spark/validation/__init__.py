@@ -1,4 +1,4 @@
-"""The validation of replicas on Spark.
+"""The validation on Spark, which checks that the replicas of a cluster have the same log and kept all promises.
 
 This package contains, in reading order:
 

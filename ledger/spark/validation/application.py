@@ -4,8 +4,8 @@
     /data/node-1 /data/node-2
     python -m ledger.spark.validation.application --master local[2] /data/node-1 /data/node-2 http://10.0.0.3:9872
 
-The program takes the same sources as `ledgermq validate` and prints the same report. Without --master it runs where
-spark-submit or the environment says. docs/VALIDATION.md describes how to run it on a cluster.
+The program takes the same sources as `ledgermq validate` and prints the same report. Without --master, spark-submit or
+the environment chooses where the program runs. docs/VALIDATION.md describes how to run it on a cluster.
 """
 
 from __future__ import annotations

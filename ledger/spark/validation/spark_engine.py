@@ -1,4 +1,5 @@
-"""The validation engine on Spark: tasks read spans, and shuffles bring related results together.
+"""The validation engine on Spark: tasks read spans, and shuffles send the results for the same window or producer to
+one task.
 
     spans ── read ──┬── outlines ─────────────────────────────> driver: joins them
                     ├── windows   by (shard, window)  ────────> those that differ
@@ -7,8 +8,8 @@
     histories ──────┬── by the hash of each message
     messages ───────┘
 
-Tasks keep and send the same facts as the plain engine: sums, last batches and violations. Entries stay in the tasks
-that read them; only the entries of windows in which replicas differ are sent to other tasks.
+Tasks keep and send the same facts as the plain engine: sums, last batches and violations. Tasks do not send the
+entries that they read to other tasks, except the entries of windows (ranges of indexes) in which replicas differ.
 """
 
 from __future__ import annotations
@@ -137,7 +138,8 @@ class SparkEngine:
         ordered = self._sc.parallelize(nothing, 1).union(steps)
 
         def replayed(part: Iterable[_Keyed]) -> Iterator[Replay]:
-            """Replay some replicas, one after another. The steps of each replica must come in the order of its log."""
+            """Replay the given replicas, one after another. The steps of each replica must come in the order of its
+            log."""
             for number, steps in groupby(part, key=lambda each: each[0][0]):
                 yield replay_one(number, steps)
 

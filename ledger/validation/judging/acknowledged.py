@@ -5,8 +5,8 @@ contain a message whose send failed.
     log       producer 9f3c.. epoch 0 sequence 12, topic t, queue 0:    at offset 41, CRC cb33..     exactly once
 
 A message is identified by its queue, producer, epoch and sequence. Sent messages and messages of the log are sorted by
-a hash of this identity, and then joined. Messages with the same hash are in the same share, so several machines can
-judge shares.
+a hash of their queue, producer, epoch and sequence, and then joined. Messages with the same hash are in the same
+share, so several machines can judge shares.
 
 A producer may use the sequence of a refused message again for another message. A failed send counts as present only if
 the log has its payload, and no other send of that sequence had the same payload. A history names topics by name. If a

@@ -1,4 +1,5 @@
-"""Limits how many violations of each kind are kept. Further violations of the kind are only counted.
+"""Limits how many violations of each kind are kept. Further violations of a kind that has reached its limit are only
+counted.
 
 The limit bounds the memory of a validation, even if every entry of a log is wrong. Violations after the end of a log
 are not reported. The end of a log is not known at first, so the positions of all violations are kept, also of those

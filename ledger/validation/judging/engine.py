@@ -5,8 +5,8 @@
                                         read what clients were told, and the messages
 
 Pure functions make all judgements, from the facts that were collected about each span of a log. An engine only decides
-in which process these functions run. The engine in a single process and the engine on Spark find the same violations,
-because both engines run the same functions.
+in which process the judging functions run. The engine in a single process and the engine on Spark find the same
+violations, because both engines run the same functions.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Engine(Protocol):
         *,
         all_kept: bool,
     ) -> AcknowledgedFound:
-        """Compare the messages with the histories. Raises HistoryError."""
+        """Compare the messages of the logs with the histories that clients wrote. Raises HistoryError."""
 
     def violations(
         self,

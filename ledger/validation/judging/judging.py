@@ -5,8 +5,9 @@
     node 3   ... 97 98 99 | 100' 101'       diverges from both at 100: Raft replaces this tail, so it is only a note
 
 A divergence at an index is a violation if the two replicas that differ both know that the index is committed. A
-divergence is also a violation if one replica knows that the index is committed, and the other replica continues in a
-term whose leader must have had the committed entry (Leader Completeness, section 5.4 of the Raft paper).
+divergence is also a violation if one replica knows that the entry at the index is committed, and the other replica has
+an entry of a later term at or after the index. The leader of the later term must have had the committed entry (Leader
+Completeness, section 5.4 of the Raft paper).
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Violation:
         return self.shard, ORDER[self.kind], self.source, *place, self.path or "", self.reason
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields as JSON and Parquet have them."""
+        """Return the fields of the violation, with the names and types that JSON and Parquet use."""
         return {**asdict(self), "kind": self.kind.value}
 
 

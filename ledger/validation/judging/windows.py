@@ -100,8 +100,8 @@ _COPIED = ("index", "position", "term", "crc", "chain", "size", "kind", "topic_i
 
 
 def said_in(entries: Entries, replica: int, windows: npt.NDArray[np.int64]) -> Said:
-    """Return one row for each entry whose index is in one of `windows`. A row has the columns of `SAID`: what the
-    entry states."""
+    """Return one row for each entry whose index is in one of `windows`. A row has the columns of `SAID`: the values
+    that the header of the entry states."""
     chosen = np.isin((entries.rows["index"] // np.uint64(WINDOW)).astype(np.int64), windows)
     said = np.empty(int(chosen.sum()), SAID)
     for name in _COPIED:

@@ -1,4 +1,5 @@
-"""Checks the ends of a replica's indexes: missing entries, surplus entries, and the links of the key index.
+"""Checks the ends of a replica's indexes: missing entries, surplus entries, and the links between entries of the key
+index.
 
 Span readers compare the indexes with the entries of the log. This check runs after all spans were read, because it
 needs the end of the log, the end of each queue, and the list of deleted topics. After a kill, indexes may lag behind
@@ -23,8 +24,8 @@ from store.index.consume_queue import UNIT_BYTES, UNITS_PER_FILE
 
 @dataclass(frozen=True, slots=True)
 class IndexEnds:
-    """The facts about a replica's log. The check compares the last entries of the replica's indexes with the facts
-    about its log."""
+    """The facts about a replica's log that the check of its indexes needs. The check compares the last entries of
+    the replica's indexes with the facts about its log."""
 
     replica: LogReplica
     # Next offsets by topic id and queue.
@@ -66,7 +67,7 @@ def check_index_ends(known: IndexEnds) -> IndexEndsFound:
 
 
 def notes_of(left: Sequence[Violation]) -> Iterator[tuple[int, str]]:
-    """Yield the shard and a sentence for each kind of gap that a kill has left."""
+    """Yield the shard and a sentence for each kind of gap that a kill of the node has left in the indexes."""
     for shard, source in sorted({(each.shard, each.source) for each in left}):
         mine = Counter(each.kind for each in left if (each.shard, each.source) == (shard, source))
         said = (

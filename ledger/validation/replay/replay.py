@@ -5,8 +5,9 @@ indexes.
 
 The replay applies steps (spans/steps.py) to `ledger.state.State`, the state machine of nodes. Before each step, the
 replay checks the conditions that the state machine asserts. If a condition does not hold, the replay records a
-`Misfit`. After missing entries the state is unknown. From then on, the replay checks only offsets and sequences. For
-each queue this check begins with the queue's next batch.
+`Misfit`. After missing entries the state is unknown. After the first missing entries, the replay checks only offsets
+and sequences. For each queue, the check of offsets and sequences begins with the queue's first batch after the missing
+entries.
 """
 
 from __future__ import annotations

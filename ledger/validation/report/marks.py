@@ -9,7 +9,7 @@ in each log that the violation concerns.
 
 A picture of a log has entry indexes on one axis and byte positions on the other, so a mark needs an index and a
 position. If a violation has only an index or only a position, the curve of its log gives the missing value. Violations
-with neither value are in no picture; the report counts them.
+without an index and without a position are in no picture; the report counts them.
 """
 
 from __future__ import annotations

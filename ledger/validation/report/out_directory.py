@@ -4,9 +4,9 @@
     violations.parquet      all violations (a directory if Spark wrote it); violations.jsonl without pyarrow
     index.html              the report as a page with pictures, if jinja2 and matplotlib are installed
 
-If the Python package that writes one of the files is not installed, the verdict is still complete. The command then
-prints one line that says which file is missing and what to install. A validation first removes the files of an earlier
-validation, so the files of two validations are never mixed.
+If the Python package that writes one of the files is not installed, the verdict is still complete. If a package is
+missing, the command prints one line that says which file is missing and what to install. A validation first removes
+the files of an earlier validation, so the files of two validations are never mixed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def write_violations(violations: Sequence[Violation], out: Path) -> None:
 
 
 def write_verdict(report: ValidationReport, out: Path) -> tuple[str, ...]:
-    """Write the report, and the page if it can be drawn. Return a line for each file that is missing or reduced.
+    """Write the report, and the page if it can be drawn. Return a line for each file that is missing or was written
+    without a part.
 
     Raises LedgerError."""
     lacking: list[str] = []

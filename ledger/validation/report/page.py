@@ -1,7 +1,7 @@
 """Writes the page of a validation: one file that a browser shows without any network.
 
-The size of the page is bounded. The page contains the first violations, the first shards and the first notes, and the
-numbers of those that it leaves out.
+The size of the page is bounded. The page contains the first violations, shards and notes, and says how many of each it
+leaves out.
 """
 
 from __future__ import annotations

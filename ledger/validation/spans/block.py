@@ -3,8 +3,8 @@
     segment   |..........| begin ......... end |...........|
     words                  u64, u64, ...                          entries begin at multiples of 8
 
-An entry that begins in a block may end after it. `reach` then reads the missing bytes, up to the size of the largest
-entry. The memory of a reader does not depend on the size of a segment.
+An entry that begins in a block may end after it. If an entry ends after the block, `reach` reads the missing bytes, up
+to the size of the largest entry. The memory of a reader does not depend on the size of a segment.
 """
 
 from __future__ import annotations

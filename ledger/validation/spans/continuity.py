@@ -28,7 +28,8 @@ _ODD = tuple(np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A batch that does not continue its queue or its producer."""
+    """A batch whose offset does not continue its queue, or whose sequence does not continue its producer's
+    sequence."""
 
     kind: ViolationKind
     # The number of the fact.
@@ -117,7 +118,8 @@ def _sequence_misfits(facts: Facts, order: Order, starts: npt.NDArray[np.bool_])
 def sequence_misfit(
     facts: Facts, number: int, due: int, epoch: int, used_ms: int, *, may_be_forgotten: bool
 ) -> Misfit | None:
-    """Return the misfit of a batch whose producer is known in its queue, or None if the batch fits.
+    """Return a Misfit if the batch does not continue the sequence of its producer, which is known in its queue, and
+    otherwise None.
 
     `due` is the next sequence of the producer in `epoch`, and `used_ms` the time of its last batch. A producer that
     wrote nothing for a day may begin again at sequence 0.
@@ -138,8 +140,8 @@ def sequence_misfit(
 
 
 def unknown_producer_misfit(facts: Facts, number: int) -> Misfit | None:
-    """Return the misfit of a batch whose producer is not known in its queue, or None if the batch's sequence begins
-    at 0."""
+    """Return a Misfit if the producer of the batch is not known in its queue and the batch's sequence does not
+    begin at 0, and otherwise None."""
     fact = facts[number]
     if fact["first_sequence"] == 0 or fact["producer_id"] == BROKER:
         return None

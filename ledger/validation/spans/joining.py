@@ -3,10 +3,11 @@
     span 0   | run 1..57 |                      span 1   | run 58..99 | blank       segment 2: span 2 | run 100.. |
                         the entry 57 ends in span 1 ^    ^ does 58 follow 57?       ^ is this where 100 belongs?
 
-Span readers have checked the entries within a run. The joining checks, by the same rules, that each run continues the
-run before it. The joining also decides what a blank word means, which is a word of zeros where an entry could begin. A
-blank word ends the log, unless another fact shows that entries follow. Bytes that a killed write leaves after the end
-are reported as torn, and are not a violation.
+Span readers have checked the entries within a run. The joining checks, by the same rules as a span reader, that each
+run continues the run before it. The joining also decides what a blank word means, which is a word of zeros where an
+entry could begin. A blank word (8 zero bytes) ends the log, unless another fact shows that entries follow. If a node
+is killed during a write, the incomplete bytes that remain after the log's end are reported as torn, and are not a
+violation.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     <keys>/00000000000000000000         entries 9, 10: hashes of a and b, 4,096, 800, time
 
 Index entries are in the order of the log, so the index entries of a span are neighbours. This module computes all
-index entries of a span and compares them as a whole. If the entries differ, the module leaves out the equal entries at
-the beginning and at the end, and reports the entries in between. `key_files.py` checks how the entries of a file are
-linked.
+index entries of a span and compares them as a whole. If the computed entries differ from the entries in the key file,
+the module leaves out the equal entries at the beginning and at the end, and reports the entries in between.
+`key_files.py` checks how the entries of a file are linked.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class KeyIndexFile:
         self.count = (path.stat().st_size - HEADER.size) // ENTRY_BYTES
 
     def place(self, number: int) -> int:
-        """Return the byte position in the file of the entry with this number, counted from 0."""
+        """Return the byte position at which the entry with this number, counted from 0, begins in the file."""
         return HEADER.size + number * ENTRY_BYTES
 
     def entries(self, first: int = 0, end: int | None = None) -> Entries:
@@ -59,8 +59,8 @@ class KeyIndexFile:
     def between(self, begin: int, end: int, *, thoroughly: bool = False) -> KeyEntries:
         """Return the entries of batches in the range [begin, end) of log positions.
 
-        If `thoroughly` is true, all entries of the file are read. The wanted entries are then found even if some
-        positions in the file are wrong."""
+        If `thoroughly` is true, all entries of the file are read. If `thoroughly` is true, the wanted entries are
+        found even if some positions in the file are wrong."""
         if thoroughly:
             said = self.entries()["position"]
             positions = _in_order(said, self.limit)
@@ -101,8 +101,8 @@ class KeyEntries:
 
 
 def key_files_in(directory: Path) -> list[KeyIndexFile]:
-    """Return the files whose header this program knows, in the order of the log. `unreadable_in` yields the other
-    files."""
+    """Return the files whose header this program knows, in the order of the log. `unreadable_in` yields the files
+    whose header this program does not know."""
     files = []
     for path in _paths(directory):
         try:
@@ -127,10 +127,11 @@ def _paths(directory: Path) -> list[Path]:
 
 
 def link_flaws(path: Path, pieces: Iterable[Entries], slot_count: int, *, is_last: bool) -> Iterator[Flaw]:
-    """Yield a flaw for each wrong link of a file. `pieces` are all entries of the file.
+    """Yield a flaw for each wrong link between entries of a file. `pieces` are all entries of the file.
 
     An entry must point to the previous entry of its slot, and a slot must point to its last entry. `is_last` means
-    that the file is the last file of the index. The last file may still grow, so its slots need not be on the disk."""
+    that the file is the last file of the index. The last file can still grow, so its hash slots are allowed to be
+    missing on the disk."""
     heads = np.zeros(slot_count, "<u4")
     done = 0
     for entries in pieces:

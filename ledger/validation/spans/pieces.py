@@ -1,11 +1,11 @@
-"""Defines the pieces of a span. In the order of positions, a span consists of runs of whole entries and of the gaps
-between the runs.
+"""Defines the pieces of a span: runs of whole entries, and the gaps between the runs. In the order of positions, a
+span consists of runs of whole entries and of the gaps between the runs.
 
     | entry 5 | entry 6 | entry 7 | ######## | entry 9 | entry 10 |   blank   |
       run: first 5, last 7          gap        run: first 9, last 10  gap: blank
 
-The reader of a run has already checked the entries inside the run. Two checks remain: each piece must follow the piece
-before it, and the first piece must follow the previous span.
+The reader of a run has already checked the entries inside the run. After the checks inside each run, two checks
+remain: each piece must continue the piece before it, and the first piece must continue the previous span.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Piece = EntryRun | EntryGap
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """An entry that does not follow the entry before it."""
+    """An entry whose index, term, position or chain does not continue the entry before it."""
 
     kind: ViolationKind
     reason: str
@@ -69,7 +69,8 @@ class Break:
 
 
 def break_between(tail: LogTail, header: Header, grid: Grid, due_chain: int | None) -> tuple[Break | None, int | None]:
-    """Check that the entry `header` may follow `tail`. Return the fault or None, and the correct chain or None.
+    """Check that the entry with this `header` correctly continues the entry that `tail` describes. Return the fault or
+    None, and the chain value that the entry must have or None.
 
     The second value is the correct chain of the entry if the entry states another chain. `due_chain` is the second
     value that this function returned for the previous entry."""

@@ -3,8 +3,8 @@
     entry 57 at 4,096, 800 bytes, term 3
     <shard>/positions/00000000000000000000, unit 57     position 4,096, size 800, term 3
 
-The next start trusts the positions up to the checkpoint's entry and writes all later positions again. For this reason,
-the check compares only the positions up to the checkpoint's entry.
+At its next start the node trusts the positions up to the checkpoint's entry and writes all later positions again. For
+this reason, the check compares only the positions up to the checkpoint's entry.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from store.log.positions import UNIT
 
 @dataclass(frozen=True, slots=True)
 class WrongPositions:
-    """A run of neighbouring units that differ from the log or are missing."""
+    """A run of neighbouring units of a position file that differ from the log or are missing."""
 
     index: int
     last_index: int

@@ -1,7 +1,7 @@
-"""Checks that each entry of a run follows the entry before it.
+"""Checks that each entry of a run continues the entry before it in index, term, position and chain.
 
-numpy compares all entries at once. For the few entries that fail, `pieces.break_between` finds the reason, one entry at
-a time. The same function checks the joints between spans.
+numpy compares all entries at once. For the few entries that fail, `pieces.break_between` finds the reason, one entry
+at a time. The same function checks the first entry of a span against the last entry of the previous span.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ _PIECE = 1 << 20
 def last_entry(replica: LogReplica, access: Access) -> tuple[int, list[Header]] | None:
     """Return the number of the last segment with a whole entry, and its last entries in ascending order.
 
-    Returns None if the log has no whole entry. The function does not check that the entries follow each other.
+    Returns None if the log has no whole entry. The function does not check that each entry continues the entry before
+    it.
     """
     for which in range(len(replica.segments) - 1, -1, -1):
         segment = replica.segments[which]

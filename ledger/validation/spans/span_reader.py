@@ -122,8 +122,8 @@ def runs_in(block: SpanBlock, position: int | None) -> Iterator[Entries | EntryG
 
 
 def look(block: SpanBlock, position: int) -> tuple[EntryGap, int | None]:
-    """No whole entry begins at `position`. Return the gap that begins there, and the position of the next entry in
-    this block."""
+    """No whole entry begins at `position`. Return the gap that begins at `position`, and the position of the next
+    entry in this block."""
     at = position - block.begin
     if entry.is_blank(block.view, at):
         junk = block.blank_from(position)

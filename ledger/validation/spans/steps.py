@@ -33,7 +33,7 @@ from store.log.entry import HEADER_SIZE
 
 @dataclass(frozen=True, slots=True)
 class RunBegins:
-    """A run begins at entry `index`. The facts are the first batches of each queue and producer in the run."""
+    """A run begins at entry `index`. `RunBegins` has the first batch of each queue and of each producer in the run."""
 
     index: int
     position: int

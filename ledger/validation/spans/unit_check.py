@@ -3,8 +3,9 @@
     entry 57: topic 3, queue 1, offsets 100 .. 119, at 4,096, 800 bytes
     <queues>/3-1/00000000000000000000, units 100 .. 119     position 4,096, size 800, tag hash as in the batch
 
-Within a span, the offsets of a queue are consecutive, and so are its units in the file. This module computes all units
-that the file must have and compares them as bytes. Only if the bytes differ, this module compares single units.
+Within a span, the offsets of a queue are consecutive, and so are the queue's units in the ConsumeQueue file. This
+module computes all units that the ConsumeQueue file must have and compares them as bytes. Only if the bytes of the
+file differ from the computed bytes, this module compares single units.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from store.index.consume_queue import UNIT, UNIT_BYTES, UNITS_PER_FILE
 
 @dataclass(frozen=True, slots=True)
 class WrongUnits:
-    """A run of units that differ from the log."""
+    """A run of ConsumeQueue units that differ from the log."""
 
     topic_id: int
     queue: int
@@ -42,7 +43,8 @@ class WrongUnits:
 
 @dataclass(frozen=True, slots=True)
 class AbsentUnits:
-    """Missing units: the file lacks the units from `offset` up to the last message of the span in the queue."""
+    """ConsumeQueue units that are missing in the file, from `offset` up to the last message of the span in the
+    queue."""
 
     topic_id: int
     queue: int
@@ -52,7 +54,7 @@ class AbsentUnits:
 
 
 def first_of_each(absent: Iterable[AbsentUnits]) -> list[AbsentUnits]:
-    """Return the first missing unit of each queue."""
+    """Return the first missing ConsumeQueue unit of each queue."""
     first: dict[tuple[int, int], AbsentUnits] = {}
     for each in sorted(absent, key=lambda each: each.offset):
         first.setdefault((each.topic_id, each.queue), each)
@@ -60,7 +62,7 @@ def first_of_each(absent: Iterable[AbsentUnits]) -> list[AbsentUnits]:
 
 
 class UnitCheck:
-    """Compares the units of one replica, one block after another."""
+    """Compares the ConsumeQueue units of one replica with the log, one block after another."""
 
     def __init__(self, indexes: str) -> None:
         self._directory = Path(indexes) / "queues"
