@@ -77,15 +77,16 @@ class Routes:
 
         Raises UnavailableError if no node answers.
         """
+        failures: list[str] = []
         addresses = self.table.addresses()
-        answered = False
         for one in asyncio.as_completed([self._spawn(self._ask(address)) for address in addresses]):
-            answered = await one or answered
-            if answered and not self.table.in_doubt:
+            if failure := await one:
+                failures.append(failure)
+            elif not self.table.in_doubt:
                 return
-        if not answered:
+        if len(failures) == len(addresses):
             raise UnavailableError(
-                f"None of the nodes {', '.join(addresses)} answers. "
+                f"None of the nodes answers: {'; '.join(sorted(failures))}. "
                 "Check that the cluster runs and that the addresses are right."
             )
 
@@ -125,17 +126,19 @@ class Routes:
             for callback in self.on_topic_change:
                 callback(name)
 
-    async def _ask(self, address: str) -> bool:
-        """Ask one node for routes, and update the table from its answer. Return True if the node answered, and
-        False if the call failed."""
+    async def _ask(self, address: str) -> str:
+        """Ask one node for routes, and update the table from its answer. Return "" if the node answered, and
+        otherwise the address and what went wrong."""
         try:
             response = await self._connections.stub(address).GetRoute(
                 broker_pb2.GetRouteRequest(), timeout=_ANSWER_SECONDS
             )
-        except grpc.aio.AioRpcError:
-            return False
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                return f"{address} (no answer within {_ANSWER_SECONDS:g} s)"
+            return f"{address} ({(error.details() or error.code().name).rsplit(': ', 1)[-1]})"
         self.learn(response)  # a node that is still starting reports at least the nodes
-        return True
+        return ""
 
     async def _keep(self) -> None:
         failures = 0
@@ -156,7 +159,7 @@ class Routes:
             for callback in self.on_leader_change:
                 callback(shards)
 
-    def _spawn(self, work: Coroutine[Any, Any, bool | None]) -> asyncio.Task[bool | None]:
+    def _spawn(self, work: Coroutine[Any, Any, str | None]) -> asyncio.Task[str | None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -55,6 +56,19 @@ def producer(cluster: FakeCluster, **settings: Any) -> ledgermq.AsyncProducer:
 def consumer(cluster: FakeCluster, *topics: str, **settings: Any) -> ledgermq.AsyncConsumer:
     settings = {"max_wait_ms": 20, **settings}
     return ledgermq.AsyncConsumer(*topics, bootstrap_servers=list(cluster.addresses.values()), **settings)
+
+
+# --- starting --------------------------------------------------------------------------------------------------------
+
+
+async def test_an_error_says_what_went_wrong_at_each_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # and does not listen
+        addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in (silent, closed)]
+        with pytest.raises(UnavailableError) as refusal:
+            await ledgermq.AsyncAdmin(addresses).start()
+    assert f"{addresses[0]} (" in str(refusal.value), "the words are those of gRPC"
+    assert f"{addresses[1]} (Connection refused)" in str(refusal.value)
 
 
 # --- producing -------------------------------------------------------------------------------------------------------
