@@ -26,7 +26,8 @@ class ReplicaStorage:
 
 @dataclass(frozen=True, slots=True)
 class DriverRuntime:
-    """`DriverRuntime` contains the clock, the event loop and the state of the node, as the driver uses them."""
+    """`DriverRuntime` contains what the driver needs from its environment: the clock, the event loop and the state
+    of the node."""
 
     # The time of day in milliseconds since 1970, for the append time of entries.
     now_ms: Callable[[], int]

@@ -75,7 +75,7 @@ class DiskShare:
 
 
 class OneQueue:
-    """A log with one queue, as the broker's fetch code reads it. The class implements `ReadableQueues` and
+    """Gives the broker's fetch code access to a log with one queue. The class implements `ReadableQueues` and
     `ReadableQueue` of `ledger.broker.fetch.fetch`."""
 
     def __init__(self, log: CommitLog, units: ConsumeQueue) -> None:

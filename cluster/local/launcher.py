@@ -85,8 +85,8 @@ def wait_ready(
     *,
     only_running: bool = False,
 ) -> list[NodeState]:
-    """Wait until all nodes agree on the leader of each shard and there are at least `shards` shards. Return the states
-    of all nodes.
+    """Wait until all nodes agree on the leader of each shard and there are at least `shards` shards. Return the
+    `NodeState` of each node.
 
     `log_of` returns the name of a node's log file and the last lines of that log. Raises DevError with the last lines
     of a log if a node has ended, or if the nodes do not agree within `timeout_s` seconds. If `only_running` is true,

@@ -73,9 +73,9 @@ assert ROW.itemsize == HEADER_BYTES
 class BatchHeader:
     """The fields of the fixed header.
 
-    `parse` reads only the header. `ledger.batch.check` compares the header with the rest of the batch. Do not
-    change the fields of a header. The class is not `frozen`, because a frozen dataclass takes four times as long to
-    create."""
+    `parse` reads only the header. `ledger.batch.check` compares the header with the rest of the batch. Treat the
+    fields of a header as constants. The class is not `frozen`, because a frozen dataclass takes four times as long
+    to create."""
 
     crc: int
     # A number and not a `Codec`, so that a codec that this program does not know is reported by `check`.

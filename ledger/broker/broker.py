@@ -19,7 +19,7 @@ from ledger.broker.topics.topics import Topics
 
 
 class ServedShard(LocalShard, ConsumedShard, Protocol):
-    """A shard of this node, as `NodeView` and `ShardConsumptions` use it."""
+    """The interface through which `NodeView` and `ShardConsumptions` use a shard of this node."""
 
 
 class ServedShards(Protocol):

@@ -1,5 +1,5 @@
-"""`BrokerReplica` is a shard's replica as the broker uses it. The object has the applied state and, while the node
-leads, the proposals that wait for their results.
+"""`BrokerReplica` gives the broker access to one replica of a shard. The object has the applied state and, while the
+node leads, the proposals that wait for their results.
 
 The state and the indexes change only when committed entries are applied, in the order of the log. A leader checks
 proposals against the *projected* state, which also contains entries that are not committed yet. The projected state
@@ -68,7 +68,8 @@ log = logging.getLogger("ledgermq.broker.replica")
 
 
 class BrokerReplica:
-    """One shard's replica on this node. Before any other method, call `attach` with the replica's Raft driver."""
+    """Applies the log of one shard on this node, answers reads, and proposes new entries while this node leads.
+    Before any other method, call `attach` with the replica's Raft driver."""
 
     driver: Driver
 

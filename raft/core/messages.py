@@ -1,4 +1,4 @@
-"""Defines the messages between the nodes of one shard, as the core uses them.
+"""Defines the core's types for the messages between the nodes of one shard.
 
 A message is a frozen value. The core ignores an answer with an old term. The core never sees the body of an entry. An
 `Append` describes a range of entries by their terms, and the driver keeps the bytes of the entries.

@@ -174,7 +174,7 @@ class ProtocolNode:
         self._network.down(self.node)
 
     def pause(self) -> None:
-        """Pause the process of the node. The events of the process wait until the process resumes."""
+        """Pause the process of the node. Its events wait until `resume` is called."""
         self._paused = True
 
     def resume(self) -> None:

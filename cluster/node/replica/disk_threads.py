@@ -3,8 +3,8 @@
 The event loop never waits for an fsync. In `sync` mode many writes share one flush. A write that arrives while a flush
 runs waits for the next flush, which covers all bytes written before that flush began. In `async` mode, this node's
 copy of a write counts for the majority as soon as the bytes of the write are in the page cache. On a node that stages
-its writes, this copy counts as soon as its bytes are in the buffer. In `async` mode a schedule decides when the log is
-flushed.
+its writes, the node's copy of a write counts as soon as the bytes of the write are in the buffer. In `async` mode a
+schedule decides when the log is flushed.
 
 Votes have their own thread and are fsynced in both modes, so an election never waits for a flush of the log.
 """

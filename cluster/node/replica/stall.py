@@ -2,8 +2,8 @@
 
 The detector uses the rule with which RocketMQ detects a busy page cache, adapted to one event loop. A slow append
 blocks the whole event loop, so the node detects a slow append only after its end. After a slow append, the node
-refuses new sends for as long as the append took. After the time of refusal, the node tries the next append. A flush
-runs on a helper thread, so the node detects a slow flush while the flush runs.
+refuses new sends for as long as the append took. When the node no longer refuses new sends, it tries the next append.
+A flush runs on a helper thread, so the node detects a slow flush while the flush runs.
 """
 
 from __future__ import annotations

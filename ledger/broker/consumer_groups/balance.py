@@ -25,7 +25,8 @@ from ledger.state.consumer_group_table import QueueShare, TopicQueueId
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Queues that the same members can consume. Queues and members are sorted, and neither list is empty."""
+    """A set of queues, and the members that can consume all of these queues. Queues and members are sorted, and
+    neither list is empty."""
 
     members: tuple[str, ...]
     queues: tuple[TopicQueueId, ...]

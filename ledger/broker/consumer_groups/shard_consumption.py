@@ -29,7 +29,7 @@ class ShardConsumption:
 
 
 class ConsumedShard(Protocol):
-    """A shard of this node, as consumer groups use it."""
+    """The interface through which consumer groups use a shard of this node."""
 
     @property
     def shard_consumption(self) -> ShardConsumption | None:

@@ -18,8 +18,7 @@ from store import CommitLog, ConsumeQueue
 
 @dataclass(frozen=True, slots=True)
 class QueueReader:
-    """One queue on this node, as a fetch reads it. `QueueReader` implements
-    `ledger.broker.fetch.fetch.ReadableQueue`."""
+    """Reads one queue of this node for fetches. `QueueReader` implements `ledger.broker.fetch.fetch.ReadableQueue`."""
 
     log: CommitLog
     units: ConsumeQueue
@@ -29,7 +28,7 @@ class QueueReader:
 
 
 class FetchableQueues:
-    """The queues of all replicas of this node, as a fetch reads them. `FetchableQueues` implements
+    """Gives fetches access to the queues of all replicas of this node. `FetchableQueues` implements
     `ledger.broker.fetch.fetch.ReadableQueues`."""
 
     def __init__(self, replicas: Replicas, fetch_waiters: FetchWaiters, delays: Delays) -> None:

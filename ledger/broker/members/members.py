@@ -70,8 +70,8 @@ class SuspectShard(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MemberState:
-    """The state of a member, as the leader sees it. `lag_entries` and `lag_bytes` count the committed entries that
-    the member does not have."""
+    """What the leader knows about one member of the shard. `lag_entries` and `lag_bytes` count the committed
+    entries that the member does not have."""
 
     node: int
     address: str

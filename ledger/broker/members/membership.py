@@ -18,7 +18,7 @@ from raft.configuration_entry import ConfiguredMember, ShardConfiguration
 
 
 class Standing(Enum):
-    """The standing of this node in a shard."""
+    """Whether this node is a voter, a learner, not a member yet, or removed from a shard."""
 
     # The node has been in no configuration so far.
     JOINING = "joining"

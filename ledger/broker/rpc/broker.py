@@ -49,7 +49,8 @@ def add_broker(service: BrokerService, server: aio.Server) -> None:
 
 
 class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
-    """Serves the clients of one node. Until shard 0 has started on this node, requests are refused."""
+    """The gRPC service of one node for clients that send, fetch and ask for routes. Until shard 0 has started on
+    this node, requests are refused."""
 
     def __init__(self, broker: Broker, meter: Meter, quotas: Quotas | None = None) -> None:
         """`quotas` are the quotas of each client; None means no quotas."""

@@ -37,7 +37,8 @@ def put_topics(routes: TopicRoutes, response: broker_pb2.GetRouteResponse) -> No
 
 
 def topic_route(topic: Topic) -> broker_pb2.TopicRoute:
-    """Return a topic in protobuf, as clients see it. The result has only the open queues of the topic."""
+    """Return the protobuf message that describes a topic to clients. The result has only the open queues of the
+    topic."""
     return broker_pb2.TopicRoute(
         name=topic.name,
         topic_id=topic.topic_id,

@@ -55,7 +55,7 @@ class TaskIdentity:
 
 @dataclass(slots=True)
 class SentRows:
-    """The number of committed rows. An earlier attempt had already committed `known` of the committed rows."""
+    """The number of committed rows. `known` of these rows had already been committed by an earlier attempt."""
 
     rows: int = 0
     known: int = 0

@@ -144,9 +144,9 @@ class Engine(Protocol):
         left_out: Mapping[str, int],
         out: Path | None,
     ) -> Violations:
-        """Return the violations inside spans together with `others`. `left_out` counts, by kind, the violations
-        that are missing in `others`. With `out`, also write violations as Parquet into that directory. Raises
-        LedgerError if the violations cannot be written."""
+        """Return the violations that were found inside spans, together with the violations in `others`. `left_out`
+        counts, by kind, the violations that are missing in `others`. With `out`, also write violations as Parquet
+        into that directory. Raises LedgerError if the violations cannot be written."""
 
 
 # -- what engines run
