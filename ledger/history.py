@@ -48,7 +48,8 @@ class OperationOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """The line for the start of a producer. `producer` is the producer's id, 16 hexadecimal digits."""
+    """The line of a history that says that a producer has started. `producer` is the producer's id, 16 hexadecimal
+    digits."""
 
     op: ClassVar[str] = "open"
     process: int

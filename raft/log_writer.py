@@ -14,7 +14,7 @@ from store import EntryDraft, EntryKind, Header, StoreError
 
 
 class LogWriter:
-    """`LogWriter` does the writes of one replica. A write that fails raises StoreError."""
+    """`LogWriter` writes the entries of one replica to its log. A write that fails raises StoreError."""
 
     def __init__(
         self,

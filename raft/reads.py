@@ -21,8 +21,8 @@ _Answer = Callable[[bool], None]
 
 
 class WaitingReads:
-    """The waiting reads of one replica. Each read is in exactly one of two states, not confirmed or confirmed, and
-    is answered once."""
+    """Holds the reads of one replica that wait for an answer. Each read is in exactly one of two states, not
+    confirmed or confirmed, and is answered once."""
 
     def __init__(self) -> None:
         # By token: reads for which no majority has confirmed the leader yet.

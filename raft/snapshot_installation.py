@@ -13,7 +13,7 @@ from store import Snapshot, StoreError
 
 
 class SnapshotInstallation:
-    """The snapshot that one replica is receiving."""
+    """Receives and installs the snapshot of one replica."""
 
     def __init__(self, raft: Raft, log_start: LogStart | None, applier: Applier) -> None:
         # The bytes of the SnapshotChunk that the core is looking at.

@@ -63,8 +63,8 @@ class EtcdServers:
 
 
 class EtcdClient:
-    """The Python client aetcd. An additional key stores how many keys a topic has; the client writes this key when
-    it is closed."""
+    """Drives etcd through the Python client aetcd. An additional key stores how many keys a topic has; the client
+    writes this key when it is closed."""
 
     how: ClassVar[How] = How(
         each="`put` of a key of its own, awaited by as many tasks as are in flight",

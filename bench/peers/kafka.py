@@ -194,7 +194,7 @@ class ConfluentClient:
 
 
 class AiokafkaClient:
-    """The Python client aiokafka."""
+    """Drives Kafka through the Python client aiokafka."""
 
     how: ClassVar[How] = How(
         each="`send_and_wait`, by as many tasks as are in flight",

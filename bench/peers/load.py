@@ -36,9 +36,9 @@ class SeededMessages:
 
 @dataclass(frozen=True, slots=True)
 class PeerLoadOrder:
-    """The task of one load process. If the process produces, `sent` has one element, and the first `warm` messages of
-    this element are sent before the clock starts. If the process consumes, it reads all messages of `sent`, in any
-    order.
+    """Tells one load process what to send or receive. If the process produces, `sent` has one element, and the first
+    `warm` messages of this element are sent before the clock starts. If the process consumes, it reads all messages of
+    `sent`, in any order.
     """
 
     # The client's class, as module:class.

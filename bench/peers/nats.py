@@ -71,7 +71,7 @@ class NatsServers:
 
 
 class NatsClient:
-    """The Python client nats-py. Each topic is a stream with one subject."""
+    """Drives NATS through the Python client nats-py. Each topic is a stream with one subject."""
 
     how: ClassVar[How] = How(
         each="`publish_async`, `publish_async_max_pending=1000` (a fifth faster than tasks that await `publish`)",

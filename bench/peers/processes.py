@@ -23,7 +23,7 @@ _LOG_TAIL = 1500
 
 
 class Processes:
-    """The running server processes of one peer."""
+    """Starts, watches and stops the server processes of one peer."""
 
     def __init__(self) -> None:
         self._started: dict[str, subprocess.Popen[bytes]] = {}

@@ -127,7 +127,7 @@ class RabbitmqServers:
 
 
 class RabbitmqClient:
-    """The Python client aio-pika. Each topic is one queue."""
+    """Drives RabbitMQ through the Python client aio-pika. Each topic is one queue."""
 
     how: ClassVar[How] = How(
         each="`publish` of a persistent message, whose confirmation as many tasks as are in flight await",

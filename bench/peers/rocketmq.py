@@ -117,8 +117,8 @@ class RocketmqServers:
 
 
 class RocketmqClient:
-    """The Python client rocketmq-python-client. The client's list of addresses has the address of the proxy first, and
-    then the addresses of the brokers, because only the brokers create topics.
+    """Drives RocketMQ through the Python client rocketmq-python-client. The client's list of addresses has the address
+    of the proxy first, and then the addresses of the brokers, because only the brokers create topics.
     """
 
     how: ClassVar[How] = How(

@@ -191,8 +191,8 @@ async def follow(requests: AsyncIterator[bytes], _: object) -> AsyncIterator[byt
 
 
 class CeilingLeader:
-    """Serves as the leader. The leader sends every message to all followers and acknowledges the messages in order; a
-    message is acknowledged when one follower has acknowledged it.
+    """Plays the part of the leader. The leader sends every message to all followers and acknowledges the messages in
+    order; a message is acknowledged when one follower has acknowledged it.
     """
 
     def __init__(self, followers: Sequence[int]) -> None:
@@ -211,8 +211,8 @@ class CeilingLeader:
 
 
 class Passing:
-    """Passes the messages of one client to the followers. Each follower has a queue and two tasks, and one more task
-    answers the client.
+    """Passes the messages of one client on to the followers. Each follower has a queue and two tasks, and one more
+    task answers the client.
     """
 
     def __init__(self, calls: list[Any], answer: Callable[[bytes], Any]) -> None:

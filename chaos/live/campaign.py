@@ -52,7 +52,7 @@ class CampaignEntry:
 
 @dataclass(frozen=True, slots=True)
 class CampaignLedger:
-    """The ledger file of a campaign. The file is created after the first run."""
+    """Reads and writes the ledger file of a campaign. The file is created after the first run."""
 
     path: Path
 

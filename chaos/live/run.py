@@ -56,9 +56,9 @@ _LEAST_SHARE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class ChaosOptions:
-    """The options of a run. `rate` is in messages a second, of all clients together. `node_env` has environment
-    variables for the node processes, as NAME=VALUE. `recovery_s` is the time in seconds that the nodes may take to
-    reach the same log after the last fault.
+    """The options of one chaos run. `rate` is in messages a second, of all clients together. `node_env` has
+    environment variables for the node processes, as NAME=VALUE. `recovery_s` is the time in seconds that the nodes may
+    take to reach the same log after the last fault.
     """
 
     env: str

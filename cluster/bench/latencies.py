@@ -31,8 +31,8 @@ _GATHERED = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The summary of latencies, in ms. `percentiles_ms` has the latency at each percentile of PERCENTILES, in the
-    same order."""
+    """The percentiles of a set of latencies, in ms. `percentiles_ms` has the latency at each percentile of
+    PERCENTILES, in the same order."""
 
     count: int
     average_ms: float

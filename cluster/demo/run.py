@@ -51,8 +51,8 @@ class Display(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DemoOutcome:
-    """The result of the demo. All sizes count only the bytes of the lines. `faults` is empty if the verdict is
-    positive."""
+    """What the demo has measured, and its verdict. All sizes count only the bytes of the lines. `faults` is empty
+    if the verdict is positive."""
 
     corpus: str
     files: int

@@ -60,7 +60,7 @@ class NodeError(Exception):
 
 
 class Node:
-    """One node, which runs from `start` to `stop`."""
+    """Runs one node of a cluster, from `start` to `stop`."""
 
     def __init__(self, settings: NodeSettings, disk: Disk | None = None) -> None:
         """Lock the data directory and open the logs of its shards. Raise StoreError or ShardError if the node

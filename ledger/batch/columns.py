@@ -96,7 +96,7 @@ class HeaderColumn:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The parsed columns of one payload."""
+    """Gives access to the parsed columns of one payload."""
 
     bodies: BinaryColumn
     keys: BinaryColumn | None

@@ -38,8 +38,8 @@ class ServedShards(Protocol):
 
 
 class Broker:
-    """The objects that serve the clients of one node. Until shard 0 has started on this node, most methods of the
-    objects raise UnavailableError."""
+    """Holds the objects that serve the clients of one node. Until shard 0 has started on this node, most methods of
+    the objects raise UnavailableError."""
 
     def __init__(
         self, facts: NodeFacts, shards: ServedShards, *, retry_delays_s: Sequence[float], now_ms: Callable[[], int]

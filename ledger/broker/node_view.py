@@ -92,8 +92,8 @@ class TopicRoutes:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStatus:
-    """The state of one replica of this node. Before the shard has started on this node, only shard and role are
-    known."""
+    """What one replica of this node reports about itself. Before the shard has started on this node, only shard and
+    role are known."""
 
     shard: int
     role: str
@@ -108,7 +108,7 @@ class ReplicaStatus:
 
 
 class NodeView:
-    """Routes and status of one node."""
+    """Answers which routes one node knows, and what its status is."""
 
     def __init__(self, facts: NodeFacts, shards: Mapping[int, LocalShard], replicas: Replicas) -> None:
         """`shards` maps shard numbers to the shards of this node. Shards can be added to this mapping later."""

@@ -29,7 +29,7 @@ class _Said:
 
 
 class Registrations:
-    """The newest reports of the nodes of one cluster. While no node is registered, a node of any cluster can
+    """Keeps the newest report of each node of one cluster. While no node is registered, a node of any cluster can
     register. After the first registration, only nodes of the same cluster can register."""
 
     def __init__(self, monotonic_ms: Callable[[], float]) -> None:

@@ -193,7 +193,7 @@ class AcknowledgedOffset(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgeOffsets:
-    """Acknowledged offsets of several members of one consumer group."""
+    """Store the offsets that several members of one consumer group have acknowledged."""
 
     consumer_group: str
     offsets: tuple[AcknowledgedOffset, ...]
@@ -209,7 +209,8 @@ class ResetOffset(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResetOffsets:
-    """Set offsets of a consumer group. The present owners are fenced and claim their queues again."""
+    """Set the offsets from which a consumer group goes on. The present owners are fenced and claim their queues
+    again."""
 
     consumer_group: str
     offsets: tuple[ResetOffset, ...]

@@ -76,7 +76,8 @@ class QueueShare:
 
 @dataclass(frozen=True, slots=True)
 class OwnedQueue:
-    """An assigned queue as its owner sees it. `is_leaving` means that the owner must release the queue."""
+    """What the owner of an assigned queue is told about the queue. `is_leaving` means that the owner must release
+    the queue."""
 
     queue: TopicQueueId
     epoch: int

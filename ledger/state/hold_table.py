@@ -16,8 +16,8 @@ from ledger.holds import MAX_HOLDS
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A hold. `index` is the index of the entry that took the hold. The times of a hold are append times in ms
-    since 1970."""
+    """A hold keeps the log start from moving. `index` is the index of the entry that took the hold. The times of a
+    hold are append times in ms since 1970."""
 
     name: str
     index: int

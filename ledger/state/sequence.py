@@ -109,7 +109,7 @@ ACCEPT = Accept()
 
 @dataclass(slots=True)
 class Sequence:
-    """The sequence of a known producer in one queue."""
+    """The sequence numbers and last results of a known producer in one queue."""
 
     epoch: int
     # first_sequence + count of the last batch of this epoch; 0 before the first batch.

@@ -14,7 +14,7 @@ from raft.core.server import Server
 
 
 class Follower:
-    """One server as a follower in one term."""
+    """Does what a server does as a follower in one term."""
 
     __slots__ = ("_leader_commit", "_owed", "_server", "_timer", "leader")
 

@@ -30,8 +30,8 @@ SLOW_DISK_PATIENCE = 4
 
 
 class Leader:
-    """One server as the leader of one term. The methods of `Leader` return the next role of the server, or None if
-    the server stays the leader."""
+    """Does what a server does as the leader of one term. The methods of `Leader` return the next role of the
+    server, or None if the server stays the leader."""
 
     __slots__ = (
         "_fresh_round",

@@ -21,7 +21,8 @@ from raft.core.settings import Durable, RecoveredState
 
 
 class Server:
-    """Term, vote, log and commit index of one server. Follower, Candidate and Leader share one Server object."""
+    """Holds the term, the vote, the log's terms and the commit index of one server. Follower, Candidate and Leader
+    share one Server object."""
 
     __slots__ = (
         "_outbox",

@@ -93,7 +93,8 @@ class ControlStream:
 
 
 class ControlStreams:
-    """The control streams of one node. A shard must call `join` before it uses a control stream."""
+    """Holds the control streams of one node, one to each other node. A shard must call `join` before it uses a
+    control stream."""
 
     def __init__(self, cluster: str, node: int) -> None:
         self.cluster = cluster

@@ -126,7 +126,7 @@ class QueueSpan(NamedTuple):
 
 
 class ConsumeQueues:
-    """All ConsumeQueues of a shard, at `<directory>/<topic id>-<queue>/`. At most `max_open` queues have open
+    """Holds all ConsumeQueues of a shard, at `<directory>/<topic id>-<queue>/`. At most `max_open` queues have open
     files. A new object has no queues: call `adopt`, or call `wipe` and `put` the messages of the CommitLog again."""
 
     def __init__(

@@ -185,8 +185,8 @@ class KeyIndex:
 
 
 class KeySearch:
-    """A search from the newest batch to older batches. The caller chooses how many steps the search takes. Between
-    two steps, new batches may be added to the index, and its oldest files may be removed."""
+    """Finds the batches with a key, from the newest batch to older batches. The caller chooses how many steps the
+    search takes. Between two steps, new batches may be added to the index, and its oldest files may be removed."""
 
     def __init__(self, index: KeyIndex, hash_: int, begin_ms: int, end_ms: int, before: int) -> None:
         self._index = index

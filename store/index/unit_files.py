@@ -26,7 +26,7 @@ _OPEN_FILES = 2  # the file that grows, and an older file that is read
 
 
 class UnitFiles:
-    """A sequence of units in files. A new object is empty, even if the directory holds files."""
+    """Stores a sequence of units of equal size in files. A new object is empty, even if the directory holds files."""
 
     __slots__ = ("_crc", "_directory", "_disk", "_end", "_files", "_first", "_full", "_unit_bytes", "_units_per_file")
 

@@ -84,7 +84,7 @@ class UnknownEntryError(EntryFlawError):
 
 @dataclass(frozen=True, slots=True)
 class EntryDraft:
-    """An entry that a leader will append. A draft has no index, position or chain yet."""
+    """The content of an entry that a leader will append. The log gives the entry its index, position and chain."""
 
     kind: EntryKind
     body: bytes

@@ -30,8 +30,8 @@ UNITS_PER_FILE = 1 << 20
 
 
 class PositionFiles:
-    """The position files of one log. A new object has no units until `load` or `wipe`. After `load` or `wipe`, only
-    one thread at a time may call this object."""
+    """Stores the positions of a log's entries in files. A new object has no units until `load` or `wipe`. After
+    `load` or `wipe`, only one thread at a time may call this object."""
 
     def __init__(self, disk: Disk, directory: Path, units_per_file: int = UNITS_PER_FILE) -> None:
         self._rows = UnitFiles(disk, directory, UNIT.itemsize, units_per_file)

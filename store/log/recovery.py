@@ -80,7 +80,7 @@ class KnownEntries:
 
 
 class Recovery:
-    """One pass of recovery over the log. After the pass `tail`, `positions` and `known_commit` describe the log."""
+    """Reads the log once and finds its end. After the pass `tail`, `positions` and `known_commit` describe the log."""
 
     def __init__(
         self,

@@ -106,7 +106,7 @@ class Fault(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LiveFaultKind:
-    """A kind of fault. `seconds` has the shortest and the longest duration of an occurrence."""
+    """Describes one kind of fault. `seconds` has the shortest and the longest duration of an occurrence."""
 
     name: str
     summary: str

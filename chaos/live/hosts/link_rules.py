@@ -33,8 +33,8 @@ class LinkLoss:
 
 
 class LinkRules:
-    """The rules between the nodes of a run. `namespace(node)` returns None while the node has no namespace.
-    `address(node)` returns the node's IP address.
+    """Holds the rules for the links between the nodes of a run. `namespace(node)` returns None while the node has no
+    namespace. `address(node)` returns the node's IP address.
     """
 
     def __init__(

@@ -74,8 +74,8 @@ class _Packet:
 
 
 class LinkShaper:
-    """The shaped links of a run. `namespace(node)` returns None while the node has no namespace. `address(node)`
-    returns the node's IP address.
+    """Delays, drops and repeats the packets of a run's links. `namespace(node)` returns None while the node has no
+    namespace. `address(node)` returns the node's IP address.
     """
 
     def __init__(

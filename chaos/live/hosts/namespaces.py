@@ -26,7 +26,7 @@ _BRIDGE = "hub"
 
 
 class Namespaces:
-    """The namespaces of one run, called `PREFIX-NODE`."""
+    """Creates and removes the network namespaces of one run, called `PREFIX-NODE`."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix

@@ -12,7 +12,7 @@ Role = Literal["producers", "consumers", "final"]
 
 @dataclass(frozen=True, slots=True)
 class ClientSpec:
-    """The specification of one process. In the history, the clients of this process have the numbers
+    """Tells one client process what to do. In the history, the clients of this process have the numbers
     `first_process`, `first_process` + 1, and so on."""
 
     role: Role

@@ -38,7 +38,7 @@ class Style(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """The plan of one consumer group. All members of one consumer group follow the same plan."""
+    """What one consumer group does in a run. All members of one consumer group follow the same plan."""
 
     seed: int
     name: str

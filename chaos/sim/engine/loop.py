@@ -35,7 +35,7 @@ def _nothing() -> None:
 
 
 class SimHandle(asyncio.TimerHandle):
-    """A scheduled callback. The event loop skips a cancelled callback."""
+    """A callback that the simulated event loop will call. The event loop skips a cancelled callback."""
 
     __slots__ = ()
 

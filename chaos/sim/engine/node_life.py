@@ -27,7 +27,7 @@ _MOST_CLOSES = 20
 
 
 class LifeHandle(SimHandle):
-    """A scheduled callback of one process."""
+    """A callback that the event loop of one simulated process will call."""
 
     __slots__ = ("outer",)
 

@@ -49,7 +49,7 @@ class Votes:
 
 
 class SimDiskThreads:
-    """The disk threads of one process."""
+    """Simulates the disk threads of one process."""
 
     def __init__(self, process: DiskProcess, log: SimLog, votes: Votes, options: Options, random: Random) -> None:
         # Factor for the duration of every operation.

@@ -51,8 +51,8 @@ class SimRange(bytes):
 
 
 class SimLog:
-    """One simulated log, which stays when its process ends. `killed` and `power_lost` change the log to the state
-    that the next process finds."""
+    """A simulated log, which is kept when the process of its node ends. `killed` and `power_lost` change the log to
+    the state that the next process finds."""
 
     def __init__(self) -> None:
         self.entries: list[SimEntry] = []

@@ -23,7 +23,7 @@ class CommittedEntry:
 
 
 class ShardRecord:
-    """The committed entries and the invariants of one shard."""
+    """Records the committed entries of one shard, and checks the invariants of the shard."""
 
     def __init__(self, shard: int, invariants: Invariants) -> None:
         self.shard = shard
@@ -43,8 +43,8 @@ class ShardRecord:
 
 
 class ShardRecords:
-    """The records of all shards. The function `on_commit(shard, log, index)` is called once for each committed
-    entry. `log` is a log that contains the entry."""
+    """Holds one `ShardRecord` for each shard. The function `on_commit(shard, log, index)` is called once for each
+    committed entry. `log` is a log that contains the entry."""
 
     def __init__(self, now_ms: Callable[[], int], on_commit: Callable[[int, SimNodeLog, int], None]) -> None:
         self.violations: list[InvariantViolation] = []

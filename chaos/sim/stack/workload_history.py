@@ -35,7 +35,7 @@ class MessagePlace:
 
 @dataclass(slots=True)
 class SentMessage:
-    """One sent message."""
+    """One message that a client of the simulator has sent."""
 
     producer: int
     # Number of the message, in the order of this producer's calls.

@@ -16,7 +16,7 @@ from raft.core.settings import Prefer, no_preference
 
 @dataclass(frozen=True, slots=True)
 class FirstVoters:
-    """The nodes on which a shard begins."""
+    """The nodes with which a shard begins, and how to find their addresses."""
 
     voters: tuple[int, ...]
     # The address of a node; empty while no node with this number is a member of the cluster.

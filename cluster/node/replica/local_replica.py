@@ -45,7 +45,7 @@ log = logging.getLogger("ledgermq.node.shard")
 
 @dataclass(frozen=True, slots=True)
 class RunningParts:
-    """The objects of a replica that has started."""
+    """The objects that a replica has only while it runs."""
 
     replica: BrokerReplica
     threads: DiskThreads

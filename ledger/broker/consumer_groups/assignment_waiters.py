@@ -16,8 +16,8 @@ class _Waiting:
 
 
 class AssignmentWaiters:
-    """The waiting requests of all consumer groups. Each member has at most one waiting request, because a new
-    request of the member ends the earlier request."""
+    """Holds the requests of members that wait for a new assignment. Each member has at most one waiting request,
+    because a new request of the member ends the earlier request."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, dict[str, _Waiting]] = {}

@@ -48,7 +48,8 @@ Spawn = Callable[[Coroutine[None, None, None], str], asyncio.Task[None]]
 
 
 class Coordinator:
-    """Coordinates the consumer groups of one shard. Run the method `run` as a task as long as the node runs."""
+    """Manages the members and assignments of the consumer groups of one shard. Run the method `run` as a task as
+    long as the node runs."""
 
     def __init__(self, replica: BrokerReplica, monotonic_ms: Callable[[], float], spawn: Spawn) -> None:
         self._replica = replica

@@ -26,7 +26,7 @@ class Due:
 
 
 class Delays:
-    """The delays of all retry topics."""
+    """Says when each message of a retry topic is due."""
 
     def __init__(self, delays_s: Sequence[float], now_ms: Callable[[], int]) -> None:
         """`delays_s` has the delay of each retry queue in a shard, in seconds; further queues have the last delay.

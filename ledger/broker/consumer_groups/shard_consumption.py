@@ -37,7 +37,7 @@ class ConsumedShard(Protocol):
 
 
 class ShardConsumptions:
-    """The shards of this node that serve consumer groups."""
+    """Finds the objects of this node's shards that serve consumer groups."""
 
     def __init__(
         self, shards: Mapping[int, ConsumedShard], replicas: Replicas, coordinators: int = COORDINATORS

@@ -16,7 +16,7 @@ QueueKey = tuple[int, int]
 
 
 class FetchWaiters:
-    """The waiting fetches of a node. A fetch is removed when its future ends."""
+    """Holds the fetches of a node that wait for new messages. A fetch is removed when its future ends."""
 
     def __init__(self, max_places: int = MAX_PLACES) -> None:
         self._max_places = max_places

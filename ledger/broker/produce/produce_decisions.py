@@ -107,7 +107,7 @@ class ProducedBatch(Protocol):
 
 
 class ProduceDecisions:
-    """The rules of produce decisions, as pure functions."""
+    """Decides, without I/O, what the leader does with a batch that a producer sent."""
 
     @staticmethod
     def read(batch: bytes, max_message_bytes: int) -> BatchHeader | Refuse:

@@ -25,8 +25,8 @@ TimeOf = Callable[[int], int]
 
 @dataclass(frozen=True, slots=True)
 class RetentionLimits:
-    """The settings of retention. The value 0 turns a limit off. A ratio is the used bytes of the disk divided by
-    all its bytes."""
+    """The limits of age and size up to which retention keeps messages. The value 0 turns a limit off. A ratio is
+    the used bytes of the disk divided by all its bytes."""
 
     age_ms: int = 0
     size_bytes: int = 0
@@ -50,7 +50,7 @@ class TrimPoint:
 
 @dataclass(frozen=True, slots=True)
 class DiskUse:
-    """The use of the disk. `ratio` is the used bytes divided by all bytes, and `total` is the number of all bytes."""
+    """How full the disk is. `ratio` is the used bytes divided by all bytes, and `total` is the number of all bytes."""
 
     ratio: float = 0.0
     total: int = 0

@@ -21,7 +21,7 @@ from ledger.v1 import consumer_group_operations_pb2, consumer_group_operations_p
 
 
 class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grpc.ConsumerGroupOperationsServicer):
-    """Serves operators of consumer groups. `now_ms()` returns the time in ms since 1970."""
+    """The gRPC service for operators of consumer groups. `now_ms()` returns the time in ms since 1970."""
 
     def __init__(self, consumptions: ShardConsumptions, retry_topics: RetryTopics, now_ms: Callable[[], int]) -> None:
         self._consumptions = consumptions

@@ -34,7 +34,8 @@ MAX_WAIT_MS = 60_000
 
 
 class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGroupsServicer):
-    """Serves the members of consumer groups. Requests for a shard that has not started on this node are refused."""
+    """The gRPC service for the members of consumer groups. Requests for a shard that has not started on this node
+    are refused."""
 
     def __init__(self, consumptions: ShardConsumptions, retry_topics: RetryTopics) -> None:
         self._consumptions = consumptions

@@ -29,7 +29,7 @@ log = logging.getLogger("ledgermq.broker.operations")
 
 
 class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer):
-    """Serves operators of the cluster. Until shard 0 has started on this node, requests are refused."""
+    """The gRPC service for operators of the cluster. Until shard 0 has started on this node, requests are refused."""
 
     def __init__(
         self, node: int, cluster: str, shards: Mapping[int, SuspectShard], replicas: Replicas, deletion: TopicDeletion

@@ -28,7 +28,7 @@ _LONGEST_NAME = 127
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """The quotas of one node. The default is no limit."""
+    """The quotas of one node for sends and for fetches. The default is no limit."""
 
     produce: Quota = field(default_factory=lambda: Quota("sends", QuotaRates()))
     fetch: Quota = field(default_factory=lambda: Quota("fetches", QuotaRates()))

@@ -29,7 +29,8 @@ PATIENCE_S = 4.0
 
 
 class TopicDeletion:
-    """Deletes topics. Run the method `run` as a task as long as the node runs."""
+    """Deletes topics in shard 0 and in the shards of their queues. Run the method `run` as a task as long as the
+    node runs."""
 
     def __init__(self, replicas: Replicas, leaders: OtherLeaders) -> None:
         self._replicas = replicas

@@ -85,7 +85,8 @@ class GrpcChannel:
 
 
 class Connections:
-    """The open channels of one client. The function `channel` opens a channel to an address."""
+    """Opens and keeps the channels of one client to the nodes. The function `channel` opens a channel to an
+    address."""
 
     def __init__(self, channel: Callable[[str], Channel]) -> None:
         self._channel = channel

@@ -48,7 +48,8 @@ R = TypeVar("R", bound=_Response)
 
 
 class ClusterClient:
-    """The connections, routes and calls of one client. A client is started once and closed once."""
+    """Calls the leaders of shards for one client, over the client's connections and routes. A client is started
+    once and closed once."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 @dataclass(frozen=True, slots=True)
 class RoutedTopic:
-    """A topic. Queue i of the topic is in shard `shards[i]`."""
+    """A topic, and the shard of each of its queues. Queue i of the topic is in shard `shards[i]`."""
 
     name: str
     topic_id: int

@@ -15,7 +15,8 @@ from ledger.client.records import Message
 
 
 class Call:
-    """The present call of one worker. A worker is a task or a thread, and makes one call at a time."""
+    """The call of the listener that one worker makes at present. A worker is a task or a thread, and makes one call
+    at a time."""
 
     __slots__ = ("_count", "_found", "_seen", "_seen_at", "message", "worker")
 
@@ -56,7 +57,7 @@ class Call:
 
 
 class CallWatch:
-    """The calls of all workers of one listener."""
+    """Finds the calls of one listener that take too long."""
 
     def __init__(self, timeout_s: float, clock: Callable[[], float]) -> None:
         self._timeout_s = timeout_s

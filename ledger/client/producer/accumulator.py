@@ -42,7 +42,7 @@ class Owed:
 
 
 class Accumulator:
-    """All queue sequencers of one producer. The table `faults` says which shards are avoided."""
+    """Holds the queue sequencers of one producer. The table `faults` says which shards are avoided."""
 
     def __init__(self, delivery: Delivery, backoff: Backoff, faults: FaultTable | None = None) -> None:
         self.faults = faults or FaultTable(())

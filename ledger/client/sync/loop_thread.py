@@ -27,7 +27,7 @@ class AsyncClient(Protocol):
 
 
 class LoopThread:
-    """An event loop in a daemon thread. After a fork the event loop works only in the parent process, because the
+    """Runs an event loop in a daemon thread. After a fork the event loop works only in the parent process, because the
     child process has no copy of the thread.
     """
 

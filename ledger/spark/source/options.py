@@ -47,7 +47,8 @@ ROW_ORDERS = ("key", "content", "arrival")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The queues to read. Exactly one of the fields is set: topics by name, a pattern for names, or single queues."""
+    """Says which queues a source reads. Exactly one of the fields is set: topics by name, a pattern for names, or
+    single queues."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None

@@ -42,7 +42,8 @@ class Contents:
 
 
 class Planner:
-    """The planner of one source. The planner connects to the cluster at its first use."""
+    """Plans for one source which ranges of offsets the tasks read. The planner connects to the cluster at its first
+    use."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options

@@ -23,7 +23,7 @@ Offsets = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The start or end of reading. Exactly one of the first four fields is set.
+    """Where reading starts or ends. Exactly one of the first four fields is set.
 
     Fields:
 

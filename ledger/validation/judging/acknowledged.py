@@ -166,8 +166,8 @@ class KnownQueue(NamedTuple):
 
 @dataclass(slots=True)
 class Book:
-    """One share of the sent messages. The book searches the log for the messages of its share. A share has all
-    messages with the same key."""
+    """One share of the sent messages, which are looked up in the log. The book searches the log for the messages of
+    its share. A share has all messages with the same key."""
 
     sent: Messages
     topics: dict[int, str]

@@ -72,8 +72,8 @@ ORDER = {kind: number for number, kind in enumerate(ViolationKind)}
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One violation. One fault of a replica. Fields that do not apply are None. `position` is a position in the log,
-    or in the file `path` if this file is not a segment.
+    """One broken promise: its kind, its place and the reason. One fault of a replica. Fields that do not apply are
+    None. `position` is a position in the log, or in the file `path` if this file is not a segment.
     """
 
     kind: ViolationKind

@@ -37,7 +37,7 @@ _IN_LOG = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A violation in the picture of one replica."""
+    """The mark that shows a violation in the picture of one replica."""
 
     kind: ViolationKind
     index: float

@@ -37,7 +37,7 @@ from store.log.grid import Grid
 
 @dataclass(slots=True)
 class SpanFacts:
-    """The facts and faults of one span."""
+    """What a reader found out about one span, and the faults in the span."""
 
     span: ReplicaSpan
     pieces: list[Piece] = field(default_factory=list)
