@@ -37,7 +37,8 @@ class NodeFacts:
 
 
 class LocalShard(Protocol):
-    """A shard of this node. The shard can still be waiting for its start."""
+    """The interface through which a `NodeView` reads one shard of this node. The shard can still be waiting for its
+    start."""
 
     @property
     def max_message_bytes(self) -> int: ...
@@ -51,7 +52,7 @@ class LocalShard(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NodeRoute:
-    """The addresses of a node. `room` is None if this node does not know the machine room."""
+    """The addresses at which clients reach a node. `room` is None if this node does not know the machine room."""
 
     node: int
     address: str
@@ -61,7 +62,8 @@ class NodeRoute:
 
 @dataclass(frozen=True, slots=True)
 class NodeRoutes:
-    """The nodes and the limits of the cluster. `configuration_index` is the index of shard 0's configuration."""
+    """What a client learns about the cluster: the addresses of the nodes, and the limits. `configuration_index` is
+    the index of shard 0's configuration."""
 
     cluster: str
     max_message_bytes: int

@@ -63,8 +63,8 @@ class Membership:
             self.standing = Standing.REMOVED
 
     def removed_by(self, incarnations: Mapping[int, bytes]) -> bool:
-        """Return True if this node was removed, according to `incarnations`. `incarnations` has the incarnation of
-        each member; a node with a newer configuration sent it."""
+        """Return True if this node was removed, according to `incarnations`. `incarnations` comes from a node with
+        a newer configuration, and has the incarnation of each member."""
         if self.standing is not Standing.JOINING and incarnations.get(self.node) != self.incarnation:
             self.standing = Standing.REMOVED
         return self.is_removed

@@ -59,8 +59,8 @@ class AwaitFirst:
 @dataclass(frozen=True, slots=True)
 class Refuse:
     """The decision to refuse the batch with an error. `Refuse` stores the fields of the error and not the error
-    object. A stack frame that refers to the error it raises forms a reference cycle. The cycle would keep the bytes of
-    the batch in memory until the next garbage collection.
+    object. The decision is not the error itself: an error object that a stack frame refers to and raises forms a
+    reference cycle. The cycle would keep the bytes of the batch in memory until the next garbage collection.
     """
 
     kind: type[LedgerError]

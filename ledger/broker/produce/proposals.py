@@ -125,7 +125,7 @@ def new_future() -> asyncio.Future[Any]:
 
 
 def end(future: asyncio.Future[Any], outcome: object) -> None:
-    """End a future with a result, or with an exception. A cancelled future is not changed."""
+    """End a future with a result, or with an exception. If the future was cancelled, do nothing."""
     if future.cancelled():
         return
     if isinstance(outcome, Exception):

@@ -30,7 +30,7 @@ class TokenBucket:
         return 0.0 if self._level > 0 else -self._level / self._rate + 1 / self._rate
 
     def take(self, amount: float, now: float) -> None:
-        """Take tokens from the bucket. The level can become negative."""
+        """Take tokens from the bucket. The number of tokens in the bucket can become negative."""
         self._fill(now)
         self._level -= amount
 

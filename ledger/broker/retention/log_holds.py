@@ -12,7 +12,7 @@ from ledger.state.commands import Command, ForgetHolds, HoldLog, ReleaseLog
 
 
 class HoldProposer(Protocol):
-    """The methods of a shard's replica that `LogHolds` calls."""
+    """The interface through which `LogHolds` uses a shard's replica."""
 
     @property
     def state(self) -> State: ...

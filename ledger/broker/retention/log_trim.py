@@ -97,7 +97,7 @@ class LogTrim:
         )
 
     def held_by(self) -> Sequence[str]:
-        """Return the names of all holds."""
+        """Return the names of all holds of this log."""
         return [hold.name for hold in self._replica.state.holds]
 
     def move(self, to: TrimPoint) -> StartProposal:

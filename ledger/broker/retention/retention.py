@@ -10,7 +10,8 @@ applied entries, and never the segment in use.
 
 A clock can jump, so a clock does not tell the age of an entry with certainty. Retention counts only time that the
 append times in the log prove. If the gap between two neighbouring entries is longer than the limit, the cause can
-be a quiet time or a jump of the clock. Retention does not count a gap that is longer than the limit."""
+be a quiet time or a jump of the clock. Retention does not count a time without messages that is longer than the
+limit of age."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
 
     @property
     def configuration_index(self) -> int:
-        """The index of shard 0's configuration."""
+        """The index of the entry with shard 0's newest configuration."""
         return self._broker.view.configuration_index
 
     # -- produce
