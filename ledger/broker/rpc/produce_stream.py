@@ -30,7 +30,7 @@ REQUESTS_IN_FLIGHT = 64
 
 
 class Batches(Protocol):
-    """The methods of the broker that a produce stream uses."""
+    """The interface through which a produce stream gives batches to the broker."""
 
     @property
     def configuration_index(self) -> int:

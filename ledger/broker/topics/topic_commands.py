@@ -1,9 +1,9 @@
 """Proposes the commands that change topics and add shards.
 
 `open_topic` and `delete_topic` are proposed in any shard; all other commands are proposed in shard 0. The leader
-chooses the shards of new queues, because the leader knows which topics are being created. The command states the
-chosen shards. Every function raises LedgerError if the replica does not lead. A returned future ends in LedgerError
-if the replica stops leading before the commit."""
+chooses the shards of new queues, because the leader knows which topics are being created. The command that creates
+a topic states the shards that the leader has chosen. Every function raises LedgerError if the replica does not
+lead. A returned future ends in LedgerError if the replica stops leading before the commit."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class TopicOpening:
         self._troubles: dict[int, LedgerError] = {}
 
     def look(self) -> None:
-        """Start a task for each topic that is not open yet; the task opens the topic. Call `look` when this node
+        """Start one task for each topic that is not open yet, which opens the topic. Call `look` when this node
         becomes leader of shard 0, and when topics change."""
         replica = self._replicas.first
         if replica is None or not replica.knows_the_end:

@@ -208,7 +208,7 @@ class AsyncAdmin(AsyncLifetime):
     async def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
         """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.
 
-        If a queue has no message from that time or later, its result is the end offset of the queue. Raises
+        If a queue has no message from the given time or later, its result is the end offset of the queue. Raises
         UnknownTopicError or UnknownQueueError.
         """
         self._client.check_open()
@@ -405,7 +405,8 @@ class AsyncAdmin(AsyncLifetime):
         """Set new offsets for a consumer group. The group may have members; each member continues at the new offsets
         of its queues soon after.
 
-        A message in hand is handed out again if it lies at or after the new offset of its queue.
+        A message that was handed out and is not finished is handed out again if it lies at or after the new offset of
+        its queue.
 
             to              "earliest", "latest" (the present end), an offset, or a datetime with a time zone (the
                             first message appended then or later)

@@ -2,8 +2,8 @@
 
 A node is added as a learner, and can be promoted to a voter after it has caught up. The other operations remove a
 node, transfer leadership, and recover a suspect node. A request for a change is repeated until a leader accepts it. If
-the caller waits, the client then repeats `GetMembers` until the answer shows the new state. If the answer to a request
-is lost, the request is sent again; all requests of this module are idempotent.
+the caller waits for the change, the client repeats `GetMembers` until the answer shows the new state. If the answer to
+a request is lost, the request is sent again; all requests of this module are idempotent.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ async def offsets_for_times(
 ) -> dict[TopicQueue, int]:
     """Return for each queue the offset of the first message that was appended at the given time or later.
 
-    If a queue has no message from that time or later, its result is the end offset of the queue. One request asks for
-    all queues that have the same shard, topic and time. Raises UnknownTopicError, UnknownQueueError or
+    If a queue has no message from the given time or later, its result is the end offset of the queue. One request asks
+    for all queues that have the same shard, topic and time. Raises UnknownTopicError, UnknownQueueError or
     InvalidArgumentError.
     """
     together: defaultdict[tuple[str, int], list[int]] = defaultdict(list)

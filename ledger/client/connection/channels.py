@@ -63,7 +63,7 @@ class Channel(Protocol):
     def stub(self) -> NodeStub: ...
 
     async def close(self) -> None:
-        """Close the connection and cancel the calls under way."""
+        """Close the connection and cancel the calls that have no answer yet."""
 
 
 class GrpcChannel:

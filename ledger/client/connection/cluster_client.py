@@ -80,7 +80,7 @@ class ClusterClient:
         self.started = True
 
     def refuse_calls(self) -> None:
-        """Make all later calls raise ClosedError. Calls under way continue until `close`."""
+        """Make all later calls raise ClosedError. Calls that have begun continue until `close`."""
         self.started, self.closed = False, True
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
 """The environment of a client: connections to nodes, clocks and random ids.
 
 In the simulator, clients get another environment, which has no gRPC, and which simulates the clocks and the random
-ids. Programs that use a client need not know the environment.
+ids. A program that uses a client does not need an environment of its own.
 """
 
 from __future__ import annotations

@@ -257,9 +257,9 @@ class AsyncConsumer(AsyncLifetime):
     async def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
         """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.
 
-        Each offset can be passed to seek(). If a queue has no message from that time or later, its result is the end
-        offset of the queue. The times may also name queues that this consumer does not read. Raises UnknownTopicError,
-        UnknownQueueError or InvalidArgumentError.
+        Each offset can be passed to seek(). If a queue has no message from the given time or later, its result is the
+        end offset of the queue. The caller can also ask for queues that this consumer does not read. Raises
+        UnknownTopicError, UnknownQueueError or InvalidArgumentError.
         """
         self._client.check_open()
         return await self._offsets_at(times)
