@@ -70,6 +70,7 @@ mutants: $(VENV)/.server ## the planted faults, and which the simulator catches 
 	$(BIN)/python -m tests.mutants.hunt $(if $(ONLY),--only "$(ONLY)")
 
 gates: $(VENV)/.test ## planted faults of real nodes, and which `chaos run` catches; needs root (ONLY= part of a name, SEED=1)
+	scripts/programs iptables:iptables ip:iproute2 strace:strace faketime:faketime mkfs.ext4:e2fsprogs eatmydata:eatmydata
 	$(BIN)/python -m tests.gates.open_gates --control --seed $(SEED) $(if $(ONLY),--only "$(ONLY)")
 
 kills: $(VENV)/.test ## kill -9 at random instants, in each flush and write mode, and judge what is left (KILLS=210)
