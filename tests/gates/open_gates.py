@@ -24,7 +24,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tests.gates.red_gates import ROOT, Gate, gates, planted
+from tests.gates.red_gates import Gate, gates, planted
+from tests.mutants.catalogue import ROOT
 
 LIBRARIES = {"libeatmydata.so": "libeatmydata1"}
 

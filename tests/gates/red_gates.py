@@ -13,15 +13,12 @@ planted fault. The clients, the faults of the run and the checker are unchanged.
 from __future__ import annotations
 
 import shlex
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.mutants.catalogue import Mutant, plant, read
+from tests.mutants.catalogue import Mutant, copy_of_the_code, plant, read
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 PLANTS = Path(__file__).parent / "plants"
-NODE_PARTS = ("store", "raft", "ledger", "cluster", "chaos", "ledgermq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +48,7 @@ def planted(gate: Gate, directory: Path) -> tuple[str, ...]:
     """
     if not gate.plant.changes:
         return gate.node_env
-    for part in NODE_PARTS:
-        shutil.copytree(ROOT / part, directory / part, ignore=shutil.ignore_patterns("__pycache__"))
+    copy_of_the_code(directory)
     plant(gate.plant, directory)
     return (*gate.node_env, f"PYTHONPATH={directory}")
 

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.gates.open_gates import open_gate
-from tests.gates.red_gates import ROOT, Gate, gates, planted
+from tests.gates.red_gates import Gate, gates, planted
+from tests.mutants.catalogue import ROOT
+from tests.mutants.typed import TypedCopy
 
 IN_CI = os.environ.get("CI") == "true"
 missing = [program for program in ("ip", "nsenter", "iptables") if shutil.which(program) is None]
@@ -33,6 +35,17 @@ def test_a_plant_fits_the_code_and_changes_it(gate: Gate, tmp_path: Path) -> Non
         code = (tmp_path / change.file).read_text()
         ast.parse(code)
         assert code != (ROOT / change.file).read_text()
+
+
+@pytest.fixture(scope="module")
+def typed_copy(tmp_path_factory: pytest.TempPathFactory) -> TypedCopy:
+    return TypedCopy(tmp_path_factory.mktemp("gates"))
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("gate", [gate for gate in gates() if gate.plant.changes], ids=lambda gate: gate.name)
+def test_a_plant_names_only_what_exists(gate: Gate, typed_copy: TypedCopy) -> None:
+    assert typed_copy.errors(gate.plant) == ""
 
 
 @pytest.mark.real

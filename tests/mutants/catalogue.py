@@ -13,11 +13,14 @@ the code or the simulator changes (`make mutants`). The format of a file in `pat
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 PATCHES = Path(__file__).parent / "patches"
+PRODUCT = ("store", "raft", "ledger", "cluster", "chaos", "ledgermq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,12 @@ def _changes(lines: list[str]) -> Iterator[Change]:
         old = "".join(line[1:] for line in body if line[0] in " -")
         new = "".join(line[1:] for line in body if line[0] in " +")
         yield Change(lines[start].removeprefix("in ").strip(), old, new)
+
+
+def copy_of_the_code(directory: Path) -> None:
+    """Copy the packages of the product into `directory`."""
+    for package in PRODUCT:
+        shutil.copytree(ROOT / package, directory / package, ignore=shutil.ignore_patterns("__pycache__"))
 
 
 def plant(mutant: Mutant, directory: Path) -> None:

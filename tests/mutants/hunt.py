@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,10 +23,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tests.mutants.catalogue import Mutant, mutants, plant
+from tests.mutants.catalogue import Mutant, copy_of_the_code, mutants, plant
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-PARTS = ("store", "raft", "ledger", "cluster", "chaos")
 CALM_SEEDS = "1..4"
 CALM_MINUTES = 0.5
 MINUTES = 5
@@ -40,11 +37,6 @@ class Catch:
     mutant: str
     by: str
     seeds: int
-
-
-def copy_of_the_code(directory: Path) -> None:
-    for part in PARTS:
-        shutil.copytree(ROOT / part, directory / part, ignore=shutil.ignore_patterns("__pycache__"))
 
 
 def simulate(directory: Path, *options: str) -> dict[str, Any]:

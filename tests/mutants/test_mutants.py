@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.catalogue import Mutant, StaleMutantError, mutants, plant
-
-ROOT = Path(__file__).resolve().parent.parent.parent
+from tests.mutants.catalogue import ROOT, Change, Mutant, StaleMutantError, mutants, plant
+from tests.mutants.typed import TypedCopy
 
 
 def copied(mutant: Mutant, directory: Path) -> None:
@@ -32,6 +31,23 @@ def test_a_mutant_fits_the_code_and_changes_it(mutant: Mutant, tmp_path: Path) -
         planted = (tmp_path / change.file).read_text()
         ast.parse(planted)
         assert planted != (ROOT / change.file).read_text()
+
+
+@pytest.fixture(scope="module")
+def typed_copy(tmp_path_factory: pytest.TempPathFactory) -> TypedCopy:
+    return TypedCopy(tmp_path_factory.mktemp("mutants"))
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("mutant", mutants(), ids=lambda mutant: mutant.name)
+def test_a_mutant_names_only_what_exists(mutant: Mutant, typed_copy: TypedCopy) -> None:
+    assert typed_copy.errors(mutant) == ""
+
+
+@pytest.mark.real
+def test_a_mutant_that_names_a_missing_attribute_is_noticed(typed_copy: TypedCopy) -> None:
+    change = Change("raft/core/leader.py", "from __future__ import annotations\n", "import raft.core.nowhere\n")
+    assert "nowhere" in typed_copy.errors(Mutant("names nothing", "protocol", (change,)))
 
 
 def test_a_mutant_that_does_not_fit_is_noticed(tmp_path: Path) -> None:
