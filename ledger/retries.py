@@ -1,6 +1,7 @@
 """Retry topics and dead-letter topics: their names, the headers of a moved message, and the retry delays.
 
-Brokers use this module when they move messages, and clients use it when they read moved messages.
+Brokers use this module when they move a message to a retry topic or a dead-letter topic. Clients use it when they read
+such topics.
 """
 
 from __future__ import annotations

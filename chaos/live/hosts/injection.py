@@ -31,7 +31,8 @@ class Injection:
 
 
 class Injector:
-    """Injects an error or a delay into the system calls of one process, once."""
+    """Makes the system calls of one process fail, or delays them, from `attach` to `detach`. An object can be used
+    once."""
 
     def __init__(self, pid: int, output: Path) -> None:
         self._pid = pid
