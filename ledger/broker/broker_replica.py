@@ -421,7 +421,7 @@ class BrokerReplica:
 
 
 def loss_accepted(term: int, doubt: Suspect | None) -> str:
-    """Return the message to log when this node was elected with the votes of suspect nodes."""
+    """Return the text of the warning that a node logs after its election with the votes of suspect nodes."""
     since = ""
     if doubt is not None:
         at = datetime.fromtimestamp(doubt.since_ms / 1000, UTC).isoformat(timespec="seconds")

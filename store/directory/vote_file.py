@@ -17,8 +17,8 @@ last. After a kill, the slot is blank or whole. A slot that is neither blank nor
 cannot be opened. If the node used the older vote instead, it could vote twice in a term.
 
 After a power loss, too, a slot is blank or whole. A slot lies in one sector, and after a power loss a sector holds
-what it held at one moment, never a mixture of two writes. Before and after each single write to a slot, the slot is
-blank or whole. If a slot is blank, its vote was never sent, because the call of `save` had not returned. A start must
+what it held at one moment, never a mixture of two writes. The node writes a slot in several steps, and after each step
+the slot is still blank or already whole. If a slot is blank, its vote was never sent, because the call of `save` had not returned. A start must
 not ignore a damaged slot, because the damaged slot may hold the newest vote. If the start is refused, the cluster
 lacks one node. If the start used the older vote, the node could vote twice in a term.
 

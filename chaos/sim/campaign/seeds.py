@@ -1,4 +1,4 @@
-"""Parses the seeds to run as a user writes them: 7, 1..1000 or 1..50,77,200..210."""
+"""Parses the option `--seeds`: 7, 1..1000 or 1..50,77,200..210."""
 
 from __future__ import annotations
 
