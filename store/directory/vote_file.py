@@ -16,11 +16,11 @@ higher sequence number counts. The node erases a slot's first word before it wri
 last. After a kill, the slot is blank or whole. A slot that is neither blank nor valid is damage, and the vote file
 cannot be opened. If the node used the older vote instead, it could vote twice in a term.
 
-After a power loss, too, a slot is blank or whole. A slot lies in one sector, and after a power loss a sector holds
-what it held at one moment, never a mixture of two writes. The node writes a slot in several steps, and after each step
-the slot is still blank or already whole. If a slot is blank, its vote was never sent, because the call of `save` had not returned. A start must
-not ignore a damaged slot, because the damaged slot may hold the newest vote. If the start is refused, the cluster
-lacks one node. If the start used the older vote, the node could vote twice in a term.
+After a power loss, too, a slot is blank or whole. A slot lies in one sector, and after a power loss a sector holds what
+it held at one moment, never a mixture of two writes. The node writes a slot in several steps, and after each step the
+slot is still blank or already whole. If a slot is blank, its vote was never sent, because the call of `save` had not
+returned. A start must not ignore a damaged slot, because the damaged slot may hold the newest vote. If the start is
+refused, the cluster lacks one node. If the start used the older vote, the node could vote twice in a term.
 
 If the vote file were missing, the node would have forgotten its vote. For this reason, a new vote file is first
 written under another name, then synced, and then renamed. If the process was killed during a save, or the sync of a
