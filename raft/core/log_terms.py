@@ -126,8 +126,8 @@ class LogTerms:
 
     def last_at_or_below(self, index: int, term: int) -> int:
         """Return the last index at or before `index` whose entry has at most this `term`. Return snapshot_index - 1
-        if the log has no such entry. If another log has an entry of `term` at `index`, the two logs differ at every
-        index above the returned one."""
+        if the log has no such entry. Suppose that another log has an entry of `term` at `index`. Then this log and the
+        other log have different entries at every index above the returned index."""
         run = bisect_right(self._terms, term)
         end = self._firsts[run] - 1 if run < len(self._firsts) else self._last_index
         return min(index, end)

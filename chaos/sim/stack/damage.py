@@ -72,8 +72,8 @@ class Damages:
         return True
 
     def _place(self, log: CommitLog, node: StackNode, shard: int, random: Random) -> tuple[Path, int]:
-        """Choose a byte to damage, in an entry or in the snapshot at the log start. Return the file of the byte and
-        the offset in the file."""
+        """Choose a byte to damage, in an entry or in the snapshot at the log start. Return the path of the file
+        that contains the byte, and the offset of the byte in this file."""
         if log.first_index > 1 and random.random() < 0.2:
             path = directory_of(shard) / "snapshot"
             return path, random.randrange(len(node.disk.content(path)))
