@@ -170,9 +170,9 @@ class QueueClaims:
         return self._replica.state.topics.require(topic_id, queue)
 
     def _target(self, wanted: MessageMove) -> tuple[Topic, int]:
-        """Return the topic and the queue that receive the moved message. The returned queue is one of this shard. Attempt 1 uses
-        the first retry queue of this shard, attempt 2 uses the second retry queue, and so on. If the attempt number
-        is larger than the number of retry queues in this shard, use the last queue."""
+        """Return the topic and the queue that receive the moved message. The returned queue is one of this shard.
+        Attempt 1 uses the first retry queue of this shard, attempt 2 uses the second retry queue, and so on. If
+        the attempt number is larger than the number of retry queues in this shard, use the last queue."""
         of = dead_letter_topic if wanted.give_up else retry_topic
         name = of(wanted.consumer_group)
         topic = self._replica.state.topics.named(name)
