@@ -25,6 +25,7 @@ SHARDS = 4
 async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet]:
     fleet = Fleet(tmp_path_factory.mktemp("shards"), shards=SHARDS)
     await fleet.start()
+    await fleet.leader()
     yield fleet
     await fleet.close()
 
