@@ -25,8 +25,8 @@ class Replicas:
         self._by_shard: dict[int, BrokerReplica] = {}
 
     def add(self, replica: BrokerReplica) -> None:
-        self._by_shard[replica.shard] = replica
-        self._by_shard = dict(sorted(self._by_shard.items()))
+        # A new dict: a task may be waiting in the middle of an iteration over the old one.
+        self._by_shard = dict(sorted({**self._by_shard, replica.shard: replica}.items()))
 
     def __iter__(self) -> Iterator[BrokerReplica]:
         """Yield the replicas, sorted by shard."""

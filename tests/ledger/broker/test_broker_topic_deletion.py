@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -184,3 +185,16 @@ def test_whoever_asks_for_a_queue_of_it_is_told_that_it_was_deleted() -> None:
 def made_as(first: Shard, name: str, *shards: int) -> Topic:
     wanted = command_pb2.CreateTopic(name=name, queues=len(shards), shards=shards)
     return cast(Topic, first.apply(create_topic=wanted))
+
+
+def test_a_shard_can_be_added_in_the_middle_of_an_iteration() -> None:
+    """`TopicDeletion.run` waits between two replicas. Before, a shard that was added meanwhile ended the node."""
+    replicas = Replicas()
+    for shard in (0, 2):
+        replicas.add(cast(Any, SimpleNamespace(shard=shard)))
+    seen = []
+    for replica in replicas:
+        seen.append(replica.shard)
+        replicas.add(cast(Any, SimpleNamespace(shard=replica.shard + 1)))
+    assert seen == [0, 2]
+    assert [replica.shard for replica in replicas] == [0, 1, 2, 3]
