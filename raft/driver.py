@@ -31,6 +31,7 @@ from raft.core import (
     Configuration,
     Crowded,
     Diverged,
+    InvalidMessage,
     NotLeader,
     Raft,
     RaftMessage,
@@ -148,7 +149,7 @@ class Driver:
         self._settle()
 
     def receive(self, message: RaftMessage) -> None:
-        """Handle a vote request, a heartbeat or an answer from another node."""
+        """Handle a vote request, a heartbeat or an answer from another node. Raises InvalidMessage."""
         self._notice_pause()
         self.raft.step(message)
         self._settle()
@@ -156,10 +157,10 @@ class Driver:
     def receive_append(self, append: Append, entries: Readable) -> None:
         """Handle a byte range of the leader's log. `append` has the indexes of the range, without terms.
 
-        Raises CorruptRangeError if the bytes are damaged, and ForkedError if they do not continue this log's chain.
-        After an error the caller breaks the stream, and the leader sends the range again. If the range forks at the
-        same index again, the leader's log and this log really differ. If the two logs really differ, this node
-        stops leading and writing, because it cannot know which of the two logs is right."""
+        Raises InvalidMessage, CorruptRangeError if the bytes are damaged, and ForkedError if they do not continue this
+        log's chain. After an error the caller breaks the stream, and the leader sends the range again. If the
+        range forks at the same index again, the leader's log and this log really differ. If the two logs really
+        differ, this node stops leading and writing, because it cannot know which of the two logs is right."""
         self._notice_pause()
         if entries and self.failure is not None and not self._received.continues_log(append):
             return  # this node cannot write the range, and a rejection would make the leader send it again at once
@@ -173,16 +174,23 @@ class Driver:
             self.raft.step(append)
         except Diverged as diverged:
             self.fail(LossAcceptedError(diverged.index))
+        except InvalidMessage:
+            self._received.forget()
+            raise
         self._settle()
         self._received.forget()
 
     def receive_snapshot(self, chunk: SnapshotChunk, piece: SnapshotPiece) -> None:
-        """Handle a piece of the snapshot at the leader's log start."""
+        """Handle a piece of the snapshot at the leader's log start. Raises InvalidMessage."""
         self._notice_pause()
+        if self.log_start is None:
+            raise InvalidMessage(chunk.sender, "a snapshot of a shard whose log always begins with entry 1")
         self._installation.piece = piece
-        self.raft.step(chunk)
-        self._settle()
-        self._installation.piece = None
+        try:
+            self.raft.step(chunk)
+            self._settle()
+        finally:
+            self._installation.piece = None
 
     def unreachable(self, peer: int) -> None:
         """Handle a broken stream to a follower: messages in flight on the stream may be lost."""

@@ -89,7 +89,11 @@ def metrics() -> set[str]:
     registry = CollectorRegistry()
     Meters(registry, "dev", 1)
     service = cast(Any, SimpleNamespace(shard_consumptions={}, refusals=Counter()))
-    families = [*registry.collect(), *RaftCollector([]).collect(), *ConsumptionCollector(service, lambda: 0).collect()]
+    families = [
+        *registry.collect(),
+        *RaftCollector([], lambda: 0).collect(),
+        *ConsumptionCollector(service, lambda: 0).collect(),
+    ]
     found = {family.name + ("_total" if family.type == "counter" else "") for family in families}
     return {name for name in found if name.startswith("ledgermq_")}
 

@@ -70,11 +70,11 @@ class Node:
         self._registry = CollectorRegistry()
         self._meters = Meters(self._registry, settings.cluster, settings.node)
         self._runtime = Runtime(self._make_transport, boot_id=partial(read_boot_id, settings.boot_id_file))
-        self._lines = ControlStreams(settings.cluster, settings.node)
+        self._control_streams = ControlStreams(settings.cluster, settings.node)
         self._raft_service = RaftService(
             lambda request: self._shards.introduce(request),
             lambda request: self._shards.read_entries(request),
-            self._lines,
+            self._control_streams,
         )
         self._directory = NodeDirectory.open(
             disk, settings.data, cluster=settings.cluster, node=settings.node, indexes=settings.index_data
@@ -99,7 +99,7 @@ class Node:
         self._operations = OperationsService(
             settings.node, settings.cluster, shards.local, shards.replicas, shards.deletion
         )
-        self._registry.register(RaftCollector(shards.replicas))
+        self._registry.register(RaftCollector(shards.replicas, lambda: self._control_streams.refused.count))
         self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics)
         self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, now_ms)
         self._registry.register(ConsumptionCollector(self._consumer_groups, now_ms))
@@ -138,7 +138,7 @@ class Node:
         gc.freeze()  # later collections skip the objects that live as long as the process
 
     def _make_transport(self, me: Identity, peers: Addresses, receiver: Receiver) -> GrpcTransport:
-        transport = GrpcTransport(me, peers, receiver, self._lines)
+        transport = GrpcTransport(me, peers, receiver, self._control_streams)
         self._raft_service.add_shard(transport)
         return transport
 

@@ -6,6 +6,7 @@ This package contains, in reading order:
     raft.py             one server as a state machine: messages and ticks in, `Ready` out; begin here
     ready.py            what the core asks its driver to do
     messages.py         the messages between the servers of a shard
+    message_checks.py   refuses messages that no correct server sends
     settings.py         what a server is built from: its settings, and what recovery found on the disk
     server.py           the state of a server in every role: term, vote, log, commit index
     follower.py         the follower: checks and acknowledges entries
@@ -31,6 +32,7 @@ from raft.core.errors import (
     ChangeRefused,
     Crowded,
     Diverged,
+    InvalidMessage,
     NotLeader,
     Refusal,
     Stalled,
@@ -68,6 +70,7 @@ __all__ = [
     "FollowerProgress",
     "Heartbeat",
     "HeartbeatResponse",
+    "InvalidMessage",
     "LogTerms",
     "Mode",
     "NotLeader",

@@ -1,5 +1,5 @@
-"""Defines the refusals of the core, and the error `Diverged`, after which a server must stop. A refusal is not a fault
-of the server. A refused request has changed nothing.
+"""Defines the refusals of the core, the error `InvalidMessage`, and the error `Diverged`, after which a server must
+stop. A refusal is not a fault of the server. A refused request has changed nothing.
 """
 
 from __future__ import annotations
@@ -63,6 +63,15 @@ class ChangeRefused(Refusal):
 class ChangeInProgress(Refusal):
     """The change is refused because an earlier configuration change, or this leader's first entry, is not committed
     yet. Request the change again later."""
+
+
+class InvalidMessage(Exception):  # noqa: N818 (as the others here)
+    """No correct server can have sent this message (see message_checks.py). The core has refused the message and
+    changed nothing. `sender` is the node in whose name the message came."""
+
+    def __init__(self, sender: int, reason: str) -> None:
+        super().__init__(f"node {sender} sent a message that no correct node sends: {reason}")
+        self.sender = sender
 
 
 class Diverged(Exception):  # noqa: N818 (as the others here)

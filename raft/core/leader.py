@@ -95,6 +95,11 @@ class Leader:
         return self._no_op
 
     @property
+    def round(self) -> int:
+        """Return the newest round of heartbeats that this leader has begun."""
+        return self._round
+
+    @property
     def transferring_to(self) -> int:
         """Return the node to which this leader hands leadership over, or 0 if there is no handover."""
         return self._transfer.to

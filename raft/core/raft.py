@@ -49,6 +49,7 @@ from raft.core.errors import NotLeader
 from raft.core.follower import Follower
 from raft.core.leader import Leader
 from raft.core.log_terms import LogTerms
+from raft.core.message_checks import check
 from raft.core.messages import (
     Append,
     AppendResponse,
@@ -152,8 +153,10 @@ class Raft:
     # -- inputs
 
     def step(self, message: RaftMessage) -> None:
-        """Handle a message to this server. Raises Diverged."""
+        """Handle a message to this server. Raises Diverged, and InvalidMessage if no correct server can have sent
+        the message."""
         assert message.receiver == self.node, f"node {self.node} was given a message for {message.receiver}"
+        check(message, self._server, self._role)
         match message:
             case VoteRequest():
                 self._on_vote_request(message)

@@ -18,9 +18,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import grpc
 from grpc import aio
 
-from raft.core import RaftMessage
+from raft.core import InvalidMessage, RaftMessage
+from raft.transport.refused_messages import RefusedMessages
 from raft.transport.streams import CHANNEL_OPTIONS, OutboundStream, SendQueue
 from raft.transport.wire import control_from_wire, control_to_wire
 from raft.v1 import raft_pb2, raft_pb2_grpc
@@ -64,7 +66,15 @@ class ControlStream:
     """The control stream to one node at one address. All shards that have a replica on the other node share the
     control stream to it."""
 
-    def __init__(self, me: int, node: int, address: str, cluster: str, hear: Callable[[int, Any], None]) -> None:
+    def __init__(
+        self,
+        me: int,
+        node: int,
+        address: str,
+        cluster: str,
+        hear: Callable[[int, Any], None],
+        refused: RefusedMessages,
+    ) -> None:
         self.key = (node, address)
         # The number of shards that use this stream.
         self.users = 0
@@ -77,6 +87,7 @@ class ControlStream:
             bound=CONTROL_BOUND,
             on_answer=lambda bundle: hear(node, bundle),
             on_broken=lambda: None,
+            refused=refused,
         )
         self._bundles = Bundles(self._stream.send)
         self._stream.start()
@@ -99,6 +110,8 @@ class ControlStreams:
     def __init__(self, cluster: str, node: int) -> None:
         self.cluster = cluster
         self.node = node
+        # The refused messages of other nodes, on the streams of all shards of this node.
+        self.refused = RefusedMessages()
         self._shards: dict[int, ControlReceiver] = {}
         self._streams: dict[tuple[int, str], ControlStream] = {}
         # By node: the answers to that node, on the stream that it opened last.
@@ -115,7 +128,7 @@ class ControlStreams:
         must call `release` later."""
         stream = self._streams.get((node, address))
         if stream is None:
-            stream = ControlStream(self.node, node, address, self.cluster, self._receive_answers)
+            stream = ControlStream(self.node, node, address, self.cluster, self._receive_answers, self.refused)
             self._streams[node, address] = stream
         stream.users += 1
         return stream
@@ -138,15 +151,20 @@ class ControlStreams:
             bundles.add(wire)
 
     async def serve(self, sender: int, context: aio.ServicerContext[Any, Any]) -> None:
-        """Handle the messages of node `sender`, and write the answers to its stream, until the stream ends."""
+        """Handle the messages of node `sender`, and write the answers to its stream, until the stream ends. After an
+        invalid message, end the stream with INVALID_ARGUMENT."""
         queue = SendQueue(CONTROL_BOUND)
         self._answers[sender] = Bundles(queue.put)
         async with queue.drained(context.write, f"control answers to node {sender}"):
-            while (bundle := await context.read()) is not aio.EOF:
-                for wire in bundle.messages:
-                    receiver = self._shards.get(wire.shard)
-                    if receiver is not None and not receiver.refusal_for(wire.incarnation):
-                        self._receive(receiver, sender, wire)
+            try:
+                while (bundle := await context.read()) is not aio.EOF:
+                    for wire in bundle.messages:
+                        receiver = self._shards.get(wire.shard)
+                        if receiver is not None and not receiver.refusal_for(wire.incarnation):
+                            self._receive(receiver, sender, wire)
+            except InvalidMessage as error:
+                self.refused.add(error, f"control stream of node {sender}")
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
 
     def _receive_answers(self, sender: int, bundle: raft_pb2.ControlBundle) -> None:
         for wire in bundle.messages:

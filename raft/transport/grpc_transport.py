@@ -23,6 +23,7 @@ from raft.core import (
     Append,
     AppendResponse,
     HeartbeatResponse,
+    InvalidMessage,
     RaftMessage,
     SnapshotChunk,
     SnapshotResponse,
@@ -188,6 +189,9 @@ class GrpcTransport:
             try:
                 while (bulk := await context.read()) is not aio.EOF:
                     self._receive_bulk(bulk, sender)
+            except InvalidMessage as error:
+                self._control_streams.refused.add(error, f"replication stream of node {sender}")
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
             except (CorruptRangeError, ForkedError) as error:
                 log.warning("refused a byte range from node %d: %s", sender, error)
                 await context.abort(grpc.StatusCode.DATA_LOSS, str(error))
@@ -232,6 +236,7 @@ class PeerLink:
             bound=APPEND_BOUND,
             on_answer=lambda wire: receiver.message(answer_from_wire(wire, node, me)),
             on_broken=lambda: receiver.unreachable(node),
+            refused=control_streams.refused,
         )
 
     def start(self) -> None:

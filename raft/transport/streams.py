@@ -16,13 +16,16 @@ from typing import Any
 import grpc
 from grpc import aio
 
+from raft.core import InvalidMessage
+from raft.transport.refused_messages import RefusedMessages
+
 log = logging.getLogger("ledgermq.raft.transport")
 
 # The wait between two attempts to reach a peer.
 RETRY_S = 0.1
 # The wait after a refusal that time alone does not resolve, such as another incarnation or another cluster.
 RETRY_REFUSED_S = 2.0
-REFUSALS = (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.DATA_LOSS)
+REFUSALS = (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.DATA_LOSS, grpc.StatusCode.INVALID_ARGUMENT)
 
 MAX_MESSAGE_BYTES = 128 << 20
 CHANNEL_OPTIONS = (
@@ -92,14 +95,17 @@ class OutboundStream:
         bound: int,
         on_answer: Callable[[Any], None],
         on_broken: Callable[[], None],
+        refused: RefusedMessages,
     ) -> None:
-        """`open_call` returns a new call, or None if there is no reason to call the peer yet. After `open_call`
-        returned None, the stream calls it again later."""
+        """If `on_answer` raises InvalidMessage, the answer is counted in `refused`, and the stream is closed and opened
+        again later. `open_call` returns a new call, or None if there is no reason to call the peer yet. After
+        `open_call` returned None, the stream calls it again later."""
         self._name = name
         self._open_call = open_call
         self._bound = bound
         self._on_answer = on_answer
         self._on_broken = on_broken
+        self._refused = refused
         self._queue: SendQueue | None = None
         self._task: asyncio.Task[None] | None = None
         self._trouble = ""
@@ -126,6 +132,9 @@ class OutboundStream:
             except aio.AioRpcError as error:
                 delay = RETRY_REFUSED_S if error.code() in REFUSALS else RETRY_S
                 self._tell(f"{error.code().name}: {error.details()}")
+            except InvalidMessage as error:
+                delay = RETRY_REFUSED_S
+                self._refused.add(error, self._name)
             finally:
                 self._queue = None
                 self._on_broken()

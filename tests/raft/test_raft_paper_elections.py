@@ -95,7 +95,7 @@ def test_5_2_a_candidate_and_a_leader_have_given_their_vote() -> None:
     """5.2: they voted for themselves, so a rival of the same term gets no vote."""
     for role in (Role.CANDIDATE, Role.LEADER):
         network = in_role(role)
-        assert step(network, VoteRequest(2, 1, 1, 9, 9)) == [VoteResponse(1, 2, 1, granted=False)]
+        assert step(network, VoteRequest(2, 1, 1, 9, 1)) == [VoteResponse(1, 2, 1, granted=False)]
         assert network.raft(1).role is role
 
 

@@ -7,6 +7,7 @@ import asyncio
 import grpc
 from grpc import aio
 
+from raft.transport.refused_messages import RefusedMessages
 from raft.transport.streams import OutboundStream
 
 
@@ -36,7 +37,12 @@ async def test_a_swallowed_cancellation_stops_it_all_the_same() -> None:
     call = LateCall()
     broken: list[bool] = []
     stream = OutboundStream(
-        "a stream", lambda: call, bound=1, on_answer=lambda _: None, on_broken=lambda: broken.append(True)
+        "a stream",
+        lambda: call,
+        bound=1,
+        on_answer=lambda _: None,
+        on_broken=lambda: broken.append(True),
+        refused=RefusedMessages(),
     )
     stream.start()
     await call.is_read.wait()

@@ -123,9 +123,11 @@ class MeasuredLog(CommitLog):
 class RaftCollector:
     """A Prometheus collector of the metrics of each shard's log and Raft state, for `CollectorRegistry.register`."""
 
-    def __init__(self, replicas: Iterable[BrokerReplica]) -> None:
-        """`replicas()` is called at each scrape, and returns the replicas that have started on this node."""
+    def __init__(self, replicas: Iterable[BrokerReplica], refused_messages: Callable[[], int]) -> None:
+        """At each scrape, `replicas` yields the replicas that have started on this node. `refused_messages()` returns
+        the number of messages of other nodes that this node refused."""
         self._replicas = replicas
+        self._refused_messages = refused_messages
 
     def collect(self) -> Iterator[Metric]:
         role = GaugeMetricFamily("ledgermq_raft_role", "1 for this node's present role.", labels=["shard", "role"])
@@ -169,6 +171,11 @@ class RaftCollector:
             "Bytes of the log that this node removed by moving the log start.",
             labels=["shard"],
         )
+        refused = CounterMetricFamily(
+            "ledgermq_raft_refused_messages",
+            "Messages in the name of another node that no correct node sends.",
+            value=self._refused_messages(),
+        )
         for replica in self._replicas:
             driver, log, members = replica.driver, replica.log, replica.membership.configuration
             raft, label = driver.raft, [str(replica.shard)]
@@ -199,4 +206,4 @@ class RaftCollector:
             changes.add_metric(label, replica.leader_changes)
             losses.add_metric(label, replica.losses_accepted)
             dropped.add_metric(label, driver.log_start.dropped_bytes if driver.log_start else 0)
-        yield from (*plain.values(), role, lag, changes, losses, dropped)
+        yield from (*plain.values(), role, lag, changes, losses, dropped, refused)

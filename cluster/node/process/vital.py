@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import ParamSpec
 
+from raft.core import InvalidMessage
 from store import CorruptRangeError, ForkedError
 
 log = logging.getLogger("ledgermq.node.vital")
@@ -29,13 +30,13 @@ class Vital:
 
     def event(self, work: Callable[Arguments, None]) -> Callable[Arguments, None]:
         """Return a function that does `work`, and ends the node if `work` raises. The returned function raises
-        CorruptRangeError and ForkedError to its caller. CorruptRangeError and ForkedError do not end the node."""
+        InvalidMessage, CorruptRangeError and ForkedError to its caller. These three errors do not end the node."""
 
         def run(*arguments: Arguments.args, **named: Arguments.kwargs) -> None:
             try:
                 work(*arguments, **named)
-            except (CorruptRangeError, ForkedError):
-                raise  # a peer sent bad bytes: the caller closes the peer's stream
+            except (InvalidMessage, CorruptRangeError, ForkedError):
+                raise  # a peer sent a bad message: the caller closes the peer's stream
             except Exception as error:
                 log.critical("this node ends at once, because an invariant is broken in its memory", exc_info=True)
                 self._end(error)

@@ -3,7 +3,7 @@ they arrive."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import grpc
@@ -13,7 +13,7 @@ from grpc import aio
 
 from raft.v1 import raft_pb2, raft_pb2_grpc
 from tests.cluster.fleet import Fleet, error_of, sample_batch
-from tests.cluster.scrape import not_ready
+from tests.cluster.scrape import not_ready, scrape
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -135,3 +135,55 @@ async def test_bytes_that_are_no_entries_are_refused_and_change_nothing(fleet: F
     assert (after.last_index, after.chain) == (before.last_index, before.chain)
     assert error_of(await fleet.produce(leader, sample_batch(1))) is None
     await fleet.level()
+
+
+# -- messages that no correct node sends
+
+HUGE = (1 << 64) - 1
+FORGED: dict[str, Callable[[int], dict[str, Any]]] = {
+    "a heartbeat of a second leader": lambda term: {"heartbeat": raft_pb2.Heartbeat(term=term, round=1)},
+    "a heartbeat of a huge term": lambda term: {"heartbeat": raft_pb2.Heartbeat(term=HUGE)},
+    "a vote request of a huge term": lambda term: {
+        "vote_request": raft_pb2.VoteRequest(term=1 << 63, last_index=HUGE >> 1, last_term=1 << 62, transfer=True)
+    },
+    "a vote response of a huge term": lambda term: {"vote_response": raft_pb2.VoteResponse(term=HUGE)},
+    "a second leader's wish": lambda term: {"timeout_now": raft_pb2.TimeoutNow(term=term)},
+}
+
+
+@pytest.mark.parametrize("case", FORGED)
+async def test_a_forged_control_message_is_refused_counted_and_changes_nothing(fleet: Fleet, case: str) -> None:
+    """The sender 77 is no member, as if it were a node that was removed. Before these checks, the messages ended the
+    node, or gave it a term with which it could not start again."""
+    leader = await fleet.leader()
+    before = await fleet.level()
+    for victim in fleet.nodes:
+        counted = await refused_messages(fleet, victim)
+        metadata = await identity(fleet, sender=77, receiver=victim)
+        incarnation = bytes.fromhex(metadata["ledgermq-incarnation"])
+        message = raft_pb2.ControlMessage(**FORGED[case](before.term), incarnation=incarnation)
+        bundle = raft_pb2.ControlBundle(messages=[message])
+        status, sentence = await refusal(fleet, victim, metadata, bundle, method="Control")
+        assert status == "INVALID_ARGUMENT"
+        assert "node 77 sent a message that no correct node sends" in sentence
+        assert await refused_messages(fleet, victim) == counted + 1
+    after = await fleet.level()
+    assert (await fleet.leader(), after.term, after.last_index) == (leader, before.term, before.last_index)
+    assert error_of(await fleet.produce(leader, sample_batch(1))) is None
+
+
+async def test_entries_of_a_second_leader_are_refused(fleet: Fleet) -> None:
+    leader = await fleet.leader()
+    victim = next(node for node in fleet.nodes if node != leader)
+    before = await fleet.level()
+    metadata = await identity(fleet, sender=77, receiver=victim)
+    forged = raft_pb2.AppendRequest(term=before.term, prev_index=before.last_index, prev_term=before.term)
+    status, sentence = await refusal(fleet, victim, metadata, forged)
+    assert status == "INVALID_ARGUMENT"
+    assert f"node {leader} leads term {before.term}, not node 77" in sentence
+    after = await fleet.level()
+    assert (await fleet.leader(), after.term, after.last_index) == (leader, before.term, before.last_index)
+
+
+async def refused_messages(fleet: Fleet, node: int) -> float:
+    return (await scrape(fleet.http(node)))["ledgermq_raft_refused_messages_total"]

@@ -25,7 +25,7 @@ GAUGES = {
 COUNTERS = {
     "ledgermq_messages_in", "ledgermq_bytes_in", "ledgermq_messages_out", "ledgermq_bytes_out",
     "ledgermq_produce_duplicates", "ledgermq_produce_refusals", "ledgermq_raft_leader_changes_seen",
-    "ledgermq_raft_losses_accepted", "ledgermq_log_dropped_bytes",
+    "ledgermq_raft_losses_accepted", "ledgermq_raft_refused_messages", "ledgermq_log_dropped_bytes",
 }  # fmt: skip
 HISTOGRAMS = {
     "ledgermq_raft_commit_duration_seconds", "ledgermq_log_append_duration_seconds",
