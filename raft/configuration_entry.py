@@ -10,8 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from google.protobuf.message import DecodeError
+
 from raft.core import Configuration
 from raft.v1 import raft_pb2
+
+INCARNATION_BYTES = 16
+MAX_NODE = 0xFFFF_FFFF
+
+
+class InvalidConfigurationError(ValueError):
+    """The body of a configuration entry contains no configuration that a leader writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +84,12 @@ def encode_configuration(configuration: ShardConfiguration) -> bytes:
 
 
 def decode_configuration(body: bytes) -> ShardConfiguration:
-    """Return the configuration in the body of a configuration entry. Before this call, the caller must check the
-    CRC of the entry."""
-    message = raft_pb2.Configuration.FromString(body)
+    """Return the configuration in the body of a configuration entry. Raises InvalidConfigurationError."""
+    try:
+        message = raft_pb2.Configuration.FromString(body)
+    except DecodeError as error:
+        raise InvalidConfigurationError(f"the body of a configuration entry cannot be decoded: {error}") from error
+    _check_members(message)
     return ShardConfiguration(
         cluster=message.cluster,
         voters=_from_wire(message.voters),
@@ -85,6 +97,22 @@ def decode_configuration(body: bytes) -> ShardConfiguration:
         max_entry_bytes=message.max_entry_bytes,
         learners=_from_wire(message.learners),
     )
+
+
+def _check_members(message: raft_pb2.Configuration) -> None:
+    """Raise InvalidConfigurationError if a member is there twice, or if its number or its incarnation is not possible,
+    or if there is no voter."""
+    members = [*message.voters, *message.learners]
+    if not message.voters or len({member.node for member in members}) < len(members):
+        raise InvalidConfigurationError(
+            f"a configuration has {len(message.voters)} voters and {len(message.learners)} learners, and it needs a "
+            "voter and different members"
+        )
+    for member in members:
+        if not 1 <= member.node <= MAX_NODE or len(member.incarnation) != INCARNATION_BYTES:
+            raise InvalidConfigurationError(
+                f"a configuration has a member {member.node} with an incarnation of {len(member.incarnation)} bytes"
+            )
 
 
 def _to_wire(members: Mapping[int, ConfiguredMember]) -> list[raft_pb2.Member]:

@@ -100,7 +100,7 @@ class Driver:
             disk=disk,
             proposals=self._proposals,
         )
-        self._installation = SnapshotInstallation(raft, self.log_start, self._applier)
+        self._installation = SnapshotInstallation(raft, log, self.log_start, machine, self._applier)
         self._bulk = BulkSender(log, self.log_start, transport)
         self._turn_scheduled = False
         self._settling = False
@@ -183,14 +183,15 @@ class Driver:
     def receive_snapshot(self, chunk: SnapshotChunk, piece: SnapshotPiece) -> None:
         """Handle a piece of the snapshot at the leader's log start. Raises InvalidMessage."""
         self._notice_pause()
-        if self.log_start is None:
-            raise InvalidMessage(chunk.sender, "a snapshot of a shard whose log always begins with entry 1")
+        self._installation.check_piece(chunk, piece)
         self._installation.piece = piece
         try:
             self.raft.step(chunk)
             self._settle()
         finally:
             self._installation.piece = None
+        if (refused := self._installation.take_refusal()) is not None:
+            raise refused
 
     def unreachable(self, peer: int) -> None:
         """Handle a broken stream to a follower: messages in flight on the stream may be lost."""

@@ -92,6 +92,9 @@ class Machine(Protocol):
     def encoded_state(self) -> bytes:
         """Return the state after all entries applied so far, encoded for a snapshot."""
 
+    def flaw_of(self, snapshot: Snapshot) -> str:
+        """Return why the state of this snapshot cannot be restored, or "" if it can. Change nothing."""
+
     def restore(self, snapshot: Snapshot) -> None:
         """Replace the state by the state of a snapshot. The snapshot came from the leader and has already replaced
         the log."""

@@ -124,6 +124,10 @@ class LogStart:
         snapshot when it is complete."""
         return self._snapshots.receive(piece.offer, offset, piece.data, piece.crc)
 
+    def forget_incoming(self) -> None:
+        """Remove the received pieces of a snapshot that this replica refuses."""
+        self._snapshots.forget_incoming()
+
     def install(self, snapshot: Snapshot) -> None:
         """Replace log and state by a received snapshot. After `install` the log begins after the snapshot. If the
         process is killed during the installation, the next start completes it. If the installation fails and

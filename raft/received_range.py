@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from raft.core import Append, Raft
+from raft.configuration_entry import InvalidConfigurationError
+from raft.core import Append, InvalidMessage, Raft
 from raft.interfaces import Log
 from raft.ranges import configurations, term_runs
 from store import ForkedError, Header, Readable
@@ -26,10 +27,15 @@ class ReceivedRange:
         The CRCs and the chain of the entries are checked first. If this log lacks the entry before the range, the core
         can reject the Append without looking at the entries. After a rejection, `take` returns the Append unchanged.
 
-        Raise CorruptRangeError if the bytes are damaged, or ForkedError if they do not continue this log's chain."""
+        Raise InvalidMessage if an entry contains an impossible configuration, CorruptRangeError if the bytes are
+        damaged, or ForkedError if they do not continue this log's chain."""
         if not entries or not self.continues_log(append) or append.term < self._raft.term:
             return append
         headers = self._log.examine(entries, append.prev_index)
+        try:
+            configured = configurations(headers, entries)
+        except InvalidConfigurationError as error:
+            raise InvalidMessage(append.sender, str(error)) from error
         self.data, self.headers = entries, headers
         return Append(
             sender=append.sender,
@@ -40,7 +46,7 @@ class ReceivedRange:
             runs=term_runs(headers),
             last_index=headers[-1].index,
             commit=append.commit,
-            configurations=configurations(headers, entries),
+            configurations=configured,
         )
 
     def forget(self) -> None:

@@ -162,6 +162,14 @@ class BrokerReplica:
             configuration = decode_configuration(snapshot.configuration)
             self.membership.resume(checkpoint.configuration_index, configuration, removed=checkpoint.removed)
 
+    def flaw_of(self, snapshot: Snapshot) -> str:
+        """Return why this program cannot read the state of a received snapshot, or "" if it can."""
+        try:
+            State.decode(snapshot.state)
+        except LedgerError as error:
+            return str(error)
+        return ""
+
     def restore(self, snapshot: Snapshot) -> None:
         """Replace the state and the configuration by those of a received snapshot."""
         state = State.decode(snapshot.state)

@@ -65,6 +65,13 @@ class RecordingMachine:
     def encoded_state(self) -> bytes:
         return repr(self.applied).encode()
 
+    def flaw_of(self, snapshot: Snapshot) -> str:
+        try:
+            ast.literal_eval(snapshot.state.decode())
+        except (SyntaxError, ValueError) as error:
+            return str(error)
+        return ""
+
     def restore(self, snapshot: Snapshot) -> None:
         self.applied = ast.literal_eval(snapshot.state.decode())
         self.restored.append(snapshot.index)

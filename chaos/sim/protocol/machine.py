@@ -197,6 +197,9 @@ class SimMachine:
     def encoded_state(self) -> NoReturn:
         raise AssertionError(NO_SNAPSHOTS)
 
+    def flaw_of(self, snapshot: Snapshot) -> NoReturn:
+        raise AssertionError(NO_SNAPSHOTS)
+
     def restore(self, snapshot: Snapshot) -> NoReturn:
         raise AssertionError(NO_SNAPSHOTS)
 
