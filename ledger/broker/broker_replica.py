@@ -45,6 +45,7 @@ from ledger.errors import (
     StorageFailedError,
 )
 from ledger.state import CommandResult, Projected, State
+from ledger.state.command_checks import check_command
 from ledger.state.command_encoding import encode_command
 from ledger.state.commands import Command
 from raft.configuration_entry import ShardConfiguration, decode_configuration
@@ -286,22 +287,28 @@ class BrokerReplica:
 
     def command(self, command: Command) -> asyncio.Future[Any]:
         """Propose a command. The returned future has the result of applying the command, or ends in the LedgerError
-        that refused the command. Raises LedgerError if this node does not lead, or accepts no data at the moment."""
-        body = encode_command(command)
+        that refused the command. Raises LedgerError if the command has an impossible value, or if this node does not
+        lead, or accepts no data at the moment."""
+        body = self._encoded(command)
         self.leading_state(len(body))
         return self._propose_body(body)
 
     def propose_checked(self, command: Command) -> asyncio.Future[Any]:
-        """Propose a command, also if the disk is nearly full. The only check is that this node leads the shard:
-        otherwise, raise LedgerError."""
-        body = encode_command(command)
+        """Propose a command, also if the disk is nearly full. Raises LedgerError if the command has an impossible
+        value, or if this node does not lead."""
+        body = self._encoded(command)
         self.check_leads(len(body))
         return self._propose_body(body)
 
     def propose_command(self, command: Command) -> asyncio.Future[Any]:
         """Propose a command. The caller must have called `check_leads` or `leading_state` earlier in the same turn
-        of the event loop."""
-        return self._propose_body(encode_command(command))
+        of the event loop. Raises LedgerError if the command has an impossible value."""
+        return self._propose_body(self._encoded(command))
+
+    def _encoded(self, command: Command) -> bytes:
+        """Return the body of the command's entry. Raises LedgerError if the shard cannot store the command."""
+        check_command(command, self.shard)
+        return encode_command(command)
 
     def _propose_body(self, body: bytes) -> asyncio.Future[Any]:
         proposal = CommandProposal(EntryDraft(EntryKind.COMMAND, body), self._command_settled)

@@ -11,6 +11,8 @@ import pytest
 import pytest_asyncio
 from grpc import aio
 
+from ledger.errors import InvalidArgumentError
+from ledger.v1 import operations_pb2, operations_pb2_grpc
 from raft.v1 import raft_pb2, raft_pb2_grpc
 from tests.cluster.fleet import Fleet, error_of, sample_batch
 from tests.cluster.scrape import not_ready, scrape
@@ -187,3 +189,26 @@ async def test_entries_of_a_second_leader_are_refused(fleet: Fleet) -> None:
 
 async def refused_messages(fleet: Fleet, node: int) -> float:
     return (await scrape(fleet.http(node)))["ledgermq_raft_refused_messages_total"]
+
+
+# -- values that the state cannot store
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        {"shard": 0, "topic_id": (1 << 32) - 1, "name": "orders", "shards": [0]},
+        {"shard": 0, "topic_id": 7, "name": "orders", "shards": [0], "created_ms": -1},
+        {"shard": 0, "topic_id": 7, "name": "", "shards": []},
+    ],
+    ids=str,
+)
+async def test_a_topic_that_no_shard_can_store_is_refused(fleet: Fleet, request_of: dict[str, Any]) -> None:
+    """Before, the command was committed, and all nodes ended at the next checkpoint and at each start."""
+    leader = await fleet.leader()
+    before = await fleet.level()
+    async with aio.insecure_channel(fleet.address(leader)) as channel:
+        stub = operations_pb2_grpc.OperationsStub(channel)
+        answer = await stub.OpenTopic(operations_pb2.OpenTopicRequest(**request_of), timeout=5)
+    assert type(error_of(answer)) is InvalidArgumentError
+    assert (await fleet.level()).last_index == before.last_index, "nothing was proposed"

@@ -1,0 +1,101 @@
+"""Checks the values of a command before a leader proposes it.
+
+Protobuf carries any number of 32 or 64 bits, but the state cannot store every number. A command with a value that the
+state cannot store would be committed, and then no replica could write a checkpoint or start again. The rules of a
+request, such as "the topic must exist", depend on the state and are checked elsewhere: by the projected state, and when
+a replica applies the command.
+"""
+
+from __future__ import annotations
+
+from ledger.errors import InvalidArgumentError
+from ledger.holds import validate_hold
+from ledger.state.commands import (
+    AddShard,
+    AlterTopic,
+    Command,
+    CreateTopic,
+    DeleteTopic,
+    HoldLog,
+    OpenTopic,
+    TopicOpened,
+)
+from ledger.state.shard_table import MAX_SHARDS
+from ledger.topics import TOPICS_SHARD, validate_queue_count, validate_stored_name
+from store.directory.vote_file import INCARNATION_BYTES
+
+# A cluster that creates a topic every second reaches this id after 68 years.
+MAX_TOPIC_ID = (1 << 31) - 1
+# The end of the year 9999, in ms since 1970.
+MAX_TIME_MS = 253_402_300_799_999
+MAX_NODE = 0xFFFF_FFFF
+
+
+def check_command(command: Command, shard: int) -> None:
+    """Raise InvalidArgumentError, or the error of a rule for names, if the shard cannot store what the command says.
+    Commands of consumer groups are not checked here, because the state stores them as protobuf, as they came."""
+    match command:
+        case CreateTopic(name, queues, shards):
+            _only_in_topics_shard(command, shard)
+            validate_stored_name(name)
+            validate_queue_count(queues)
+            _check_shards(shards)
+        case AlterTopic(topic_id, shards):
+            _only_in_topics_shard(command, shard)
+            _check_topic_id(topic_id)
+            validate_queue_count(len(shards))
+            _check_shards(shards)
+        case TopicOpened(topic_id, queues):
+            _only_in_topics_shard(command, shard)
+            _check_topic_id(topic_id)
+            validate_queue_count(queues)
+        case OpenTopic(topic_id, name, shards, created_ms):
+            if shard == TOPICS_SHARD:
+                raise InvalidArgumentError(
+                    f"OpenTopic is for the other shards: in shard {TOPICS_SHARD}, a topic is created with CreateTopic."
+                )
+            _check_topic_id(topic_id)
+            validate_stored_name(name)
+            validate_queue_count(len(shards))
+            _check_shards(shards)
+            if not 0 <= created_ms <= MAX_TIME_MS:
+                raise InvalidArgumentError(
+                    f"A topic cannot be created at {created_ms} ms since 1970: use 0 to {MAX_TIME_MS}."
+                )
+        case DeleteTopic(topic_id):
+            _check_topic_id(topic_id)
+        case AddShard(number, nodes, incarnations):
+            _only_in_topics_shard(command, shard)
+            _check_shards((number,))
+            _check_founders(nodes, incarnations)
+        case HoldLog(name, ttl_ms):
+            validate_hold(name, ttl_ms)
+
+
+def _only_in_topics_shard(command: Command, shard: int) -> None:
+    if shard != TOPICS_SHARD:
+        raise InvalidArgumentError(
+            f"{type(command).__name__} is for shard {TOPICS_SHARD}, and not for shard {shard}: send it to the leader "
+            f"of shard {TOPICS_SHARD}."
+        )
+
+
+def _check_topic_id(topic_id: int) -> None:
+    if not 1 <= topic_id <= MAX_TOPIC_ID:
+        raise InvalidArgumentError(f"No topic can have the id {topic_id}: ids are 1 to {MAX_TOPIC_ID}.")
+
+
+def _check_shards(shards: tuple[int, ...]) -> None:
+    for shard in shards:
+        if not 0 <= shard < MAX_SHARDS:
+            raise InvalidArgumentError(f"There can be no shard {shard}: shards are 0 to {MAX_SHARDS - 1}.")
+
+
+def _check_founders(nodes: tuple[int, ...], incarnations: tuple[bytes, ...]) -> None:
+    for node in nodes:
+        if not 1 <= node <= MAX_NODE:
+            raise InvalidArgumentError(f"No node can have the number {node}: nodes are 1 to {MAX_NODE}.")
+    if [len(each) for each in incarnations] != [INCARNATION_BYTES] * len(nodes):
+        raise InvalidArgumentError(
+            f"A shard on {len(nodes)} nodes needs {len(nodes)} incarnations of {INCARNATION_BYTES} bytes each."
+        )
