@@ -33,7 +33,6 @@ from ledger.broker.topics.topic_commands import add_shard
 from ledger.broker.topics.topic_deletion import TopicDeletion
 from ledger.broker.topics.topic_opening import TopicOpening
 from ledger.errors import LedgerError
-from ledger.state.shard_table import MAX_SHARDS
 from ledger.topics import TOPICS_SHARD
 from raft.v1 import raft_pb2
 from store import Disk, NodeDirectory, StoreError
@@ -125,14 +124,22 @@ class NodeShards:
 
     def introduce(self, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
         """Return this node's introduction, for a node that forms a shard or adds this node to a shard. Return None
-        if this node cannot answer yet. If a leader adds this node to a shard, create the replica on this node."""
-        number, shard = request.shard, self.local.get(request.shard)
-        if shard is None and request.adding and number < MAX_SHARDS and request.cluster == self._settings.cluster:
-            shard = self._try_open(number)
+        if this node cannot answer yet.
+
+        If a leader adds this node to a shard, create the replica on this node. The shard must be in this node's own
+        copy of the shard table, because the request alone does not prove that the shard exists."""
+        shard = self.local.get(request.shard)
+        if shard is None and request.adding and self._is_listed(request.shard):
+            shard = self._try_open(request.shard)
             self._news.set()
         if shard is None or not (request.adding or shard.is_formed or shard.has_begun):
             return None
         return shard.forming_node.introduce(request)
+
+    def _is_listed(self, number: int) -> bool:
+        """Return True if this node has a replica of shard 0, and the shard table lists the shard."""
+        first = self.replicas.first
+        return first is not None and number in first.state.shards
 
     def read_entries(self, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse:
         """Return the entries that another node requests to repair its log of the shard."""

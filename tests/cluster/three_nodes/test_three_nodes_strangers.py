@@ -123,6 +123,16 @@ async def test_once_begun_nobody_is_empty(fleet: Fleet) -> None:
     assert [(await introduction(fleet, node)).empty for node in fleet.nodes] == [False] * 3
 
 
+@pytest.mark.parametrize("shard", [1, 7, 63, 64, (1 << 32) - 1])
+async def test_a_shard_that_shard_0_does_not_list_is_not_begun(fleet: Fleet, shard: int) -> None:
+    """Before, the request created the directory of the shard, and the node was not ready until a person removed it."""
+    with pytest.raises(aio.AioRpcError) as refused:
+        await introduction(fleet, 2, shard=shard, adding=True, voters=[])
+    assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert not [*fleet.data(2).rglob(f"shard-{shard}")]
+    assert not await not_ready(fleet.http(2))
+
+
 async def test_bytes_that_are_no_entries_are_refused_and_change_nothing(fleet: Fleet) -> None:
     leader = await fleet.leader()
     victim, other = (node for node in fleet.nodes if node != leader)
