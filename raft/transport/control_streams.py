@@ -114,7 +114,7 @@ class ControlStreams:
         self.refused = RefusedMessages()
         self._shards: dict[int, ControlReceiver] = {}
         self._streams: dict[tuple[int, str], ControlStream] = {}
-        # By node: the answers to that node, on the stream that it opened last.
+        # By node: the answers to that node, on the stream that brought its last messages.
         self._answers: dict[int, Bundles] = {}
 
     def join(self, shard: int, receiver: ControlReceiver) -> None:
@@ -142,8 +142,8 @@ class ControlStreams:
             await stream.stop()
 
     def answer(self, shard: int, message: RaftMessage) -> None:
-        """Send an answer on the stream that the receiver of the answer opened. Drop the answer if its receiver has
-        opened no stream."""
+        """Send an answer on the stream that brought the last messages of the answer's receiver. Drop the answer if
+        there is no such stream."""
         bundles = self._answers.get(message.receiver)
         if bundles is not None:
             wire = control_to_wire(message)
@@ -154,10 +154,11 @@ class ControlStreams:
         """Handle the messages of node `sender`, and write the answers to its stream, until the stream ends. After an
         invalid message, end the stream with INVALID_ARGUMENT."""
         queue = SendQueue(CONTROL_BOUND)
-        self._answers[sender] = Bundles(queue.put)
+        answers = Bundles(queue.put)
         async with queue.drained(context.write, f"control answers to node {sender}"):
             try:
                 while (bundle := await context.read()) is not aio.EOF:
+                    self._answers[sender] = answers
                     for wire in bundle.messages:
                         receiver = self._shards.get(wire.shard)
                         if receiver is not None and not receiver.refusal_for(wire.incarnation):

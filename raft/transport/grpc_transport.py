@@ -95,6 +95,7 @@ class GrpcTransport:
         # The links to removed members that are closing.
         self._closing: set[asyncio.Task[None]] = set()
         self._started = False
+        # By node: the answers to that node, on the stream that brought its last message.
         self._append_answers: dict[int, SendQueue] = {}
 
     def start(self) -> None:
@@ -183,11 +184,15 @@ class GrpcTransport:
     # -- the incoming stream, called by RaftService
 
     async def serve_replicate(self, sender: int, context: aio.ServicerContext[Any, Any]) -> None:
-        """Handle byte ranges from the leader `sender` until its stream ends."""
-        answers = self._append_answers[sender] = SendQueue(APPEND_BOUND)
+        """Handle byte ranges from the leader `sender` until its stream ends.
+
+        Answers to `sender` use the stream that brought the last message. So a second stream in the leader's name
+        cannot take the answers to the messages of the first stream."""
+        answers = SendQueue(APPEND_BOUND)
         async with answers.drained(context.write, f"append answers to node {sender}"):
             try:
                 while (bulk := await context.read()) is not aio.EOF:
+                    self._append_answers[sender] = answers
                     self._receive_bulk(bulk, sender)
             except InvalidMessage as error:
                 self._control_streams.refused.add(error, f"replication stream of node {sender}")

@@ -3,7 +3,9 @@ they arrive."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import grpc
@@ -199,6 +201,28 @@ async def test_entries_of_a_second_leader_are_refused(fleet: Fleet) -> None:
 
 async def refused_messages(fleet: Fleet, node: int) -> float:
     return (await scrape(fleet.http(node)))["ledgermq_raft_refused_messages_total"]
+
+
+@pytest.mark.parametrize(("method", "producer_id"), [("Replicate", 101), ("Control", 102)])
+async def test_a_silent_stream_in_the_leaders_name_does_not_take_its_answers(
+    fleet: Fleet, method: str, producer_id: int
+) -> None:
+    """Before, the leader got no acknowledgement while the forged streams were open, and all writes waited for ever."""
+    leader = await fleet.leader()
+    await fleet.level()
+    followers = [node for node in fleet.nodes if node != leader]
+    async with AsyncExitStack() as stack:
+        for victim in followers:
+            channel = await stack.enter_async_context(aio.insecure_channel(fleet.address(victim)))
+            metadata = await identity(fleet, sender=leader, receiver=victim)
+            call = getattr(raft_pb2_grpc.RaftStub(channel), method)(metadata=tuple(metadata.items()))
+            stack.callback(call.cancel)
+            await call.wait_for_connection()
+        for number in range(3):
+            batch = sample_batch(1, [b"one"], producer_id=producer_id, first_sequence=number)
+            async with asyncio.timeout(5):
+                assert error_of(await fleet.produce(leader, batch)) is None
+        assert await fleet.leader() == leader
 
 
 # -- values that the state cannot store
