@@ -3,8 +3,8 @@
 If a topic is unknown, the client asks the leader of shard 0 for the topic, with one request at a time. Until the
 leader of shard 0 answers, pieces (messages that are sent together) for the topic wait in order. Pieces for a queue
 that the client does not know yet also wait until the leader of shard 0 has answered. A topic that was deleted and
-created again gets new sequencers. The user's queue selector is called immediately before a piece is given to a
-sequencer, because the number of queues is not known earlier.
+created again gets new sequencers. The client calls the user's queue selector immediately before it gives the messages
+to a sequencer, because the number of queues is not known earlier.
 """
 
 from __future__ import annotations
