@@ -17,12 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
 from cluster.node.metrics.node_metrics import MeasuredLog
 from cluster.node.replica.checkpoints import Checkpoints
 from cluster.node.resources import NodeResources
-from raft.configuration_entry import ShardConfiguration, decode_configuration
+from raft.configuration_entry import InvalidConfigurationError, ShardConfiguration, decode_configuration
 from store import (
     CrashEnd,
     Disk,
@@ -246,7 +245,7 @@ def first_entry(first_segment: File) -> ShardConfiguration | None:
         verified(data, np.frombuffer(data, np.uint8), 0)
         if header.kind is EntryKind.CONFIGURATION:
             return decode_configuration(data[HEADER_SIZE : header.size])
-    except (EntryFlawError, DecodeError):
+    except (EntryFlawError, InvalidConfigurationError):
         pass
     return None
 

@@ -17,9 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from google.protobuf.message import DecodeError
-
-from raft.configuration_entry import decode_configuration
+from raft.configuration_entry import InvalidConfigurationError, decode_configuration
 from store import (
     CleanMark,
     EntryKind,
@@ -221,7 +219,7 @@ def _segment_bytes(disk: PosixReadOnlyDisk, segments: Sequence[SegmentFile], sna
     try:
         body = snapshot.configuration if snapshot is not None else _first_configuration(disk, segments)
         fixed = decode_configuration(body).segment_bytes if body else 0
-    except DecodeError:
+    except InvalidConfigurationError:
         fixed = 0
     found = fixed or usual_length(disk, segments)
     return max(HEADER_SIZE, padded(found))

@@ -16,14 +16,12 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from google.protobuf.message import DecodeError
-
 from ledger.batch import MAX_PLAIN_BYTES
 from ledger.validation.sources.access import Access, FileAccess, HttpAccess, SegmentGoneError, SourceError, is_url
 from ledger.validation.sources.place import LogPlace, UnreadableError, places_of
 from ledger.validation.sources.replica import LogReplica, Segment
 from ledger.validation.spans.segment_end import last_entry
-from raft.configuration_entry import ShardConfiguration, decode_configuration
+from raft.configuration_entry import InvalidConfigurationError, ShardConfiguration, decode_configuration
 from store import Checkpoint, EntryKind, Header, PosixReadOnlyDisk, SegmentFile, Snapshot, StoreError
 from store.disk.numbered import name_of, numbers_of
 from store.log.entry import HEADER_SIZE, EntryFlawError, parse
@@ -265,7 +263,7 @@ def configuration_of(body: bytes) -> ShardConfiguration | None:
         return None
     try:
         return decode_configuration(body)
-    except DecodeError:
+    except InvalidConfigurationError:
         return None
 
 
