@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from raft.core import Raft, Role
+from raft.errors import CannotApplyError
 from raft.interfaces import DriverDisk, Log, Machine
 from raft.log_start import LogStart
 from raft.proposals import WaitingProposals
@@ -35,14 +36,31 @@ class Applier:
         self._machine = machine
         self._disk = disk
         self._proposals = proposals
+        # Why this replica applies no more entries; None while it applies entries.
+        self.stopped: CannotApplyError | None = None
         # The term for which `machine.leading` was called last.
         self._led_term = 0
+
+    @property
+    def has_work(self) -> bool:
+        """Return True if committed entries wait to be applied."""
+        return self.stopped is None and self.applied < self._raft.commit
 
     def apply(self) -> None:
         """Apply committed entries up to the limits of one turn.
 
-        Raises StoreError if an entry cannot be read or an index cannot be written. After an error, the next call of
-        `apply` continues with the same entry."""
+        Raises StoreError if an entry cannot be read or an index cannot be written. After a StoreError, the next call of
+        `apply` continues with the same entry. Raises CannotApplyError, once, if the state machine cannot apply an
+        entry; later calls of `apply` do nothing."""
+        if self.stopped is not None:
+            return
+        try:
+            self._apply_some()
+        except CannotApplyError as reason:
+            self.stopped = reason
+            raise
+
+    def _apply_some(self) -> None:
         budget = APPLY_BYTES_PER_TURN
         last = min(self._raft.commit, self.applied + APPLY_ENTRIES_PER_TURN)
         while self.applied < last and budget > 0:
@@ -60,6 +78,7 @@ class Applier:
     def installed(self, snapshot: Snapshot) -> None:
         """Record that a received snapshot has replaced log and state."""
         self.applied = snapshot.index
+        self.stopped = None  # the snapshot contains the entry, in a state that this program can read
 
     def _move_log_start(self, body: memoryview) -> None:
         snapshot = self._log_start.move(body) if self._log_start else None

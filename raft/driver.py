@@ -44,7 +44,7 @@ from raft.core import (
     Transferring,
 )
 from raft.driver_settings import DriverRuntime, ReplicaStorage
-from raft.errors import LossAcceptedError
+from raft.errors import CannotApplyError, LossAcceptedError
 from raft.interfaces import DriverDisk, Machine, Proposal, Transport
 from raft.log_start import LogStart
 from raft.log_writer import LogWriter
@@ -113,6 +113,11 @@ class Driver:
         """Return the index of the last applied entry. The following is always true: log.first_index - 1 <= applied
         <= raft.commit <= log.last_index."""
         return self._applier.applied
+
+    @property
+    def cannot_apply(self) -> CannotApplyError | None:
+        """Return why this replica applies no more entries, or None while it applies entries."""
+        return self._applier.stopped
 
     @property
     def leads(self) -> bool:
@@ -318,7 +323,7 @@ class Driver:
                 pass
         finally:
             self._settling = False
-        if self.leads or self.applied < self.raft.commit:
+        if self.leads or self._applier.has_work:
             self._schedule_turn()
 
     def _next_duty(self) -> bool:
@@ -402,9 +407,14 @@ class Driver:
             self.fail(failure)
 
     def _apply(self) -> None:
-        self._applier.apply()
+        try:
+            self._applier.apply()
+        except CannotApplyError as reason:
+            self.raft.stop_applying()
+            self._machine.stopped_applying(reason)
+            self._settle()
         self._reads.answer(self.applied)
-        if self.applied < self.raft.commit:
+        if self._applier.has_work:
             self._schedule_turn()
 
     def _write_proposals(self) -> None:

@@ -1,9 +1,18 @@
-"""Defines the errors after which a shard stops on this node. The message of each error says what the operator must
-do."""
+"""Defines the errors after which a shard stops, or stops applying entries, on this node. The message of each error says
+what the operator must do."""
 
 from __future__ import annotations
 
 from store import StoreError
+
+
+class CannotApplyError(Exception):
+    """The state machine cannot apply a committed entry, so this replica applies no more entries. For example, the entry
+    is of a newer version of the program."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(f"entry {index} cannot be applied: {reason}")
+        self.index = index
 
 
 class CutFailedError(Exception):

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from raft.configuration_entry import ShardConfiguration
 from raft.core import Append, RaftMessage, RoleChange, SnapshotChunk
+from raft.errors import CannotApplyError
 from raft.snapshot_piece import SnapshotPiece
 from store import EntryDraft, Header, Readable, Snapshot, StoreError
 
@@ -85,7 +86,8 @@ class Machine(Protocol):
     machine."""
 
     def apply(self, header: Header, body: memoryview) -> None:
-        """Apply the next committed entry.
+        """Apply the next committed entry. Raises CannotApplyError if this program cannot apply the entry; the state is
+        then as before the entry, and the driver passes no later entry.
 
         In one run of the process, the driver passes each entry once, and in order."""
 
@@ -109,6 +111,10 @@ class Machine(Protocol):
     def leading(self, term: int) -> None:
         """The driver calls `leading` when this node leads `term` and has applied all entries of earlier leaders.
         After this call, the machine is allowed to accept proposals."""
+
+    def stopped_applying(self, reason: CannotApplyError) -> None:
+        """The driver calls `stopped_applying` once, after `apply` raised this error. This node does not lead the shard
+        any more, and can be read up to the last applied entry."""
 
     def failed(self, failure: StoreError) -> None:
         """The driver calls `failed` when the disk refused a write of this shard.

@@ -18,6 +18,7 @@ import struct
 
 import google_crc32c
 
+from raft.errors import CannotApplyError
 from raft.interfaces import Log, Machine
 from raft.snapshot_piece import SnapshotPiece
 from store import EntryDraft, EntryKind, Header, Snapshot, SnapshotOffer, Snapshots
@@ -82,6 +83,10 @@ class LogStart:
         """Apply an entry that moves the log start.
 
         Return the snapshot at the new log start, or None if this replica keeps its log start."""
+        if len(body) != _INDEX.size:
+            raise CannotApplyError(
+                self._log.last_index, f"the body of a log start has {len(body)} bytes, not {_INDEX.size}"
+            )
         (index,) = _INDEX.unpack(body)
         if index < self._log.first_index:
             return None

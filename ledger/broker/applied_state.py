@@ -29,8 +29,11 @@ class AppliedState:
         self.state = State()
 
     def apply_batch(self, header: Header, body: memoryview) -> None:
-        """Apply a committed batch to the indexes and the state, and wake the fetches that wait for it."""
+        """Apply a committed batch to the indexes and the state, and wake the fetches that wait for it. Raise
+        LedgerError, and change nothing, if this program cannot read the batch, or if the batch contradicts the
+        state."""
         batch = BatchHeader.parse(body)
+        self.state.check_batch(header.topic_id, header.queue, header.base_offset, header.index)
         # The key index first: if a later step fails, the entry is applied again, and the key index allows that.
         if (hashes := key_hashes(body, batch)) is not None:
             self.keys.put(header.topic_id, header.position, header.size, header.append_time_ms, hashes)

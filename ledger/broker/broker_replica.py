@@ -21,6 +21,7 @@ from typing import Any
 
 from ledger.batch import BatchHeader
 from ledger.broker.applied_state import AppliedState
+from ledger.broker.feature_level import FeatureLevel
 from ledger.broker.members.membership import Membership
 from ledger.broker.meter import Meter
 from ledger.broker.produce.produce_decisions import (
@@ -48,9 +49,10 @@ from ledger.state import CommandResult, Projected, State
 from ledger.state.command_checks import check_command
 from ledger.state.command_encoding import encode_command
 from ledger.state.commands import Command
-from raft.configuration_entry import ShardConfiguration, decode_configuration
+from raft.configuration_entry import InvalidConfigurationError, ShardConfiguration, decode_configuration
 from raft.core import Busy, ChangeInProgress, Crowded, Refusal, RoleChange, Stalled, Transferring
 from raft.driver import Driver
+from raft.errors import CannotApplyError
 from store import (
     Checkpoint,
     CommitLog,
@@ -89,6 +91,7 @@ class BrokerReplica:
         self.max_message_bytes = max_message_bytes
         self.membership = membership
         self.log_holds = LogHolds(self)
+        self.feature_level = FeatureLevel(self)
         self.leader_changes = 0
         # How often this node was elected by the votes of all voters, including suspects.
         self.losses_accepted = 0
@@ -132,10 +135,16 @@ class BrokerReplica:
     # -- the state machine: called by the driver
 
     def apply(self, header: Header, body: memoryview) -> None:
-        """Apply a committed entry."""
+        """Apply a committed entry. Raises CannotApplyError."""
         if self._logged_failure:
             log.info("shard %d: this node accepts writes again", self.shard)
             self._logged_failure = ""
+        try:
+            self._apply(header, body)
+        except (LedgerError, InvalidConfigurationError) as reason:
+            raise CannotApplyError(header.index, str(reason)) from reason
+
+    def _apply(self, header: Header, body: memoryview) -> None:
         match header.kind:
             case EntryKind.BATCH:
                 self._applied.apply_batch(header, body)
@@ -202,6 +211,13 @@ class BrokerReplica:
         if str(failure) != self._logged_failure:  # the driver tries a full disk again and again
             self._logged_failure = str(failure)
             log.error("shard %d: no writes on this node: %s", self.shard, failure)
+
+    def stopped_applying(self, reason: CannotApplyError) -> None:
+        log.error(
+            "shard %d: this node applies no more entries, does not lead, and can be read up to the entry before: %s",
+            self.shard,
+            reason,
+        )
 
     # -- proposals: called by the services
 

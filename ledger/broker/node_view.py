@@ -107,6 +107,10 @@ class ReplicaStatus:
     end_position: int = 0
     chain: int = 0
     suspect: bool = False
+    # The feature level of the replicated state (ledger/state/feature_levels.py).
+    feature_level: int = 0
+    # Why the replica applies no more entries; empty while it applies entries.
+    stopped: str = ""
 
 
 class NodeView:
@@ -185,6 +189,8 @@ class NodeView:
             end_position=log.end,
             chain=log.tail.chain,
             suspect=raft.is_suspect,
+            feature_level=replica.state.feature_level,
+            stopped=str(replica.driver.cannot_apply or ""),
         )
 
     def _role(self, replica: BrokerReplica) -> str:

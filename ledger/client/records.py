@@ -117,7 +117,9 @@ class ShardStatus:
 
     `role` is leader, candidate, pre-candidate, follower, learner, waiting (before the first start), joining (until the
     node is added) or removed. `suspect` is True if this replica may have lost entries that it acknowledged. A suspect
-    replica is not counted in majorities until it has caught up.
+    replica is not counted in majorities until it has caught up. `feature_level` is the level of the replicated state,
+    which rises when all members of the shard run a newer version. `stopped` says why this replica applies no more
+    entries, and is empty while it applies entries.
     """
 
     shard: int
@@ -130,6 +132,8 @@ class ShardStatus:
     end_position: int
     chain: int
     suspect: bool = False
+    feature_level: int = 0
+    stopped: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ This list has the modules in reading order.
     machine.py               State: the result of all committed entries
     commands.py              the entries that change the state and are not batches
     command_checks.py        the values that a command may have
+    feature_levels.py        which rules count from which entry on
     command_encoding.py      commands as the bodies of entries
     topic_table.py           the topics
     shard_table.py           the shards of the cluster

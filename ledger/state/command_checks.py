@@ -1,4 +1,4 @@
-"""Checks the values of a command before a leader proposes it.
+"""Checks the values of a command before a leader proposes it and, from feature level 1 on, when a replica applies it.
 
 Protobuf carries any number of 32 or 64 bits, but the state cannot store every number. A command with a value that the
 state cannot store would be committed, and then no replica could write a checkpoint or start again. The rules of a
@@ -32,28 +32,37 @@ MAX_NODE = 0xFFFF_FFFF
 
 
 def check_command(command: Command, shard: int) -> None:
-    """Raise InvalidArgumentError, or the error of a rule for names, if the shard cannot store what the command says.
+    """Raise InvalidArgumentError, or the error of a rule for names, if a leader of the shard must not propose this
+    command."""
+    match command:
+        case CreateTopic() | AlterTopic() | TopicOpened() | AddShard() if shard != TOPICS_SHARD:
+            raise InvalidArgumentError(
+                f"{type(command).__name__} is for shard {TOPICS_SHARD}, and not for shard {shard}: send it to the "
+                f"leader of shard {TOPICS_SHARD}."
+            )
+        case OpenTopic() if shard == TOPICS_SHARD:
+            raise InvalidArgumentError(
+                f"OpenTopic is for the other shards: in shard {TOPICS_SHARD}, a topic is created with CreateTopic."
+            )
+    check_values(command)
+
+
+def check_values(command: Command) -> None:
+    """Raise InvalidArgumentError, or the error of a rule for names, if a state cannot store what the command says.
     Commands of consumer groups are not checked here, because the state stores them as protobuf, as they came."""
     match command:
         case CreateTopic(name, queues, shards):
-            _only_in_topics_shard(command, shard)
             validate_stored_name(name)
             validate_queue_count(queues)
             _check_shards(shards)
         case AlterTopic(topic_id, shards):
-            _only_in_topics_shard(command, shard)
             _check_topic_id(topic_id)
             validate_queue_count(len(shards))
             _check_shards(shards)
         case TopicOpened(topic_id, queues):
-            _only_in_topics_shard(command, shard)
             _check_topic_id(topic_id)
             validate_queue_count(queues)
         case OpenTopic(topic_id, name, shards, created_ms):
-            if shard == TOPICS_SHARD:
-                raise InvalidArgumentError(
-                    f"OpenTopic is for the other shards: in shard {TOPICS_SHARD}, a topic is created with CreateTopic."
-                )
             _check_topic_id(topic_id)
             validate_stored_name(name)
             validate_queue_count(len(shards))
@@ -65,19 +74,10 @@ def check_command(command: Command, shard: int) -> None:
         case DeleteTopic(topic_id):
             _check_topic_id(topic_id)
         case AddShard(number, nodes, incarnations):
-            _only_in_topics_shard(command, shard)
             _check_shards((number,))
             _check_founders(nodes, incarnations)
         case HoldLog(name, ttl_ms):
             validate_hold(name, ttl_ms)
-
-
-def _only_in_topics_shard(command: Command, shard: int) -> None:
-    if shard != TOPICS_SHARD:
-        raise InvalidArgumentError(
-            f"{type(command).__name__} is for shard {TOPICS_SHARD}, and not for shard {shard}: send it to the leader "
-            f"of shard {TOPICS_SHARD}."
-        )
 
 
 def _check_topic_id(topic_id: int) -> None:

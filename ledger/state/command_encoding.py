@@ -27,6 +27,7 @@ from ledger.state.commands import (
     OpenTopic,
     QueueEpoch,
     QueueTarget,
+    RaiseFeatureLevel,
     ReleaseLog,
     ReleaseQueues,
     RenewQueues,
@@ -141,6 +142,12 @@ def _refs_from_wire(wire: Any) -> tuple[TopicQueueId, ...]:
 
 
 _KINDS = (
+    _Kind(
+        RaiseFeatureLevel,
+        "raise_feature_level",
+        lambda it: command_pb2.RaiseFeatureLevel(level=it.level),
+        lambda wire: RaiseFeatureLevel(wire.level),
+    ),
     _Kind(
         CreateTopic,
         "create_topic",

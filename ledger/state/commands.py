@@ -12,6 +12,16 @@ from typing import NamedTuple
 
 from ledger.state.consumer_group_table import MemberDetails, TopicQueueId
 
+# -- every shard
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseFeatureLevel:
+    """Apply the rules of this feature level from this entry on (feature_levels.py)."""
+
+    level: int
+
+
 # -- topics and shards
 
 
@@ -224,7 +234,7 @@ class ForgetConsumerGroup:
 
 
 TopicCommand = CreateTopic | AlterTopic | OpenTopic | TopicOpened | DeleteTopic
-LogCommand = AddShard | HoldLog | ReleaseLog | ForgetHolds
+LogCommand = RaiseFeatureLevel | AddShard | HoldLog | ReleaseLog | ForgetHolds
 GroupCommand = JoinConsumerGroup | LeaveConsumerGroup | AssignQueues | ReleaseQueues | RenewQueues
 ProgressCommand = ClaimQueues | AcknowledgeOffsets | ResetOffsets | ForgetConsumerGroup
 Command = TopicCommand | LogCommand | GroupCommand | ProgressCommand

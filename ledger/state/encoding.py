@@ -17,10 +17,12 @@ All numbers are little-endian, and there are no gaps between the fields.
     each hold        index, taken_ms, expires_ms, bytes of the name; the name in UTF-8      sorted by name
     each shard       number, number of nodes; the nodes, in order; the incarnation of each  sorted by number
     consumption      encoded by consumption_encoding.py
+    feature level    4 bytes; only in version 7
     crc              CRC32C of all before it
 
 Equal states have equal bytes, because the order of all fields is fixed and the bytes contain only data that is equal
-on all replicas.
+on all replicas. For the same reason the state chooses the version, and not the program: version 6 while the feature
+level is 0, and version 7 from level 1 on.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ import google_crc32c
 from ledger.errors import InternalError
 from ledger.state.consumption import Consumption
 from ledger.state.consumption_encoding import decode_consumption, encode_consumption
+from ledger.state.feature_levels import LATEST_LEVEL
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.sequence import BatchRecord, Sequence
@@ -42,7 +45,8 @@ from ledger.state.topic_table import Topic, TopicTable
 from store.directory.vote_file import INCARNATION_BYTES
 
 MAGIC = int.from_bytes(b"LMQS", "little")
-VERSION = 6
+# The version of a state at feature level 0, and the version of a state at a higher level.
+VERSION_0, VERSION = 6, 7
 _HEADER = struct.Struct("<IIIQIIIIII")
 _COUNT = struct.Struct("<I")
 _TOPIC = struct.Struct("<IIqI")
@@ -66,14 +70,16 @@ class StateParts(NamedTuple):
     holds: HoldTable
     shards: ShardTable
     consumption: Consumption
+    feature_level: int = 0
 
 
 def encode_state(state: StateParts) -> bytes:
     """Encode a state in the format of this module."""
-    topics, next_offsets, producers, holds, shards, consumption = state
+    topics, next_offsets, producers, holds, shards, consumption, feature_level = state
     consumed = encode_consumption(consumption)
     counts = (len(topics), len(next_offsets), len(producers), len(holds), len(shards), len(consumed))
-    parts = [_HEADER.pack(MAGIC, VERSION, topics.next_id, topics.changed_at, *counts)]
+    version = VERSION if feature_level else VERSION_0
+    parts = [_HEADER.pack(MAGIC, version, topics.next_id, topics.changed_at, *counts)]
     parts.extend(map(_topic, topics))
     parts.extend(_OFFSET.pack(*key, offset) for key, offset in sorted(next_offsets.items()))
     for key, sequence in producers:
@@ -82,6 +88,8 @@ def encode_state(state: StateParts) -> bytes:
     parts.extend(map(_hold, holds))
     parts.extend(_shard(shard, shards.founders(shard)) for shard in shards.numbers[1:])
     parts.append(consumed)
+    if feature_level:
+        parts.append(_COUNT.pack(feature_level))
     data = b"".join(parts)
     return data + _CRC.pack(google_crc32c.value(data))
 
@@ -90,7 +98,8 @@ def decode_state(data: bytes, limits: ProducerLimits) -> StateParts:
     """Return the tables of the state that `data` encodes. Raises InternalError if the bytes are damaged, or of an
     unknown format."""
     try:
-        return _Reader(data, limits).state(*_checked_counts(data))
+        version, *counts = _checked_header(data)
+        return _Reader(data, limits, version).state(*counts)
     except (struct.error, StopIteration, UnicodeDecodeError) as error:
         raise InternalError(f"A snapshot of the state is damaged ({error}): fetch it again.") from error
 
@@ -124,29 +133,30 @@ def _shard(shard: int, founders: Mapping[int, bytes]) -> bytes:
     return _SHARD.pack(shard, len(founders)) + _numbers(tuple(founders)) + b"".join(founders.values())
 
 
-def _checked_counts(data: bytes) -> list[int]:
-    """Check the magic number, the version and the CRC of an encoded state. Return the numbers that follow the
-    version in the header."""
+def _checked_header(data: bytes) -> list[int]:
+    """Check the magic number, the version and the CRC of an encoded state. Return the version and the numbers that
+    follow it in the header."""
     if len(data) < _HEADER.size + _CRC.size:
         raise InternalError(f"A snapshot of the state has only {len(data)} bytes: fetch it again.")
     magic, version, *counts = _HEADER.unpack_from(data)
     if magic != MAGIC:
         raise InternalError("These bytes are not a snapshot of the state: fetch it again.")
-    if version != VERSION:
+    if version not in (VERSION_0, VERSION):
         raise InternalError(
-            f"A snapshot of the state has version {version}, and this program knows version {VERSION}: use the program "
-            "that wrote the snapshot."
+            f"A snapshot of the state has version {version}, and this program knows versions {VERSION_0} and "
+            f"{VERSION}: use the program that wrote the snapshot."
         )
     if (google_crc32c.value(data[: -_CRC.size]),) != _CRC.unpack_from(data, len(data) - _CRC.size):
         raise InternalError("The CRC of a snapshot of the state is wrong: fetch it again.")
-    return counts
+    return [version, *counts]
 
 
 class _Reader:
     """Reads the tables of a state from its bytes, in the order of the format."""
 
-    def __init__(self, data: bytes, limits: ProducerLimits) -> None:
+    def __init__(self, data: bytes, limits: ProducerLimits, version: int) -> None:
         self._data = data
+        self._version = version
         self._limits = limits
         self._at = _HEADER.size
 
@@ -167,11 +177,21 @@ class _Reader:
         held = HoldTable([self._hold() for _ in range(holds)])
         known_shards = ShardTable([self._shard() for _ in range(shards)])
         consumption = decode_consumption(self._take(consumed))
+        feature_level = self._feature_level() if self._version == VERSION else 0
         if self._at != len(self._data) - _CRC.size:
             raise InternalError(
                 f"A snapshot of the state has {len(self._data)} bytes, but its content ends at {self._at}."
             )
-        return StateParts(table, next_offsets, known, held, known_shards, consumption)
+        return StateParts(table, next_offsets, known, held, known_shards, consumption, feature_level)
+
+    def _feature_level(self) -> int:
+        (level,) = next(self._each(_COUNT, 1))
+        if not 1 <= level <= LATEST_LEVEL:
+            raise InternalError(
+                f"A snapshot of the state has feature level {level}, and this program knows levels up to "
+                f"{LATEST_LEVEL}: install the version of ledgermq that the other nodes run."
+            )
+        return level
 
     def _topic(self) -> Topic:
         topic_id, queues, created_ms, name_bytes = next(self._each(_TOPIC, 1))

@@ -14,6 +14,7 @@ import xxhash
 
 from ledger.errors import InternalError, InvalidArgumentError, LedgerError
 from ledger.holds import validate_hold
+from ledger.state.command_checks import check_values
 from ledger.state.command_encoding import decode_command
 from ledger.state.commands import (
     AcknowledgeOffsets,
@@ -33,6 +34,7 @@ from ledger.state.commands import (
     LogCommand,
     OpenTopic,
     ProgressCommand,
+    RaiseFeatureLevel,
     ReleaseLog,
     ReleaseQueues,
     RenewQueues,
@@ -42,6 +44,7 @@ from ledger.state.commands import (
 )
 from ledger.state.consumption import Consumption, QueueResults
 from ledger.state.encoding import StateParts, decode_state, encode_state
+from ledger.state.feature_levels import CHECKED_COMMANDS, LATEST_LEVEL
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.progress_table import ConsumedQueue
@@ -87,6 +90,8 @@ class State:
         self.holds = HoldTable()
         self.shards = ShardTable()
         self.consumption = Consumption()
+        # The rules by which this state applies entries (feature_levels.py).
+        self.feature_level = 0
         # Queues that have had messages: (topic id, queue) -> offset of the next message, > 0.
         self._next_offsets: dict[tuple[int, int], int] = {}
 
@@ -107,18 +112,26 @@ class State:
         return self.producers.check(ProducerQueue(producer_id, topic_id, queue), epoch, first_sequence, count)
 
     def apply_batch(self, batch: CommittedBatch) -> None:
-        """Apply a committed batch. The method never refuses a batch, because the leader checked the batch before
-        the append."""
+        """Apply a committed batch. Raises InternalError if the batch contradicts this state: the leader checked the
+        batch before the append, so the leader or this replica is faulty. After this error the replica must not apply
+        later entries."""
         topic_id, queue, index, base_offset = batch.topic_id, batch.queue, batch.index, batch.base_offset
+        self.check_batch(topic_id, queue, base_offset, index)
         self.holds.expire(batch.append_time_ms)
-        topic = self.topics.get(topic_id)
-        assert topic is not None, f"batch at index {index} is of topic {topic_id}, which was never created"
-        assert queue < topic.queues, f"batch at index {index} is of queue {queue}; {topic.name} has {topic.queues}"
-        expected = self.next_offset(topic_id, queue)
-        assert base_offset == expected, f"batch at index {index} has base offset {base_offset}, not {expected}"
         self._next_offsets[topic_id, queue] = base_offset + batch.count
         record = BatchRecord(batch.first_sequence, batch.count, base_offset, batch.append_time_ms, index, batch.term)
         self.producers.add(ProducerQueue(batch.producer_id, topic_id, queue), batch.epoch, record)
+
+    def check_batch(self, topic_id: int, queue: int, base_offset: int, index: int) -> None:
+        """Raise InternalError if the committed batch of entry `index` contradicts this state."""
+        topic = self.topics.get(topic_id)
+        if topic is None:
+            raise InternalError(f"The batch at index {index} is of topic {topic_id}, which was never created.")
+        if queue >= topic.queues:
+            raise InternalError(f"The batch at index {index} is of queue {queue}; {topic.name} has {topic.queues}.")
+        expected = self.next_offset(topic_id, queue)
+        if base_offset != expected:
+            raise InternalError(f"The batch at index {index} has base offset {base_offset}, not {expected}.")
 
     def put_end(self, topic_id: int, queue: int, offset: int) -> None:
         """Set the next offset of a queue, for a replay that does not apply all batches."""
@@ -153,7 +166,15 @@ class State:
 
     def encode(self) -> bytes:
         """Return the whole state as bytes. Equal states have equal bytes."""
-        parts = StateParts(self.topics, self._next_offsets, self.producers, self.holds, self.shards, self.consumption)
+        parts = StateParts(
+            self.topics,
+            self._next_offsets,
+            self.producers,
+            self.holds,
+            self.shards,
+            self.consumption,
+            self.feature_level,
+        )
         return encode_state(parts)
 
     @staticmethod
@@ -162,17 +183,20 @@ class State:
         limits. Raises InternalError if the bytes are not a state."""
         state = State(limits)
         parts = decode_state(data, limits or ProducerLimits())
-        state.topics, state._next_offsets, state.producers, state.holds, state.shards, state.consumption = parts
+        state.topics, state._next_offsets, state.producers, state.holds, state.shards, state.consumption = parts[:6]
+        state.feature_level = parts.feature_level
         return state
 
     def _apply(self, command: Command, now_ms: int, index: int) -> CommandResult:
         """Apply a command. Raise LedgerError if the command is refused."""
+        if self.feature_level >= CHECKED_COMMANDS:
+            check_values(command)
         match command:
             case CreateTopic() | AlterTopic() | OpenTopic() | TopicOpened() | DeleteTopic():
                 changed = self._apply_to_topics(command, now_ms, index)
                 self.topics.changed_at = index
                 return changed
-            case AddShard() | HoldLog() | ReleaseLog() | ForgetHolds():
+            case RaiseFeatureLevel() | AddShard() | HoldLog() | ReleaseLog() | ForgetHolds():
                 return self._apply_to_log(command, now_ms, index)
             case JoinConsumerGroup() | LeaveConsumerGroup() | AssignQueues() | ReleaseQueues() | RenewQueues():
                 return self._apply_to_group(command, index)
@@ -195,6 +219,9 @@ class State:
 
     def _apply_to_log(self, command: LogCommand, now_ms: int, index: int) -> CommandResult:
         match command:
+            case RaiseFeatureLevel(level):
+                self._raise_feature_level(level)
+                return None
             case AddShard(shard, nodes, incarnations):
                 self.shards.add(shard, nodes, incarnations)
                 return None
@@ -229,6 +256,15 @@ class State:
                 return self.consumption.reset(command, self._end_of)
             case ForgetConsumerGroup(consumer_group):
                 return self.consumption.forget(consumer_group)
+
+    def _raise_feature_level(self, level: int) -> None:
+        """Apply the rules of `level` from now on. Raises InternalError if this program does not know the rules."""
+        if level > LATEST_LEVEL:
+            raise InternalError(
+                f"This shard has feature level {level}, and this program knows levels up to {LATEST_LEVEL}: install "
+                "the version of ledgermq that the other nodes run."
+            )
+        self.feature_level = max(self.feature_level, level)
 
     def _delete_topic(self, topic_id: int, index: int) -> DeletedTopic | None:
         """Remove the topic and all its data from this state. Return None if this state does not have the topic."""

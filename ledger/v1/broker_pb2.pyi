@@ -296,7 +296,7 @@ class GetStatusResponse(_message.Message):
     def __init__(self, node: _Optional[int] = ..., cluster: _Optional[str] = ..., address: _Optional[str] = ..., http_address: _Optional[str] = ..., data_directory: _Optional[str] = ..., version: _Optional[str] = ..., shards: _Optional[_Iterable[_Union[ShardStatus, _Mapping]]] = ...) -> None: ...
 
 class ShardStatus(_message.Message):
-    __slots__ = ("shard", "role", "term", "leader", "last_index", "commit", "applied", "end_position", "chain", "suspect")
+    __slots__ = ("shard", "role", "term", "leader", "last_index", "commit", "applied", "end_position", "chain", "suspect", "feature_level", "stopped")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
@@ -307,6 +307,8 @@ class ShardStatus(_message.Message):
     END_POSITION_FIELD_NUMBER: _ClassVar[int]
     CHAIN_FIELD_NUMBER: _ClassVar[int]
     SUSPECT_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    STOPPED_FIELD_NUMBER: _ClassVar[int]
     shard: int
     role: str
     term: int
@@ -317,4 +319,6 @@ class ShardStatus(_message.Message):
     end_position: int
     chain: int
     suspect: bool
-    def __init__(self, shard: _Optional[int] = ..., role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ..., last_index: _Optional[int] = ..., commit: _Optional[int] = ..., applied: _Optional[int] = ..., end_position: _Optional[int] = ..., chain: _Optional[int] = ..., suspect: _Optional[bool] = ...) -> None: ...
+    feature_level: int
+    stopped: str
+    def __init__(self, shard: _Optional[int] = ..., role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ..., last_index: _Optional[int] = ..., commit: _Optional[int] = ..., applied: _Optional[int] = ..., end_position: _Optional[int] = ..., chain: _Optional[int] = ..., suspect: _Optional[bool] = ..., feature_level: _Optional[int] = ..., stopped: _Optional[str] = ...) -> None: ...

@@ -67,7 +67,16 @@ class Follower:
         server = self._server
         if heartbeat.lifted == server.suspicion:
             server.suspicion = 0
-        server.send(HeartbeatResponse(server.node, heartbeat.sender, server.term, heartbeat.round, server.suspicion))
+        server.send(
+            HeartbeatResponse(
+                server.node,
+                heartbeat.sender,
+                server.term,
+                heartbeat.round,
+                server.suspicion,
+                server.feature_level,
+            )
+        )
 
     def on_chunk(self, chunk: SnapshotChunk) -> None:
         """Pass a received piece of a snapshot to the driver (section 7).

@@ -100,6 +100,13 @@ class Leader:
         return self._round
 
     @property
+    def supported_feature_level(self) -> int:
+        """Return the highest feature level that the programs of all members support. A member that has not answered
+        this leader yet counts as level 0."""
+        levels = [progress.feature_level for progress in self.progress.values()]
+        return min([self._server.feature_level, *levels])
+
+    @property
     def transferring_to(self) -> int:
         """Return the node to which this leader hands leadership over, or 0 if there is no handover."""
         return self._transfer.to
@@ -109,7 +116,7 @@ class Leader:
             return Role.FOLLOWER
         if self._is_stuck():
             self._server.is_slow = True
-            return self._leave()
+            return self.leave()
         for progress in self.progress.values():
             progress.tick()
         self._transfer.tick()
@@ -258,6 +265,7 @@ class Leader:
         if progress is None:
             return None
         progress.round = max(progress.round, response.round)
+        progress.feature_level = response.feature_level
         if progress.suspicion and not response.suspicion and progress.suspicion.is_over(response.round):
             progress.trust()
             return self.count()
@@ -302,9 +310,9 @@ class Leader:
             self.begin_round()  # the last heartbeat to removed nodes carries the commit index of their removal
             for node in leaving:
                 del self.progress[node]
-        return None if server.is_voter else self._leave()
+        return None if server.is_voter else self.leave()
 
-    def _leave(self) -> Role:
+    def leave(self) -> Role:
         """Step down, and ask one voter that holds the whole log to stand for election at once."""
         self.begin_round()
         self._transfer.hand_to_anybody()

@@ -66,6 +66,8 @@ class HeartbeatResponse(RaftMessage):
 
     round: int
     suspicion: int = 0
+    # The highest feature level that the sender's program supports. The core does not know what the levels mean.
+    feature_level: int = 0
 
 
 @dataclass(frozen=True, slots=True)

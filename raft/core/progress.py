@@ -37,6 +37,7 @@ class FollowerProgress:
 
     __slots__ = (
         "_in_flight",
+        "feature_level",
         "heard_at",
         "in_flight_bytes",
         "match",
@@ -73,6 +74,8 @@ class FollowerProgress:
         self.heard_at = 0
         # The newest round of heartbeats that the follower answered.
         self.round = 0
+        # The highest feature level that the follower's program supports, as it last said.
+        self.feature_level = 0
         # Not None while the follower is a suspect: its acknowledgements do not count (see suspicion.py).
         self.suspicion: Suspicion | None = None
 

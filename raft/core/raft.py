@@ -74,7 +74,7 @@ class Raft:
 
     def __init__(self, settings: RaftSettings, recovered: RecoveredState) -> None:
         self.settings = settings
-        self._server = Server(settings.node, recovered)
+        self._server = Server(settings.node, recovered, settings.feature_level)
         self._role: Follower | Candidate | Leader = Follower(self._server, self._new_timer(), leader=0)
         # The index of a no-op that the next Ready asks for.
         self._no_op: int | None = None
@@ -143,6 +143,12 @@ class Raft:
         """Return the progress of each follower by node id, if this server leads. If this server does not lead,
         return an empty mapping. Callers must not change the returned objects."""
         return self._role.progress if isinstance(self._role, Leader) else {}
+
+    @property
+    def supported_feature_level(self) -> int:
+        """Return the highest feature level that the programs of all members support, as far as this leader knows.
+        Return 0 if this server does not lead."""
+        return self._role.supported_feature_level if isinstance(self._role, Leader) else 0
 
     @property
     def uncommitted_bytes(self) -> int:
@@ -277,6 +283,15 @@ class Raft:
         """Report that the disk accepts writes again. From now on, this server is allowed to stand for election and
         to accept entries."""
         self._server.writable = True
+
+    def stop_applying(self) -> None:
+        """Report that the state machine cannot apply the next committed entry, and never will. If this server leads, it
+        hands leadership over. From now on this server votes and holds entries, and does not stand for election."""
+        self._server.can_apply = False
+        if isinstance(self._role, Leader):
+            self._become(self._role.leave())
+        elif isinstance(self._role, Candidate):
+            self._become(Role.FOLLOWER)
 
     # -- the start of the log (section 7)
 

@@ -31,10 +31,12 @@ class Server:
         "_token",
         "_valid_from",
         "_write",
+        "can_apply",
         "chunk",
         "commit",
         "configurations",
         "durable",
+        "feature_level",
         "is_slow",
         "log",
         "matched",
@@ -45,9 +47,11 @@ class Server:
         "writable",
     )
 
-    def __init__(self, node: int, recovered: RecoveredState) -> None:
+    def __init__(self, node: int, recovered: RecoveredState, feature_level: int = 0) -> None:
         log, commit, vote = recovered.log, recovered.commit, recovered.vote
         self.node = node
+        # The highest feature level that this server's program supports.
+        self.feature_level = feature_level
         self.log = log
         # The ticks since this server was built.
         self.ticks = 0
@@ -62,6 +66,9 @@ class Server:
         self.durable = log.last_index
         # Whether the disk takes entries. While False, this server does not stand for election and takes no entries.
         self.writable = True
+        # Whether the state machine can apply the committed entries. While False, this server votes and holds entries.
+        # It does not stand for election, because a leader must apply its no-op before it serves clients.
+        self.can_apply = True
         # Whether this server stepped down because its disk was slow. It does not stand again until its log is held.
         self.is_slow = False
         # Not 0: this server may have lost entries that it acknowledged (see suspicion.py).
@@ -112,7 +119,7 @@ class Server:
         be able to elect a leader, because it is possible that only this server has a log that is up-to-date enough
         to win (dissertation, section 4.2.2)."""
         is_wanted = self.is_voter or self.node in self.configurations.voters_before(self.commit)
-        return is_wanted and self.writable and not self.is_slow
+        return is_wanted and self.writable and self.can_apply and not self.is_slow
 
     # -- term and vote
 
@@ -232,6 +239,7 @@ class Server:
         self.log = LogTerms(snapshot_index=index, snapshot_term=term)
         self.configurations = Configurations([(index, configuration)])
         self.commit = self.durable = self.matched = index
+        self.can_apply = True  # the snapshot replaces the state, too
 
     def take_write(self) -> Write | None:
         write, self._write = self._write, None

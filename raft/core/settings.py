@@ -37,6 +37,8 @@ class RaftSettings:
     max_uncommitted_bytes: int
     # Any other leader hands leadership over to the preferred leader when that node keeps up.
     prefer: Prefer = no_preference
+    # The highest feature level that this server's program supports.
+    feature_level: int = 0
 
     def __post_init__(self) -> None:
         assert self.node >= 1, f"node ids begin at 1, not {self.node}"

@@ -55,7 +55,10 @@ def control_to_wire(message: RaftMessage) -> raft_pb2.ControlMessage:
         case HeartbeatResponse():
             return raft_pb2.ControlMessage(
                 heartbeat_response=raft_pb2.HeartbeatResponse(
-                    term=message.term, round=message.round, suspicion=message.suspicion
+                    term=message.term,
+                    round=message.round,
+                    suspicion=message.suspicion,
+                    feature_level=message.feature_level,
                 )
             )
         case TimeoutNow():
@@ -102,7 +105,12 @@ def control_from_wire(wire: raft_pb2.ControlMessage, sender: int, receiver: int)
         case "heartbeat_response":
             heard = wire.heartbeat_response
             return HeartbeatResponse(
-                sender=sender, receiver=receiver, term=heard.term, round=heard.round, suspicion=heard.suspicion
+                sender=sender,
+                receiver=receiver,
+                term=heard.term,
+                round=heard.round,
+                suspicion=heard.suspicion,
+                feature_level=heard.feature_level,
             )
         case "timeout_now":
             return TimeoutNow(sender=sender, receiver=receiver, term=wire.timeout_now.term)

@@ -25,16 +25,18 @@ class IntroduceRequest(_message.Message):
     def __init__(self, cluster: _Optional[str] = ..., shard: _Optional[int] = ..., sender: _Optional[int] = ..., voters: _Optional[_Iterable[int]] = ..., segment_bytes: _Optional[int] = ..., max_entry_bytes: _Optional[int] = ..., adding: _Optional[bool] = ...) -> None: ...
 
 class IntroduceResponse(_message.Message):
-    __slots__ = ("node", "incarnation", "empty", "refusal")
+    __slots__ = ("node", "incarnation", "empty", "refusal", "feature_level")
     NODE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     EMPTY_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     node: int
     incarnation: bytes
     empty: bool
     refusal: str
-    def __init__(self, node: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., empty: _Optional[bool] = ..., refusal: _Optional[str] = ...) -> None: ...
+    feature_level: int
+    def __init__(self, node: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., empty: _Optional[bool] = ..., refusal: _Optional[str] = ..., feature_level: _Optional[int] = ...) -> None: ...
 
 class ReadEntriesRequest(_message.Message):
     __slots__ = ("cluster", "shard", "sender", "receiver", "segment_bytes", "prev_index", "prev_chain", "max_bytes")
@@ -135,14 +137,16 @@ class Heartbeat(_message.Message):
     def __init__(self, term: _Optional[int] = ..., commit: _Optional[int] = ..., round: _Optional[int] = ..., lifted: _Optional[int] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
-    __slots__ = ("term", "round", "suspicion")
+    __slots__ = ("term", "round", "suspicion", "feature_level")
     TERM_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     SUSPICION_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     term: int
     round: int
     suspicion: int
-    def __init__(self, term: _Optional[int] = ..., round: _Optional[int] = ..., suspicion: _Optional[int] = ...) -> None: ...
+    feature_level: int
+    def __init__(self, term: _Optional[int] = ..., round: _Optional[int] = ..., suspicion: _Optional[int] = ..., feature_level: _Optional[int] = ...) -> None: ...
 
 class TimeoutNow(_message.Message):
     __slots__ = ("term",)

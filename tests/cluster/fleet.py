@@ -17,6 +17,7 @@ from cluster.node.settings import NodeSettings
 from ledger.batch import encode
 from ledger.client.connection.channels import Connections, GrpcChannel, NodeStub
 from ledger.errors import LedgerError, from_wire
+from ledger.state.feature_levels import LATEST_LEVEL
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 from ledgermq import AsyncAdmin
@@ -147,6 +148,8 @@ class Fleet:
         leaders = {status.leader for status in statuses.values()}
         leader = leaders.pop()
         agreed = not leaders and leader in statuses and statuses[leader].role == "leader"
+        if agreed and set(self.running) == set(self.nodes) and statuses[leader].feature_level < LATEST_LEVEL:
+            return 0  # the leader is about to append the entry that raises the level
         # Only once its own no-op is applied does it take proposals.
         return leader if agreed and statuses[leader].applied == statuses[leader].last_index else 0
 

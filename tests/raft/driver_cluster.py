@@ -27,6 +27,7 @@ from raft.core import (
 )
 from raft.driver import Driver
 from raft.driver_settings import DriverRuntime, ReplicaStorage
+from raft.errors import CannotApplyError
 from raft.held_up import HeldUp
 from raft.snapshot_piece import SnapshotPiece
 from store import (
@@ -58,8 +59,13 @@ class RecordingMachine:
     roles: list[RoleChange] = field(default_factory=list)
     led: list[int] = field(default_factory=list)
     failures: list[StoreError] = field(default_factory=list)
+    stopped: list[CannotApplyError] = field(default_factory=list)
+    # Bodies of entries that this machine cannot apply.
+    unknown: tuple[bytes, ...] = ()
 
     def apply(self, header: Header, body: memoryview) -> None:
+        if bytes(body) in self.unknown:
+            raise CannotApplyError(header.index, "unknown")
         self.applied.append((header.index, bytes(body)))
 
     def encoded_state(self) -> bytes:
@@ -84,6 +90,9 @@ class RecordingMachine:
 
     def leading(self, term: int) -> None:
         self.led.append(term)
+
+    def stopped_applying(self, reason: CannotApplyError) -> None:
+        self.stopped.append(reason)
 
     def failed(self, failure: StoreError) -> None:
         self.failures.append(failure)

@@ -37,6 +37,7 @@ from ledger.state import BatchRecord, CommittedBatch, Projected, State
 from ledger.v1 import command_pb2
 from raft.core import NotLeader, Refusal, RoleChange
 from raft.driver import Driver
+from raft.errors import CannotApplyError
 from store import EntryDraft, EntryKind, Header, Snapshot, StoreError
 
 _BODY = struct.Struct("<QQ")
@@ -190,6 +191,9 @@ class SimMachine:
 
     def leading(self, term: int) -> None:
         self._projected = Projected(self.state)
+
+    def stopped_applying(self, reason: CannotApplyError) -> NoReturn:
+        raise AssertionError(f"all programs in a simulation are equal: {reason}")
 
     def failed(self, failure: StoreError) -> None:
         self._on_failed(failure)

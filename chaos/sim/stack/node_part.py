@@ -16,6 +16,7 @@ from chaos.sim.world import EntryHeader
 from cluster.node.replica.local_replica import LocalReplica
 from ledger.broker.broker_replica import BrokerReplica
 from raft.core import Raft
+from raft.errors import CannotApplyError
 from store import CommitLog, Header, Snapshot
 
 DATA = Path("/data")
@@ -168,7 +169,10 @@ class NodePart:
         invariants.restarted(me, driver.applied)
 
         def applying(header: Header, body: memoryview) -> None:
-            apply(header, body)
+            try:
+                apply(header, body)
+            except CannotApplyError as reason:
+                raise AssertionError(f"all programs in a simulation are equal: {reason}") from reason
             self._home.applied(replica, header, body)
             invariants.applied(me, header.index, driver.raft.commit, replica.state.digest)
 

@@ -33,6 +33,9 @@ class ReplicaRow:
     lag: int | None
     # The replica may have lost entries that it acknowledged. It does not vote until it has caught up.
     suspect: bool | None = None
+    feature_level: int | None = None
+    # Why the replica applies no more entries; empty while it applies entries.
+    stopped: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Health:
     Values:
 
         healthy       each shard has a leader, and all replicas take part
-        degraded      each shard has a leader, but a replica is unreachable, suspect or does not take part
+        degraded      each shard has a leader, but a replica is unreachable, suspect, stopped or does not take part
         unavailable   a shard has no leader
     """
 
@@ -94,8 +97,9 @@ def info(bootstrap: str, output: str) -> None:
     """Show every replica: node, shard, role, term, indexes of the log, and lag in entries.
 
     A learner receives the log and does not vote. A suspect replica may have lost entries that it acknowledged. A
-    suspect replica does not vote until it has caught up. A node that was removed, or that waits to be added, is shown
-    only if --bootstrap names it.
+    suspect replica does not vote until it has caught up. A stopped replica applies no more entries, because its program
+    is older than the program of the other nodes; the reason is printed below the table. A node that was removed, or
+    that waits to be added, is shown only if --bootstrap names it.
     """
     rows = rows_of(_ask(bootstrap))
     if output == "json":
@@ -149,6 +153,8 @@ def rows_of(nodes: list[NodeStatus]) -> list[ReplicaRow]:
                     applied=shard.applied,
                     lag=lag,
                     suspect=shard.suspect,
+                    feature_level=shard.feature_level,
+                    stopped=shard.stopped,
                 )
             )
     return rows
@@ -165,7 +171,8 @@ def health_of(rows: list[ReplicaRow]) -> Health:
         )
     if idle := [str(shard) for shard in shards if shard not in leaders]:
         return Health("unavailable", f"unavailable: no leader in shard {', '.join(idle)}; its queues wait for one")
-    unwell = [row for row in rows if row.role not in ("leader", "follower", "learner") or row.suspect]
+    takes_part = ("leader", "follower", "learner")
+    unwell = [row for row in rows if row.role not in takes_part or row.suspect or row.stopped]
     nodes, absent = {row.node for row in rows}, {row.node for row in unwell}
     lag = max(row.lag or 0 for row in rows if row not in unwell)
     status = "degraded" if unwell else "healthy"
@@ -197,7 +204,11 @@ def _print_rows(rows: list[ReplicaRow]) -> None:
         for row in rows
     ]
     print_table(columns, cells)
+    for row in rows:
+        if row.stopped:
+            say(f"Node {row.node}, shard {row.shard}: {row.stopped}")
 
 
 def _role(row: ReplicaRow) -> str:
-    return f"{row.role}, suspect" if row.suspect else row.role
+    marks = [mark for mark, is_set in (("suspect", row.suspect), ("stopped", row.stopped)) if is_set]
+    return ", ".join([row.role, *marks])

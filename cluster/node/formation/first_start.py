@@ -20,6 +20,7 @@ from typing import Protocol
 from grpc import aio
 
 from cluster.node.formation.first_voters import in_turn
+from ledger.state.feature_levels import LATEST_LEVEL
 from raft.configuration_entry import ConfiguredMember, ShardConfiguration
 from raft.transport.streams import CHANNEL_OPTIONS
 from raft.v1 import raft_pb2, raft_pb2_grpc
@@ -62,7 +63,11 @@ class FormingNode:
     def introduce(self, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse:
         """Return the introduction of this node, for a node that forms the shard or adds this node to the shard."""
         return raft_pb2.IntroduceResponse(
-            node=self.node, incarnation=self.incarnation, empty=self.empty, refusal=self._refusal(request)
+            node=self.node,
+            incarnation=self.incarnation,
+            empty=self.empty,
+            refusal=self._refusal(request),
+            feature_level=LATEST_LEVEL,
         )
 
     def _refusal(self, request: raft_pb2.IntroduceRequest) -> str:

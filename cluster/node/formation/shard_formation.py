@@ -102,7 +102,7 @@ class ShardFormation:
             await introductions.close()
         if answer is None:
             return None
-        return Introduction(answer.node, answer.incarnation, answer.empty, answer.refusal)
+        return Introduction(answer.node, answer.incarnation, answer.empty, answer.refusal, answer.feature_level)
 
     async def _other_first_voters(self, first_voters: FirstVoters) -> dict[int, str]:
         """Wait until each other first voter is a member of the cluster, and return their addresses."""

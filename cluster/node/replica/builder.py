@@ -20,6 +20,7 @@ from ledger.broker.applied_state import AppliedState
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.members.membership import Membership
+from ledger.state.feature_levels import LATEST_LEVEL
 from raft.core import Durable, LogTerms, Raft, RaftSettings, RaftTiming, RecoveredState, TermRun
 from raft.driver import Driver
 from raft.driver_settings import DriverRuntime, ReplicaStorage
@@ -134,6 +135,7 @@ class ReplicaBuilder:
             reach=self._reach,
             max_uncommitted_bytes=uncommitted_bytes(settings),
             prefer=preferred(self.number, settings),
+            feature_level=LATEST_LEVEL,
         )
         recovered = RecoveredState(
             Durable(vote.term, vote.voted_for),

@@ -27,6 +27,8 @@ def not_ready(replica: BrokerReplica, transport: PeerTransport, damage: str, set
         return damage
     if driver.failure is not None:
         return f"the disk refuses writes: {driver.failure}"
+    if driver.cannot_apply is not None:
+        return f"shard {number} applies no more entries on this node: {driver.cannot_apply}"
     if driver.raft.leader == 0:
         return f"no leader of shard {number} is known"
     if driver.raft.commit - driver.applied > BUSY_ENTRIES:

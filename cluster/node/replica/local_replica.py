@@ -104,6 +104,7 @@ class LocalReplica:
         self._tasks = [
             *upkeep.start(),
             vital.spawn(coordinator.run(), f"consumer groups of shard {self.number}"),
+            vital.spawn(replica.feature_level.run(), f"feature level of shard {self.number}"),
         ]
 
     def retire(self) -> None:

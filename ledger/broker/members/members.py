@@ -40,12 +40,14 @@ CAUGHT_UP_BYTES = 8 << 20
 @dataclass(frozen=True, slots=True)
 class Introduction:
     """The answer of a node when a shard's leader asks it before adding or promoting it. `refusal` says why the node
-    cannot be added, and is "" if the node can be added. `empty` means that the node has no data of the shard."""
+    cannot be added, and is "" if the node can be added. `empty` means that the node has no data of the shard.
+    `feature_level` is the highest level that the node's program supports."""
 
     node: int
     incarnation: bytes
     empty: bool
     refusal: str
+    feature_level: int = 0
 
 
 # (node, address, configuration of the leader) -> the introduction of the node at that address, or None without an
@@ -108,6 +110,9 @@ class MemberChanges:
             return None
         self._check_is_free(configuration, node, address)
         incarnation = accepted(node, address, answer)
+        if answer is not None:
+            self._replica.check_leads(0)  # a new leader may not have applied the entry that raised the level
+            self._replica.feature_level.check_new_member(node, answer.feature_level)
         return self._change(configuration.with_learner(node, ConfiguredMember(incarnation, address)))
 
     async def promote(self, node: int) -> ChangeProposal | None:

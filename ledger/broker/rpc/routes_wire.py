@@ -60,4 +60,6 @@ def shard_status(status: ReplicaStatus) -> broker_pb2.ShardStatus:
         end_position=status.end_position,
         chain=status.chain,
         suspect=status.suspect,
+        feature_level=status.feature_level,
+        stopped=status.stopped,
     )

@@ -533,4 +533,6 @@ def _shard_status(shard: broker_pb2.ShardStatus) -> ShardStatus:
         end_position=shard.end_position,
         chain=shard.chain,
         suspect=shard.suspect,
+        feature_level=shard.feature_level,
+        stopped=shard.stopped,
     )

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from ledger.broker.feature_level import FeatureLevel
 from ledger.broker.members.handover import begin_transfer, successors
 from ledger.broker.members.members import CAUGHT_UP_BYTES, Introduction, MemberChanges
 from ledger.broker.members.membership import Membership
@@ -32,6 +33,8 @@ from ledger.errors import (
     from_wire,
 )
 from ledger.state import State
+from ledger.state.command_encoding import encode_command
+from ledger.state.commands import RaiseFeatureLevel
 from ledger.v1 import operations_pb2
 from raft.configuration_entry import ShardConfiguration, decode_configuration
 from raft.core import ChangeInProgress, ChangeRefused, Configuration, FollowerProgress, TransferRefused
@@ -105,6 +108,10 @@ class Leader:
         self.membership.applied(1, SHARD)
         self.newest = SHARD
         self.state = State()
+        self.feature_level = FeatureLevel(self)  # type: ignore[arg-type]
+
+    def check_leads(self, size: int) -> None:
+        """This replica always leads."""
 
     def newest_configuration(self) -> ShardConfiguration:
         return self.newest
@@ -130,6 +137,17 @@ def site() -> Site:
 @pytest.fixture
 def members(leader: Leader, site: Site) -> MemberChanges:
     return MemberChanges(leader, site.ask_introduction)  # type: ignore[arg-type]
+
+
+async def test_a_node_with_an_older_program_is_refused(leader: Leader, site: Site, members: MemberChanges) -> None:
+    leader.state.apply_command(encode_command(RaiseFeatureLevel(1)), 0, index=3)
+    site.answer = Introduction(4, FOUR, empty=True, refusal="", feature_level=0)
+    with pytest.raises(NodeRefusedError, match="it supports feature level 0, and shard 0 has level 1; install"):
+        await members.add(4, "n4:1")
+    assert not leader.driver.changes
+    site.answer = Introduction(4, FOUR, empty=True, refusal="", feature_level=1)
+    await members.add(4, "n4:1")
+    assert leader.driver.changes
 
 
 async def test_a_new_node_becomes_a_learner(leader: Leader, site: Site, members: MemberChanges) -> None:

@@ -28,6 +28,7 @@ from ledger.state.commands import (
     OpenTopic,
     QueueEpoch,
     QueueTarget,
+    RaiseFeatureLevel,
     ReleaseLog,
     ReleaseQueues,
     RenewQueues,
@@ -41,6 +42,7 @@ from ledger.v1 import command_pb2
 QUEUE = TopicQueueId(7, 2)
 MEMBER = MemberDetails("a", "billing", "north", 10_000, ((7, 4), (9, 1)), (QUEUE,))
 COMMANDS: list[Command] = [
+    RaiseFeatureLevel(1),
     CreateTopic("orders", 3, (0, 1, 0)),
     CreateTopic("orders", 3),
     AlterTopic(7, (0, 1, 0, 2)),

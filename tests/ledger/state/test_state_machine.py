@@ -103,10 +103,10 @@ def test_each_queue_counts_its_own_offsets() -> None:
     assert state.next_offset(9, 9) == 0
 
 
-def test_a_batch_at_another_offset_is_a_broken_invariant() -> None:
+def test_a_batch_that_contradicts_the_state_is_an_internal_error() -> None:
     state = made()
     for wrong in ({"base_offset": 1}, {"topic_id": 2, "base_offset": 0}, {"queue": 2, "base_offset": 0}):
-        with pytest.raises(AssertionError, match="index 2"):
+        with pytest.raises(InternalError, match="index 2"):
             apply(state, index=2, **wrong)
 
 

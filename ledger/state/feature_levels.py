@@ -1,0 +1,22 @@
+"""The feature levels of the replicated state. A feature level is a set of rules that all replicas of a shard apply.
+
+Two programs of different versions must compute the same state from the same entries. So a new command, or a new rule of
+`State`, belongs to a feature level, and counts only behind the entry that raises the shard to this level
+(`RaiseFeatureLevel`). The leader proposes that entry when the program of every member supports the level
+(`ledger/broker/feature_level.py`). The level of a shard never falls.
+
+    0  the rules of the versions before feature levels
+    1  a command with an impossible value is refused when it is applied, and changes nothing; earlier rules would store
+       the value
+
+A program that finds a level or a command that it does not know cannot compute the state any further. Its replica then
+stops applying entries, and the node stays up (`raft.errors.CannotApplyError`).
+"""
+
+from __future__ import annotations
+
+# The highest level whose rules this program knows.
+LATEST_LEVEL = 1
+
+# From this level on, `State` checks the values of commands (command_checks.py).
+CHECKED_COMMANDS = 1
