@@ -13,6 +13,7 @@ candidate is missing or damaged, the log of this node begins earlier than it cou
 
 from __future__ import annotations
 
+import logging
 import threading
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from store.snapshot.checkpoint import Checkpoint
 from store.snapshot.incoming_snapshot import IncomingSnapshot, SnapshotOffer
 from store.snapshot.snapshot import Snapshot
 from store.snapshot.snapshot_file import SnapshotFile
+
+log = logging.getLogger("ledgermq.store.snapshots")
 
 
 class Snapshots:
@@ -92,12 +95,18 @@ class Snapshots:
             self._disk.sync_directory(self._checkpoint_path.parent)
 
     def checkpoint(self) -> Checkpoint | None:
-        """Return the checkpoint that was saved last; None if it is missing, unreadable or before the log start."""
+        """Return the checkpoint that was saved last; None if it is missing, damaged or before the log start. The damage
+        is logged: without a checkpoint, the start reads the whole log and builds state and indexes anew."""
         if self.is_resetting or not self._disk.exists(self._checkpoint_path):
             return None
         try:
             checkpoint = Checkpoint.decode(read_file(self._disk, self._checkpoint_path))
-        except ValueError:
+        except ValueError as damage:
+            log.warning(
+                "the checkpoint %s is damaged, so it is ignored, and state and indexes are built anew from the log: %s",
+                self._checkpoint_path,
+                damage,
+            )
             return None
         return checkpoint if self.snapshot is None or checkpoint.index >= self.snapshot.index else None
 

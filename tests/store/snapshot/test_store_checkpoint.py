@@ -66,16 +66,19 @@ def test_a_checkpoint_ends_with_its_log() -> None:
     assert Snapshots(disk, SHARD).checkpoint() == checkpoint(4)
 
 
-def test_a_checkpoint_before_the_log_start_or_damaged_is_of_no_use() -> None:
+def test_a_checkpoint_before_the_log_start_or_damaged_is_of_no_use(caplog: pytest.LogCaptureFixture) -> None:
     disk = MemoryDisk()
     snapshots = Snapshots(disk, SHARD)
     snapshots.save(checkpoint(7), 0)
     snapshots.keep(checkpoint(8).snapshot)
     snapshots.begin_behind(checkpoint(8).snapshot)
     assert snapshots.checkpoint() is None
+    assert not caplog.messages
     snapshots.save(checkpoint(9), 0)
     disk.open(SHARD / "checkpoint").write(30, b"?")
     assert snapshots.checkpoint() is None
+    (told,) = caplog.messages
+    assert told.startswith(f"the checkpoint {SHARD / 'checkpoint'} is damaged, so it is ignored")
 
 
 # -- the log
