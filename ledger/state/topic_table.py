@@ -87,7 +87,17 @@ class TopicTable:
         self._opening.pop(topic_id, None)
         if topic is not None and self._by_name[topic.name] is topic:
             del self._by_name[topic.name]
+            for other in self._by_id.values():
+                if other.name == topic.name:
+                    self._list(other)
         return topic
+
+    def _list(self, topic: Topic) -> None:
+        """List the topic under its name, unless a later topic has the name. So the listed topic depends only on the
+        topics that exist, and not on the order in which they were opened and deleted."""
+        listed = self._by_name.get(topic.name)
+        if listed is None or listed.topic_id <= topic.topic_id:
+            self._by_name[topic.name] = topic
 
     # -- shard 0
 
@@ -133,8 +143,7 @@ class TopicTable:
     def _put(self, topic: Topic) -> Topic:
         self._next_id = max(self._next_id, topic.topic_id + 1)
         self._by_id[topic.topic_id] = topic
-        if (named := self._by_name.get(topic.name)) is None or named.topic_id <= topic.topic_id:
-            self._by_name[topic.name] = topic
+        self._list(topic)
         self._opening.pop(topic.topic_id, None)
         if not topic.is_open:
             self._opening[topic.topic_id] = None
