@@ -12,6 +12,7 @@ from grpc import aio
 
 from cluster.node.process.logs import set_up_logging
 from cluster.node.process.stop_signals import stop_requested
+from cluster.node.request_guard import RequestGuard
 from ledger.nameserver.registrations import Registrations
 from ledger.nameserver.service import NameServerService, RouteService
 from ledger.v1 import broker_pb2_grpc, nameserver_pb2_grpc
@@ -32,7 +33,7 @@ class NameServer:
     def __init__(self, listen: str) -> None:
         self.registrations = Registrations(lambda: time.monotonic() * 1000)
         self._listen = listen
-        self._server = aio.server(options=SERVER_OPTIONS)
+        self._server = aio.server(interceptors=[RequestGuard()], options=SERVER_OPTIONS)
 
     async def start(self) -> None:
         """Open the port and serve. Raises NameServerError if the port cannot be opened."""

@@ -28,6 +28,7 @@ from cluster.node.process.logs import set_up_logging
 from cluster.node.process.stop_signals import stop_requested
 from cluster.node.registration import Registration
 from cluster.node.replica.shard_log import ShardError
+from cluster.node.request_guard import RequestGuard
 from cluster.node.runtime import Addresses, Runtime, now_ms
 from cluster.node.settings import NodeSettings
 from ledger.broker.broker import Broker
@@ -103,7 +104,7 @@ class Node:
         self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics)
         self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, now_ms)
         self._registry.register(ConsumptionCollector(self._consumer_groups, now_ms))
-        self._server = aio.server(options=SERVER_OPTIONS)
+        self._server = aio.server(interceptors=[RequestGuard()], options=SERVER_OPTIONS)
         served = SegmentRoutes(settings.node, settings.cluster, shards.local) if settings.serve_segments else None
         self._http = HttpPort(self._registry, shards.not_ready, served)
         self._tasks: list[asyncio.Task[None]] = []

@@ -69,7 +69,7 @@ def nothing_unheard(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         record.getMessage() + (f": {record.exc_info[1]!r}" if record.exc_info else "")
         for record in caplog.get_records("call")
         if record.levelno >= logging.ERROR
-        and record.name.startswith(("asyncio", "grpc", "ledgermq.node.vital"))
+        and record.name.startswith(("asyncio", "grpc", "ledgermq.node.vital", "ledgermq.node.requests"))
         and not _is_noise(record)
     ]
     assert not stray

@@ -9,13 +9,27 @@ is a member, knows a leader and has applied nearly all committed entries. If the
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from cluster.node.http.segment_routes import SegmentRoutes
+
+log = logging.getLogger("ledgermq.node.http")
+
+
+def _is_no_bad_request(record: logging.LogRecord) -> bool:
+    """Return False for aiohttp's record of a request that is no HTTP. Its caller gets the status 400, and a caller that
+    sends such requests without end must not fill the log."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)
+
+
+log.addFilter(_is_no_bad_request)
 
 
 class HttpPort:
@@ -38,7 +52,7 @@ class HttpPort:
         )
         if segments is not None:
             app.add_routes(segments.routes())
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+        self._runner = web.AppRunner(app, access_log=None, logger=log, shutdown_timeout=1)
 
     async def start(self, address: str) -> None:
         """Serve at `address` (host:port). Raises OSError if the port is in use."""
