@@ -6,6 +6,8 @@ INPUT ?=
 SEEDS ?= 1000
 MINUTES ?= 5
 WORLD ?= protocol
+FUZZ_SECONDS ?= 3600
+FUZZ_SEED ?= 1
 KILLS ?= 210
 SEED ?= 1
 IMAGE ?= ledgermq:dev
@@ -18,7 +20,7 @@ PEERS ?=
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PARALLEL = --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help demo test test-quick coverage check sim chaos mutants gates kills bench bench-peers format proto lock lock-peers clean image compose-up compose-demo compose-down
+.PHONY: help demo test test-quick coverage check sim chaos mutants gates fuzz kills bench bench-peers format proto lock lock-peers clean image compose-up compose-demo compose-down
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -72,6 +74,9 @@ mutants: $(VENV)/.server ## the planted faults, and which the simulator catches 
 gates: $(VENV)/.test ## planted faults of real nodes, and which `chaos run` catches; needs root (ONLY= part of a name, SEED=1)
 	scripts/programs iptables:iptables ip:iproute2 strace:strace faketime:faketime mkfs.ext4:e2fsprogs eatmydata:eatmydata
 	$(BIN)/python -m tests.gates.open_gates --control --seed $(SEED) $(if $(ONLY),--only "$(ONLY)")
+
+fuzz: $(VENV)/.test ## call every method of three nodes with hostile values, beside an acknowledged load (FUZZ_SECONDS=3600 FUZZ_SEED=1)
+	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/pytest tests/fuzz -s
 
 kills: $(VENV)/.test ## kill -9 at random instants, in each flush and write mode, and judge what is left (KILLS=210)
 	$(BIN)/python -m tests.cluster.kill_loop --kills $(KILLS)
