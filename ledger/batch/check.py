@@ -85,12 +85,15 @@ def check_integrity(data: bytes, header: BatchHeader) -> None:
         raise CorruptBatchError(
             f"The CRC32C of a batch is {crc:#010x}, but its header states {header.crc:#010x}: send it again."
         )
-    check_header(header)
+    check_header(header, len(data))
 
 
-def check_header(header: BatchHeader) -> None:
-    """Raise UnsupportedBatchError if this program does not know the codec or a column that the header names. Raise
-    CorruptBatchError if the header's fields contradict each other or exceed the limits of the format."""
+def check_header(header: BatchHeader, size: int) -> None:
+    """Check the header of a batch of `size` bytes. Raise UnsupportedBatchError if this program does not know the codec
+    or a column that the header names. Raise CorruptBatchError if the header's fields contradict each other or the size,
+    or exceed the limits of the format."""
+    if header.size != size:
+        raise CorruptBatchError(f"A batch of {size} bytes states a size of {header.size}: send it again.")
     if header.codec not in _CODECS:
         raise UnsupportedBatchError(
             f"A batch is compressed with codec {header.codec}, which this program does not know: upgrade it."

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from ledger.batch.check import check_header, check_integrity, decoded_columns
 from ledger.batch.columns import Columns, Headers
 from ledger.batch.header import BatchHeader, Buffer
-from ledger.errors import CorruptBatchError
 
 
 class Batch:
@@ -30,10 +29,8 @@ class Batch:
         self.header = header = BatchHeader.parse(data)
         if check_crc:
             check_integrity(data, header)
-        elif header.size != len(data):
-            raise CorruptBatchError(f"A batch of {len(data)} bytes states a size of {header.size}: send it again.")
         else:
-            check_header(header)
+            check_header(header, len(data))
         self._columns = decoded_columns(data, header)
 
     def __len__(self) -> int:

@@ -7,6 +7,7 @@ ever rolled back, because a committed entry never changes.
 from __future__ import annotations
 
 from ledger.batch import Batch, BatchHeader, key_hashes, tag_hashes
+from ledger.batch.check import check_header
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.retries import consumer_group_of, place_before
 from ledger.state import CommandResult, CommittedBatch, DeletedTopic, State, Topic
@@ -33,6 +34,7 @@ class AppliedState:
         LedgerError, and change nothing, if this program cannot read the batch, or if the batch contradicts the
         state."""
         batch = BatchHeader.parse(body)
+        check_header(batch, len(body))
         self.state.check_batch(header.topic_id, header.queue, header.base_offset, header.index)
         # The key index first: if a later step fails, the entry is applied again, and the key index allows that.
         if (hashes := key_hashes(body, batch)) is not None:

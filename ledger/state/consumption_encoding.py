@@ -32,9 +32,10 @@ def decode_consumption(data: bytes) -> Consumption:
     """Return the consumption state that `data` encodes. Raises InternalError if the bytes are damaged."""
     try:
         state = state_pb2.ConsumptionState.FromString(data)
-    except DecodeError as error:
+        groups, progress = map(_group, state.groups), map(_progress, state.progress)
+        return Consumption(ConsumerGroupTable(groups), ProgressTable(progress))
+    except (DecodeError, ValueError) as error:
         raise InternalError("The consumer groups of a snapshot of the state are damaged: fetch it again.") from error
-    return Consumption(ConsumerGroupTable(map(_group, state.groups)), ProgressTable(map(_progress, state.progress)))
 
 
 def _group_state(group: ConsumerGroup) -> state_pb2.ConsumerGroupState:

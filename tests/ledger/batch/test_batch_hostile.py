@@ -1,0 +1,63 @@
+"""Batches that are damaged and have a correct CRC, as a hostile producer or leader could send them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ledger.batch import Batch, BatchHeader, Codec, check, encode, key_hashes, tag_hashes
+from ledger.batch.check import check_header
+from ledger.batch.header import HEADER_BYTES, seal
+from ledger.errors import CorruptBatchError, LedgerError
+from tests.ledger.batch.test_batch_check import LIMIT, PLACE
+
+BATCHES = [
+    encode(
+        [b"abc", b"", b"defgh" * 9],
+        keys=[b"k1", None, b""],
+        tags=["t", None, "u"],
+        headers=[[("a", b"1"), ("bb", b"")], [], [("c", b"22")]],
+        timestamps_ms=[1, 2, 3],
+        **PLACE,
+        codec=codec,
+    )
+    for codec in Codec
+]
+
+
+@st.composite
+def changed(draw: st.DrawFn) -> bytes:
+    """Return a batch with some changed bytes behind its magic number, and with the right CRC."""
+    data = bytearray(draw(st.sampled_from(BATCHES)))
+    for _ in range(draw(st.integers(1, 3))):
+        data[draw(st.integers(12, len(data) - 1))] = draw(st.integers(0, 255))
+    with suppress(CorruptBatchError):
+        header = BatchHeader.parse(bytes(data))
+        sealed = seal(replace(header, size=len(data)).pack(), bytes(data[HEADER_BYTES:]), b"")
+        return sealed if draw(st.booleans()) else bytes(data)
+    return bytes(data)
+
+
+@settings(max_examples=500)
+@given(changed())
+def test_a_broker_and_a_consumer_refuse_or_read_the_batch(data: bytes) -> None:
+    with suppress(LedgerError):
+        check(data, LIMIT)
+        assert len(Batch(data).values()) == len(Batch(data))
+    with suppress(LedgerError):
+        batch = Batch(data, check_crc=False)
+        for column in (batch.values(), batch.keys(), batch.tags(), batch.headers(), batch.timestamps_ms()):
+            assert len(column) == len(batch)
+
+
+@settings(max_examples=500)
+@given(changed())
+def test_a_replica_refuses_the_header_or_can_index_the_batch(data: bytes) -> None:
+    with suppress(LedgerError):
+        header = BatchHeader.parse(bytes(data))
+        check_header(header, len(data))
+        for hashes in (key_hashes(data, header), tag_hashes(data, header)):
+            assert hashes is None or len(hashes) == header.count
