@@ -22,9 +22,9 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc import aio
 
-log = logging.getLogger("ledgermq.node.requests")
+from raft.transport.rare_log import RareLog
 
-LOG_INTERVAL_S = 60.0
+log = logging.getLogger("ledgermq.node.requests")
 
 Context = aio.ServicerContext[Any, Any]
 # A method with one request and one response, and a method with streams of both.
@@ -40,8 +40,8 @@ class RequestGuard(aio.ServerInterceptor):
     """`RequestGuard` is the interceptor of one gRPC server."""
 
     def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
-        self._malformed = _RareLog(monotonic_s)
-        self._unexpected = _RareLog(monotonic_s)
+        self._malformed = RareLog(log, monotonic_s)
+        self._unexpected = RareLog(log, monotonic_s)
         # The guarded handlers, by method. A server has a fixed number of methods.
         self._guarded: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
 
@@ -110,30 +110,6 @@ class RequestGuard(aio.ServerInterceptor):
             # The call has ended already, for example because the caller is gone, so it takes no status. gRPC logs a
             # traceback for every error except this one.
             raise asyncio.CancelledError from ended
-
-
-class _RareLog:
-    """Writes at most one line in `LOG_INTERVAL_S`, and says in the next line how many lines were left out."""
-
-    def __init__(self, monotonic_s: Callable[[], float]) -> None:
-        self._monotonic_s = monotonic_s
-        self._logged_at_s = float("-inf")
-        self._left_out = 0
-
-    def warning(self, text: str, *values: Any) -> None:
-        self._log(logging.WARNING, text, *values)
-
-    def error(self, text: str, *values: Any, traceback_of: Exception) -> None:
-        self._log(logging.ERROR, text, *values, exc_info=traceback_of)
-
-    def _log(self, level: int, text: str, *values: Any, exc_info: Exception | None = None) -> None:
-        now = self._monotonic_s()
-        if now - self._logged_at_s < LOG_INTERVAL_S:
-            self._left_out += 1
-            return
-        others = f" ({self._left_out} such lines were left out)" * bool(self._left_out)
-        log.log(level, text + others, *values, exc_info=exc_info)
-        self._logged_at_s, self._left_out = now, 0
 
 
 def _decoder(deserialize: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:

@@ -15,6 +15,7 @@ cannot be sent are dropped.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -22,10 +23,13 @@ import grpc
 from grpc import aio
 
 from raft.core import InvalidMessage, RaftMessage
+from raft.transport.rare_log import RareLog
 from raft.transport.refused_messages import RefusedMessages
 from raft.transport.streams import CHANNEL_OPTIONS, OutboundStream, SendQueue
 from raft.transport.wire import control_from_wire, control_to_wire
 from raft.v1 import raft_pb2, raft_pb2_grpc
+
+log = logging.getLogger("ledgermq.raft.transport")
 
 # The largest number of bundles that wait for one peer. Further bundles are dropped.
 CONTROL_BOUND = 256
@@ -112,6 +116,10 @@ class ControlStreams:
         self.node = node
         # The refused messages of other nodes, on the streams of all shards of this node.
         self.refused = RefusedMessages()
+        # Callers can cause these two lines without end: messages that mean another data directory of this node, and
+        # byte ranges that are refused.
+        self.disowned_log = RareLog(log)
+        self.refused_ranges_log = RareLog(log)
         self._shards: dict[int, ControlReceiver] = {}
         self._streams: dict[tuple[int, str], ControlStream] = {}
         # By node: the answers to that node, on the stream that brought its last messages.

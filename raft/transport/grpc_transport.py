@@ -10,7 +10,6 @@ callee in its metadata when it opens. Messages that cannot be sent over gRPC are
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -43,8 +42,6 @@ from raft.transport.wire import (
 )
 from raft.v1 import raft_pb2, raft_pb2_grpc
 from store import CorruptRangeError, ForkedError, Readable
-
-log = logging.getLogger("ledgermq.raft.transport")
 
 # The largest number of byte ranges that wait for one peer. The core allows half as many messages in flight, so the
 # queue drops none of them.
@@ -145,16 +142,15 @@ class GrpcTransport:
         self.receiver.message(message)
 
     def refusal_for(self, incarnation: bytes) -> str:
-        """Return the reason why a message for this incarnation of this node is refused, or "" if it is accepted. If
-        several refusals follow each other, only the first refusal is logged."""
-        was, self.disowned = self.disowned, ""
+        """Return the reason why a message for this incarnation of this node is refused, or "" if it is accepted. At
+        most one refusal a minute is logged."""
+        self.disowned = ""
         if incarnation != self.identity.incarnation:
             self.disowned = (
                 f"node {self.identity.node} has another data directory than the cluster knows (a new or wiped disk): "
                 "it takes no part until it is added again. Remove the node from the cluster, then add it again"
             )
-            if not was:
-                log.error("%s", self.disowned)
+            self._control_streams.disowned_log.error("%s", self.disowned)
         return self.disowned
 
     def send(self, message: RaftMessage) -> None:
@@ -198,7 +194,7 @@ class GrpcTransport:
                 self._control_streams.refused.add(error, f"replication stream of node {sender}")
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
             except (CorruptRangeError, ForkedError) as error:
-                log.warning("refused a byte range from node %d: %s", sender, error)
+                self._control_streams.refused_ranges_log.warning("refused a byte range from node %d: %s", sender, error)
                 await context.abort(grpc.StatusCode.DATA_LOSS, str(error))
 
     def _receive_bulk(self, bulk: Bulk, sender: int) -> None:

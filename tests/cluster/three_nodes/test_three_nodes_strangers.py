@@ -118,6 +118,22 @@ async def test_on_the_stream_of_all_shards_each_message_says_whom_it_means(fleet
     assert not await not_ready(fleet.http(2))
 
 
+async def test_a_stranger_cannot_fill_the_log(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
+    """Before, each message for another incarnation that followed a right message wrote a line."""
+    known = (await introduction(fleet, 2)).incarnation
+    metadata = await identity(fleet, sender=1, receiver=2)
+    would_you = raft_pb2.VoteRequest(term=(await fleet.status(2)).term, pre=True)
+    strange = raft_pb2.ControlMessage(vote_request=would_you, incarnation=bytes(16))
+    meant = raft_pb2.ControlMessage(vote_request=would_you, incarnation=known)
+    async with aio.insecure_channel(fleet.address(2)) as channel:
+        call = raft_pb2_grpc.RaftStub(channel).Control(metadata=tuple(metadata.items()), timeout=10)
+        for _ in range(30):
+            await call.write(raft_pb2.ControlBundle(messages=[strange, meant]))
+            await call.read()
+        call.cancel()
+    assert len([line for line in caplog.messages if "another data directory" in line]) <= 1
+
+
 async def test_once_begun_nobody_is_empty(fleet: Fleet) -> None:
     """Nodes that have formed a cluster no longer answer that they are empty. Therefore no second cluster can be
     formed with them."""
