@@ -12,5 +12,6 @@ This package contains, in reading order:
     consumer_groups/    coordinators, assignments, claims and acknowledged offsets
     members/            members of a shard, and leadership
     retention/          where the log begins, and holds that keep it
+    turn_budget.py      limits the work of requests in one turn of the event loop
     quotas/             how much one client may send and fetch
 """

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ledger.broker.fetch.fetch_result import FetchedBatch, FetchedQueue, FetchResult, QueueFetch, detached
+from ledger.broker.turn_budget import TurnBudget
 from ledger.errors import LedgerError, ReplicaBehindError, StorageFailedError, out_of_range
 from store import CommitLog, ConsumeQueue, RangeDamagedError
 from store.index.consume_queue import UNIT, Units
@@ -29,6 +30,16 @@ MAX_FETCH_BATCHES = 256
 # Units of all queues that one fetch reads, so that it does not block the event loop. The result says where the next
 # fetch continues.
 MAX_FETCH_UNITS = 65_536
+# Queues of which one fetch reads batches. A fetch of more queues returns the others without batches, as if the budget
+# of bytes were spent.
+MAX_FETCH_READS = 256
+# Queues that a fetch looks at before other requests get their turn.
+QUEUES_AT_ONCE = 64
+# Steps of all fetches in one turn of the event loop. A step takes about 10 us: one queue, or `STEP_BYTES` bytes, or
+# `STEP_UNITS` units.
+MAX_TURN_STEPS = 512
+STEP_BYTES = 64 << 10
+STEP_UNITS = 1024
 # Units that are read at a time when a fetch filters by tag.
 WINDOW_UNITS = 4096
 # Units that are read at a time otherwise. Only the first and the last unit of a batch are needed, and several small
@@ -71,18 +82,20 @@ class ReadableQueues(Protocol):
 
 
 async def fetch(
-    queues: ReadableQueues, wanted: Sequence[QueueFetch], *, max_bytes: int, max_wait_ms: int
+    queues: ReadableQueues, wanted: Sequence[QueueFetch], turns: TurnBudget, *, max_bytes: int, max_wait_ms: int
 ) -> FetchResult:
     """Return the messages of the requested queues. If a queue of the request has messages or an error, return at
     once. If no queue has messages or an error, wait until a message arrives, at most `max_wait_ms` and at most a
-    minute. Queues after the first MAX_FETCH_QUEUES are ignored."""
+    minute. Queues after the first MAX_FETCH_QUEUES are ignored. All fetches of a node share the budget
+    `turns`, so a fetch of many queues takes several turns of the event loop."""
     wanted = wanted[:MAX_FETCH_QUEUES]
     loop = asyncio.get_running_loop()
     deadline = loop.time() + min(max_wait_ms, MAX_WAIT_MS) / 1000
     while True:
+        await turns.spend(waiting_steps(wanted))
         waiter = queues.waiter((each.topic_id, each.queue) for each in wanted)
         try:
-            collected = collect(queues, wanted, max_bytes)
+            collected = await collect_in_turns(queues, wanted, turns, max_bytes)
             result = collected.result
             if any(has_news(asked, given) for asked, given in zip(wanted, result.queues, strict=True)):
                 return result
@@ -93,6 +106,11 @@ async def fetch(
             await asyncio.wait((waiter,), timeout=left)
         finally:
             waiter.cancel()
+
+
+def waiting_steps(wanted: Sequence[QueueFetch]) -> int:
+    """Return the steps that it takes to wait for these queues, and to wait no longer."""
+    return len(wanted) // 8
 
 
 def has_news(asked: QueueFetch, given: FetchedQueue) -> bool:
@@ -108,24 +126,83 @@ class Collected:
     result: FetchResult
     # Seconds until the next delayed message of any of the queues is due.
     due_in_s: float = math.inf
+    # What reading the batches cost, in steps of a turn.
+    steps: int = 0
+
+
+async def collect_in_turns(
+    queues: ReadableQueues, wanted: Sequence[QueueFetch], turns: TurnBudget, max_bytes: int
+) -> Collected:
+    """Return what `collect` returns, within the budget of the turns of the event loop.
+
+    Views of the log must not outlive a turn. So a fetch of many queues first looks, turn by turn, which queues have
+    messages, and then reads some of these queues in one turn."""
+    if len(wanted) <= QUEUES_AT_ONCE:
+        await turns.spend(len(wanted))
+        collected = collect(queues, wanted, max_bytes)
+        turns.charge(collected.steps)
+        return collected
+    collected = Collected(FetchResult())
+    ready: list[int] = []
+    for start in range(0, len(wanted), QUEUES_AT_ONCE):
+        some = wanted[start : start + QUEUES_AT_ONCE]
+        await turns.spend(len(some))
+        ready += (start + at for at in look_at(queues, some, collected))
+    # The response is encoded in the turn in which the batches are read.
+    await turns.spend(len(wanted) // 4)
+    ready = ready[:MAX_FETCH_READS]
+    read = collect(queues, [wanted[at] for at in ready], max_bytes)
+    turns.charge(read.steps)
+    for at, given in zip(ready, read.result.queues, strict=True):
+        collected.result.queues[at] = given
+    return collected
+
+
+def look_at(queues: ReadableQueues, wanted: Iterable[QueueFetch], collected: Collected) -> list[int]:
+    """Add these queues to the result, without their batches. Return the places in `wanted` of the queues that have
+    messages."""
+    ready = []
+    for at, each in enumerate(wanted):
+        given = FetchedQueue(each.topic_id, each.queue, each.offset)
+        collected.result.queues.append(given)
+        try:
+            queue = open_queue(queues, each, given, collected)
+        except LedgerError as error:
+            given.error = detached(error)
+        else:
+            if each.offset < queue.end_offset:
+                ready.append(at)
+    return ready
 
 
 def collect(queues: ReadableQueues, wanted: Iterable[QueueFetch], max_bytes: int) -> Collected:
     """Return the messages that the requested queues have now, without waiting. All queues share one budget, which
     the earlier queues of the request use first. The first batch is returned even if it is larger than the budget."""
     collected = Collected(FetchResult())
-    budget = FetchBudget(min(max_bytes, MAX_FETCH_BYTES))
+    most_bytes = min(max_bytes, MAX_FETCH_BYTES)
+    budget = FetchBudget(most_bytes)
     for each in wanted:
         given = FetchedQueue(each.topic_id, each.queue, each.offset)
         collected.result.queues.append(given)
         try:
-            queue = queues.readable(each.topic_id, each.queue)
-            if queue.due_in_s is not None:
-                collected.due_in_s = min(collected.due_in_s, queue.due_in_s)
-            read_queue(queue, each, given, budget)
+            read_queue(open_queue(queues, each, given, collected), each, given, budget)
         except LedgerError as error:
             given.error = detached(error)
+    collected.steps = (most_bytes - budget.bytes_left) // STEP_BYTES + (
+        MAX_FETCH_UNITS - budget.units_left
+    ) // STEP_UNITS
     return collected
+
+
+def open_queue(queues: ReadableQueues, asked: QueueFetch, given: FetchedQueue, collected: Collected) -> ReadableQueue:
+    """Return the queue, and add its first and end offset to the result. Raises LedgerError, for example if the queue
+    does not have the requested offset."""
+    queue = queues.readable(asked.topic_id, asked.queue)
+    if queue.due_in_s is not None:
+        collected.due_in_s = min(collected.due_in_s, queue.due_in_s)
+    given.first_offset, given.end_offset = queue.units.first_offset, queue.end_offset
+    check_offset(queue, asked)
+    return queue
 
 
 @dataclass(slots=True)
@@ -153,8 +230,6 @@ class FetchBudget:
 
 def read_queue(queue: ReadableQueue, asked: QueueFetch, given: FetchedQueue, budget: FetchBudget) -> None:
     """Add the batches from the requested offset on to the result, as far as the budget allows. Raises LedgerError."""
-    given.first_offset, given.end_offset = queue.units.first_offset, queue.end_offset
-    check_offset(queue, asked)
     places = EntryPlaces(queue.units, budget)
     if asked.tag_hashes:
         read_tagged(queue, places, np.fromiter(asked.tag_hashes, np.int64), given, budget)

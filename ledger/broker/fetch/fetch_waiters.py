@@ -4,12 +4,16 @@ of one of its queues is applied."""
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 from ledger.errors import BusyError
 
 # A fetch that waits for ten queues takes ten places.
 MAX_PLACES = 500_000
+
+# Places that are freed in one turn of the event loop. One entry can wake all waiting fetches at once.
+PLACES_AT_ONCE = 10_000
 
 # Topic id and queue.
 QueueKey = tuple[int, int]
@@ -23,6 +27,11 @@ class FetchWaiters:
         self._places = 0  # the places of all waiting fetches; <= max_places
         # In the order of arrival, which is the order of waking (a dict, because a set has no order).
         self._waiting: dict[QueueKey, dict[asyncio.Future[None], None]] = {}
+        # The fetches that wait no longer and still have their places.
+        self._ended: deque[tuple[Sequence[QueueKey], asyncio.Future[None]]] = deque()
+        # The places freed in this turn. While it is more than 0, `_begin_turn` is scheduled.
+        self._freed = 0
+        self._scheduled = False
 
     def wait_for(self, queues: Iterable[QueueKey]) -> asyncio.Future[None]:
         """Return a future that ends when an entry of one of `queues` is applied. The caller cancels the future when
@@ -36,7 +45,7 @@ class FetchWaiters:
         self._places += len(keys)
         for key in keys:
             self._waiting.setdefault(key, {})[waiter] = None
-        waiter.add_done_callback(lambda _: self._forget(keys, waiter))
+        waiter.add_done_callback(lambda _: self._end(keys, waiter))
         return waiter
 
     def announce(self, topic_id: int, queue: int) -> None:
@@ -44,6 +53,23 @@ class FetchWaiters:
         for waiter in self._waiting.pop((topic_id, queue), ()):
             if not waiter.done():
                 waiter.set_result(None)
+
+    def _end(self, keys: Sequence[QueueKey], waiter: asyncio.Future[None]) -> None:
+        self._ended.append((keys, waiter))
+        self._free_some()
+
+    def _free_some(self) -> None:
+        while self._ended and self._freed < PLACES_AT_ONCE:
+            keys, waiter = self._ended.popleft()
+            self._forget(keys, waiter)
+            self._freed += len(keys)
+        if self._freed and not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._scheduled, self._freed = False, 0
+        self._free_some()
 
     def _forget(self, keys: Sequence[QueueKey], waiter: asyncio.Future[None]) -> None:
         self._places -= len(keys)

@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ledger.broker.consumer_groups.delays import Delays
+from ledger.broker.fetch.fetch import MAX_TURN_STEPS
 from ledger.broker.fetch.fetch_result import FetchResult
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.fetch.response_budget import ResponseBudget
 from ledger.broker.meter import Meter
 from ledger.broker.replicas import Replicas
+from ledger.broker.turn_budget import TurnBudget
 from ledger.errors import ReplicaBehindError, UnknownQueueError, UnknownTopicError
 from store import CommitLog, ConsumeQueue
 
@@ -34,6 +36,7 @@ class FetchableQueues:
     def __init__(self, replicas: Replicas, fetch_waiters: FetchWaiters, delays: Delays) -> None:
         """When a replica of `replicas` applies an entry, the replica wakes the fetches in `fetch_waiters`."""
         self.response_budget = ResponseBudget()
+        self.turns = TurnBudget(MAX_TURN_STEPS)
         self._replicas = replicas
         self._fetch_waiters = fetch_waiters
         self._delays = delays

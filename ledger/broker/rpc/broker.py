@@ -15,7 +15,7 @@ from grpc import RpcMethodHandler, StatusCode, aio, stream_stream_rpc_method_han
 from ledger import produce_wire
 from ledger.batch import place_of
 from ledger.broker.broker import Broker
-from ledger.broker.fetch.fetch import fetch
+from ledger.broker.fetch.fetch import MAX_FETCH_QUEUES, fetch
 from ledger.broker.fetch.fetch_result import FetchResult, QueueFetch
 from ledger.broker.fetch.offsets import OffsetsQuery, list_offsets
 from ledger.broker.fetch.query import KeyQuery, query_messages
@@ -105,9 +105,12 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         return serialize(result, self.configuration_index)
 
     async def _fetch(self, request: broker_pb2.FetchRequest) -> FetchResult:
-        wanted = [QueueFetch(each.topic_id, each.queue, each.offset, tuple(each.tag_hashes)) for each in request.queues]
+        wanted = [
+            QueueFetch(each.topic_id, each.queue, each.offset, tuple(each.tag_hashes))
+            for each in request.queues[:MAX_FETCH_QUEUES]
+        ]
         queues = self._broker.queues
-        return await fetch(queues, wanted, max_bytes=request.max_bytes, max_wait_ms=request.max_wait_ms)
+        return await fetch(queues, wanted, queues.turns, max_bytes=request.max_bytes, max_wait_ms=request.max_wait_ms)
 
     # -- reads
 

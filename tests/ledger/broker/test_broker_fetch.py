@@ -11,9 +11,18 @@ from typing import Self
 import numpy as np
 import pytest
 
-from ledger.broker.fetch.fetch import MAX_FETCH_BATCHES, MAX_FETCH_UNITS, NEXT_UNITS, WINDOW_UNITS, collect, fetch
+from ledger.broker.fetch.fetch import (
+    MAX_FETCH_BATCHES,
+    MAX_FETCH_UNITS,
+    MAX_TURN_STEPS,
+    NEXT_UNITS,
+    WINDOW_UNITS,
+    collect,
+    fetch,
+)
 from ledger.broker.fetch.fetch_result import FetchResult, QueueFetch
 from ledger.broker.rpc.fetch_wire import serialize
+from ledger.broker.turn_budget import TurnBudget
 from ledger.v1 import broker_pb2, error_pb2
 from store import CommitLog, ConsumeQueue, EntryDraft, EntryKind, LogSettings, MemoryDisk
 from store.index.consume_queue import Units
@@ -238,9 +247,55 @@ async def test_at_the_end_it_waits_until_something_arrives() -> None:
 
     queue = Announced.empty()
     asked = [QueueFetch(topic_id=1, queue=0, offset=0)]
-    waiting = asyncio.create_task(fetch(queue, asked, max_bytes=1 << 20, max_wait_ms=60_000))
+    waiting = asyncio.create_task(fetch(queue, asked, TurnBudget(8), max_bytes=1 << 20, max_wait_ms=60_000))
     await asyncio.sleep(0)
     assert not waiting.done()
     queue.add(b"new", [0])
     arrivals[0].set_result(None)
     assert bodies(read_back(await asyncio.wait_for(waiting, 5))) == [b"new"]
+
+
+class ManyQueues:
+    """Queues of one log that count how often a fetch looked at a queue. Only the queues in `filled` have messages."""
+
+    def __init__(self, filled: set[int]) -> None:
+        self.looks = 0
+        self._filled, self._empty = OneQueue.empty(), OneQueue.empty()
+        self._filled.add(b"batch", [0])
+        self._numbers = filled
+
+    def readable(self, topic_id: int, queue: int) -> OneQueue:
+        self.looks += 1
+        return self._filled if queue in self._numbers else self._empty
+
+    def waiter(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
+        return asyncio.get_running_loop().create_future()
+
+
+async def test_many_fetches_of_many_queues_leave_turns_for_heartbeats() -> None:
+    """Before, 150 fetches of 4,000 queues took one turn of several seconds, and the leader lost an election."""
+    queues, turns, most = ManyQueues({7, 3999}), TurnBudget(MAX_TURN_STEPS), 0
+    asked = [QueueFetch(topic_id=1, queue=number, offset=0) for number in range(4000)]
+    fetches = [asyncio.create_task(fetch(queues, asked, turns, max_bytes=1 << 20, max_wait_ms=1000)) for _ in range(20)]
+    while not all(each.done() for each in fetches):
+        before = queues.looks
+        await asyncio.sleep(0)
+        most = max(most, queues.looks - before)
+    assert most <= 2 * MAX_TURN_STEPS
+    for each in fetches:
+        given = each.result().queues
+        assert [number for number, queue in enumerate(given) if queue.batches] == [7, 3999]
+        assert [queue.queue for queue in given] == list(range(4000))
+
+
+async def test_a_small_fetch_does_not_wait_for_all_of_a_large_one() -> None:
+    queues, turns = ManyQueues({1}), TurnBudget(MAX_TURN_STEPS)
+    asked = [QueueFetch(topic_id=1, queue=number, offset=0) for number in range(4000)]
+    large = [asyncio.create_task(fetch(queues, asked, turns, max_bytes=1, max_wait_ms=0)) for _ in range(20)]
+    await asyncio.sleep(0)
+    result = await fetch(queues, asked[1:2], turns, max_bytes=1, max_wait_ms=0)
+    assert len(result.queues[0].batches) == 1
+    assert not any(each.done() for each in large)
+    for each in large:
+        each.cancel()
+    await asyncio.gather(*large, return_exceptions=True)
