@@ -381,6 +381,35 @@ class UnknownGroupError(OperationError):
     code = "UNKNOWN_GROUP"
 
 
+# --- Who the caller is, and what it may do. --------------------------------------------------------------------------
+
+
+class AuthenticationError(LedgerError):
+    """The node does not know who the caller is: no credentials, wrong credentials, or a token that has ended. Give the
+    client the right `user` and `password`, or the right client certificate."""
+
+    code = "UNAUTHENTICATED"
+
+
+class PermissionDeniedError(LedgerError):
+    """The user has no right to do this. An administrator grants rights with `ledgermq acl grant`. The error does not
+    say whether the topic or the consumer group exists."""
+
+    code = "PERMISSION_DENIED"
+
+
+class UnknownUserError(OperationError):
+    """There is no user with this name. `ledgermq user list` shows the users."""
+
+    code = "UNKNOWN_USER"
+
+
+class UserExistsError(OperationError):
+    """There is a user with this name already. To replace the password, use `ledgermq user rotate`."""
+
+    code = "USER_EXISTS"
+
+
 # --- Raised by clients only: these have no code on the wire. ---------------------------------------------------------
 
 
@@ -462,6 +491,10 @@ _TYPES: tuple[type[LedgerError], ...] = (
     LogHeldError,
     GroupNotEmptyError,
     UnknownGroupError,
+    AuthenticationError,
+    PermissionDeniedError,
+    UnknownUserError,
+    UserExistsError,
 )
 _TYPE_OF_CODE: dict[int, type[LedgerError]] = {error_pb2.Code.Value(kind.code): kind for kind in _TYPES}
 

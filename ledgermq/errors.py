@@ -5,6 +5,7 @@ request may succeed later.
 """
 
 from ledger.errors import (
+    AuthenticationError,
     BufferFullError,
     BusyError,
     ChangeInProgressError,
@@ -37,6 +38,7 @@ from ledger.errors import (
     OffsetTooLowError,
     OperationError,
     OperationTimeoutError,
+    PermissionDeniedError,
     ProducerFencedError,
     RecoveryRefusedError,
     ReplicaBehindError,
@@ -54,10 +56,13 @@ from ledger.errors import (
     UnknownNodeError,
     UnknownQueueError,
     UnknownTopicError,
+    UnknownUserError,
     UnsupportedBatchError,
+    UserExistsError,
 )
 
 __all__ = [
+    "AuthenticationError",
     "BufferFullError",
     "BusyError",
     "ChangeInProgressError",
@@ -90,6 +95,7 @@ __all__ = [
     "OffsetTooLowError",
     "OperationError",
     "OperationTimeoutError",
+    "PermissionDeniedError",
     "ProducerFencedError",
     "RecoveryRefusedError",
     "ReplicaBehindError",
@@ -107,5 +113,7 @@ __all__ = [
     "UnknownNodeError",
     "UnknownQueueError",
     "UnknownTopicError",
+    "UnknownUserError",
     "UnsupportedBatchError",
+    "UserExistsError",
 ]

@@ -18,6 +18,7 @@ import uvloop
 from grpc import aio
 from prometheus_client import CollectorRegistry
 
+from cluster.node.formation.first_start import GrpcIntroductions
 from cluster.node.http.http_port import HttpPort
 from cluster.node.http.segment_routes import SegmentRoutes
 from cluster.node.metrics.consumption_metrics import ConsumptionCollector
@@ -27,6 +28,7 @@ from cluster.node.process.file_limit import raise_file_limit
 from cluster.node.process.logs import set_up_logging
 from cluster.node.process.stop_signals import stop_requested
 from cluster.node.registration import Registration
+from cluster.node.repair.entry_source import GrpcEntrySource
 from cluster.node.replica.shard_log import ShardError
 from cluster.node.request_guard import RequestGuard
 from cluster.node.runtime import Addresses, Runtime, now_ms
@@ -47,6 +49,7 @@ from ledger.v1 import (
 )
 from ledger.version import VERSION
 from raft.transport.control_streams import ControlStreams
+from raft.transport.dialing import PlainDialer
 from raft.transport.grpc_transport import GrpcTransport, Identity, RaftService, Receiver, add_raft
 from raft.transport.streams import SERVER_OPTIONS
 from store import Disk, NodeDirectory, PosixDisk, StoreError, read_boot_id
@@ -70,8 +73,14 @@ class Node:
         self._settings = settings
         self._registry = CollectorRegistry()
         self._meters = Meters(self._registry, settings.cluster, settings.node)
-        self._runtime = Runtime(self._make_transport, boot_id=partial(read_boot_id, settings.boot_id_file))
-        self._control_streams = ControlStreams(settings.cluster, settings.node)
+        dialer = PlainDialer()
+        self._runtime = Runtime(
+            self._make_transport,
+            introductions=partial(GrpcIntroductions, dialer=dialer),
+            entry_source=partial(GrpcEntrySource, dialer=dialer),
+            boot_id=partial(read_boot_id, settings.boot_id_file),
+        )
+        self._control_streams = ControlStreams(settings.cluster, settings.node, dialer)
         self._raft_service = RaftService(
             lambda request: self._shards.introduce(request),
             lambda request: self._shards.read_entries(request),

@@ -50,6 +50,10 @@ class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOG_HELD: _ClassVar[Code]
     GROUP_NOT_EMPTY: _ClassVar[Code]
     UNKNOWN_GROUP: _ClassVar[Code]
+    UNAUTHENTICATED: _ClassVar[Code]
+    PERMISSION_DENIED: _ClassVar[Code]
+    UNKNOWN_USER: _ClassVar[Code]
+    USER_EXISTS: _ClassVar[Code]
 CODE_UNSPECIFIED: Code
 INVALID_ARGUMENT: Code
 INVALID_TOPIC_NAME: Code
@@ -93,6 +97,10 @@ RECOVERY_REFUSED: Code
 LOG_HELD: Code
 GROUP_NOT_EMPTY: Code
 UNKNOWN_GROUP: Code
+UNAUTHENTICATED: Code
+PERMISSION_DENIED: Code
+UNKNOWN_USER: Code
+USER_EXISTS: Code
 
 class Error(_message.Message):
     __slots__ = ("code", "message", "leader", "leader_address", "first_offset", "end_offset", "throttle_ms", "next_sequence")

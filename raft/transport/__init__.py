@@ -3,6 +3,7 @@
 This package contains, in reading order:
 
     streams.py           a stream to one peer that is opened again whenever it breaks
+    dialing.py           the channels to other nodes
     rare_log.py          at most one line a minute about what callers can cause without end
     refused_messages.py  counts and logs the messages that the core refuses
     wire.py              the core's messages as protobuf, and back

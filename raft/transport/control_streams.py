@@ -23,9 +23,10 @@ import grpc
 from grpc import aio
 
 from raft.core import InvalidMessage, RaftMessage
+from raft.transport.dialing import Dialer, PlainDialer
 from raft.transport.rare_log import RareLog
 from raft.transport.refused_messages import RefusedMessages
-from raft.transport.streams import CHANNEL_OPTIONS, OutboundStream, SendQueue
+from raft.transport.streams import OutboundStream, SendQueue
 from raft.transport.wire import control_from_wire, control_to_wire
 from raft.v1 import raft_pb2, raft_pb2_grpc
 
@@ -78,11 +79,12 @@ class ControlStream:
         cluster: str,
         hear: Callable[[int, Any], None],
         refused: RefusedMessages,
+        dialer: Dialer,
     ) -> None:
         self.key = (node, address)
         # The number of shards that use this stream.
         self.users = 0
-        self._channel = aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._channel = dialer.channel(node, address)
         stub = raft_pb2_grpc.RaftStub(self._channel)
         metadata = caller(cluster, me, node)
         self._stream = OutboundStream(
@@ -111,9 +113,11 @@ class ControlStreams:
     """Holds the control streams of one node, one to each other node. A shard must call `join` before it uses a
     control stream."""
 
-    def __init__(self, cluster: str, node: int) -> None:
+    def __init__(self, cluster: str, node: int, dialer: Dialer | None = None) -> None:
+        """`dialer` opens the channels of all streams to other nodes; by default they have no TLS."""
         self.cluster = cluster
         self.node = node
+        self.dialer = dialer or PlainDialer()
         # The refused messages of other nodes, on the streams of all shards of this node.
         self.refused = RefusedMessages()
         # Callers can cause these two lines without end: messages that mean another data directory of this node, and
@@ -136,7 +140,9 @@ class ControlStreams:
         must call `release` later."""
         stream = self._streams.get((node, address))
         if stream is None:
-            stream = ControlStream(self.node, node, address, self.cluster, self._receive_answers, self.refused)
+            stream = ControlStream(
+                self.node, node, address, self.cluster, self._receive_answers, self.refused, self.dialer
+            )
             self._streams[node, address] = stream
         stream.users += 1
         return stream

@@ -31,7 +31,7 @@ from raft.core import (
 from raft.snapshot_piece import SnapshotPiece
 from raft.transport.bulk import Bulk, parse, serialize
 from raft.transport.control_streams import ControlStream, ControlStreams, caller
-from raft.transport.streams import CHANNEL_OPTIONS, OutboundStream, SendQueue
+from raft.transport.streams import OutboundStream, SendQueue
 from raft.transport.wire import (
     answer_from_wire,
     answer_to_wire,
@@ -225,7 +225,7 @@ class PeerLink:
         self._incarnation = incarnation
         self._control_streams = control_streams
         self._control: ControlStream | None = None
-        self._channel = aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._channel = control_streams.dialer.channel(node, address)
         me = identity.node
         # The messages are encoded already, because several peers may get the same bytes. So there is no serializer.
         replicate: Callable[..., Any] = self._channel.stream_stream(

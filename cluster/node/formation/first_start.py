@@ -22,7 +22,7 @@ from grpc import aio
 from cluster.node.formation.first_voters import in_turn
 from ledger.state.feature_levels import LATEST_LEVEL
 from raft.configuration_entry import ConfiguredMember, ShardConfiguration
-from raft.transport.streams import CHANNEL_OPTIONS
+from raft.transport.dialing import Dialer, PlainDialer
 from raft.v1 import raft_pb2, raft_pb2_grpc
 
 log = logging.getLogger("ledgermq.node.formation")
@@ -111,10 +111,9 @@ class Introductions(Protocol):
 class GrpcIntroductions:
     """Asks other nodes for their introductions over gRPC, on channels that only this object uses."""
 
-    def __init__(self, peers: Mapping[int, str]) -> None:
-        self._channels = {
-            node: aio.insecure_channel(address, options=CHANNEL_OPTIONS) for node, address in peers.items()
-        }
+    def __init__(self, peers: Mapping[int, str], dialer: Dialer | None = None) -> None:
+        dialer = dialer or PlainDialer()
+        self._channels = {node: dialer.channel(node, address) for node, address in peers.items()}
 
     async def ask(self, node: int, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
         stub = raft_pb2_grpc.RaftStub(self._channels[node])

@@ -20,7 +20,7 @@ from grpc import aio
 
 from cluster.node.settings import NodeSettings
 from raft.configuration_entry import ShardConfiguration
-from raft.transport.streams import CHANNEL_OPTIONS
+from raft.transport.dialing import Dialer, PlainDialer
 from raft.v1 import raft_pb2, raft_pb2_grpc
 from store import LogTail, StoreError
 from store.log.entry import EntryFlawError
@@ -110,10 +110,9 @@ class EntrySource(Protocol):
 class GrpcEntrySource:
     """An entry source over gRPC, on channels that only this object uses."""
 
-    def __init__(self, peers: Mapping[int, str]) -> None:
-        self._channels = {
-            node: aio.insecure_channel(address, options=CHANNEL_OPTIONS) for node, address in peers.items()
-        }
+    def __init__(self, peers: Mapping[int, str], dialer: Dialer | None = None) -> None:
+        dialer = dialer or PlainDialer()
+        self._channels = {node: dialer.channel(node, address) for node, address in peers.items()}
 
     async def read(self, node: int, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse | None:
         stub = raft_pb2_grpc.RaftStub(self._channels[node])
