@@ -168,7 +168,12 @@ def module_files(name: str) -> list[Path]:
     return found if parts[0] in PARTS else []
 
 
-RIM_OF_RAFT = ("raft/transport/control_streams.py", "raft/transport/grpc_transport.py", "raft/transport/streams.py")
+RIM_OF_RAFT = (
+    "raft/transport/control_streams.py",
+    "raft/transport/dialing.py",
+    "raft/transport/grpc_transport.py",
+    "raft/transport/streams.py",
+)
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "pyspark": ("ledger/spark/", "pyspark_ledgermq"),
     "pyarrow": ("ledger/spark/",),

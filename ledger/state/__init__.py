@@ -15,7 +15,9 @@ This list has the modules in reading order.
     progress_table.py        the progress of consumer groups in queues
     consumer_group_table.py  the members and assignments of consumer groups
     consumption.py           applies the commands of consumer groups to both tables
+    access_table.py          users, their rules, and delegated tokens
     encoding.py              the state as bytes
+    access_encoding.py       the users as bytes
     consumption_encoding.py  the state of consumer groups as bytes
     projected.py             Projected: the state with the leader's uncommitted entries
 """

@@ -8,16 +8,26 @@ a replica applies the command.
 
 from __future__ import annotations
 
+from ledger.access.password import validate_verifier
+from ledger.access.rules import Rule, validate_rule, validate_user_name
 from ledger.errors import InvalidArgumentError
 from ledger.holds import validate_hold
 from ledger.state.commands import (
+    AccessCommand,
     AddShard,
+    AddUser,
     AlterTopic,
+    BeginAccess,
     Command,
     CreateTopic,
+    DelegateToken,
     DeleteTopic,
+    GrantRules,
     HoldLog,
     OpenTopic,
+    RemoveUser,
+    RevokeRules,
+    RotateUser,
     TopicOpened,
 )
 from ledger.state.shard_table import MAX_SHARDS
@@ -29,13 +39,30 @@ MAX_TOPIC_ID = (1 << 31) - 1
 # The end of the year 9999, in ms since 1970.
 MAX_TIME_MS = 253_402_300_799_999
 MAX_NODE = 0xFFFF_FFFF
+# Of a SHA-256.
+DIGEST_BYTES = 32
+MAX_RULES_OF_A_COMMAND = 1_000
+MIN_TOKEN_TTL_MS = 1_000
+MAX_TOKEN_TTL_MS = 30 * 86_400_000
 
 
 def check_command(command: Command, shard: int) -> None:
     """Raise InvalidArgumentError, or the error of a rule for names, if a leader of the shard must not propose this
     command."""
     match command:
-        case CreateTopic() | AlterTopic() | TopicOpened() | AddShard() if shard != TOPICS_SHARD:
+        case (
+            CreateTopic()
+            | AlterTopic()
+            | TopicOpened()
+            | AddShard()
+            | BeginAccess()
+            | AddUser()
+            | RotateUser()
+            | RemoveUser()
+            | GrantRules()
+            | RevokeRules()
+            | DelegateToken()
+        ) if shard != TOPICS_SHARD:
             raise InvalidArgumentError(
                 f"{type(command).__name__} is for shard {TOPICS_SHARD}, and not for shard {shard}: send it to the "
                 f"leader of shard {TOPICS_SHARD}."
@@ -78,6 +105,46 @@ def check_values(command: Command) -> None:
             _check_founders(nodes, incarnations)
         case HoldLog(name, ttl_ms):
             validate_hold(name, ttl_ms)
+        case BeginAccess() | AddUser() | RotateUser() | RemoveUser() | GrantRules() | RevokeRules() | DelegateToken():
+            _check_access(command)
+
+
+def _check_access(command: AccessCommand) -> None:
+    match command:
+        case BeginAccess(name, verifier, salt_key):
+            validate_user_name(name)
+            validate_verifier(verifier)
+            _check_digest("salt key", salt_key)
+        case AddUser(name, verifier) | RotateUser(name, verifier):
+            validate_user_name(name)
+            if verifier is not None:
+                validate_verifier(verifier)
+        case RemoveUser(name):
+            validate_user_name(name)
+        case GrantRules(rules) | RevokeRules(rules):
+            _check_rules(rules)
+        case DelegateToken(digest, user, rules, ttl_ms):
+            _check_digest("digest of a token", digest)
+            validate_user_name(user)
+            _check_rules(rules)
+            if any(rule.deny or rule.user != user for rule in rules):
+                raise InvalidArgumentError(f"The rules of a token of {user} must allow, and must be rules of {user}.")
+            if not MIN_TOKEN_TTL_MS <= ttl_ms <= MAX_TOKEN_TTL_MS:
+                raise InvalidArgumentError(
+                    f"A token cannot last {ttl_ms} ms: choose {MIN_TOKEN_TTL_MS} to {MAX_TOKEN_TTL_MS} ms (30 days)."
+                )
+
+
+def _check_rules(rules: tuple[Rule, ...]) -> None:
+    if not 1 <= len(rules) <= MAX_RULES_OF_A_COMMAND:
+        raise InvalidArgumentError(f"{len(rules)} rules were given: give 1 to {MAX_RULES_OF_A_COMMAND} at a time.")
+    for rule in rules:
+        validate_rule(rule)
+
+
+def _check_digest(what: str, digest: bytes) -> None:
+    if len(digest) != DIGEST_BYTES:
+        raise InvalidArgumentError(f"The {what} needs {DIGEST_BYTES} bytes, and not {len(digest)}.")
 
 
 def _check_topic_id(topic_id: int) -> None:

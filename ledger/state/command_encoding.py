@@ -7,20 +7,26 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError, Message
 
+from ledger.access.password import Verifier
+from ledger.access.rules import Rule
 from ledger.errors import InternalError
 from ledger.state.commands import (
     AcknowledgedOffset,
     AcknowledgeOffsets,
     AddShard,
+    AddUser,
     AlterTopic,
     AssignQueues,
+    BeginAccess,
     ClaimedQueue,
     ClaimQueues,
     Command,
     CreateTopic,
+    DelegateToken,
     DeleteTopic,
     ForgetConsumerGroup,
     ForgetHolds,
+    GrantRules,
     HoldLog,
     JoinConsumerGroup,
     LeaveConsumerGroup,
@@ -30,9 +36,12 @@ from ledger.state.commands import (
     RaiseFeatureLevel,
     ReleaseLog,
     ReleaseQueues,
+    RemoveUser,
     RenewQueues,
     ResetOffset,
     ResetOffsets,
+    RevokeRules,
+    RotateUser,
     TopicOpened,
 )
 from ledger.state.consumer_group_table import MemberDetails, TopicQueueId
@@ -139,6 +148,38 @@ def _refs_to_wire(queues: tuple[TopicQueueId, ...]) -> list[command_pb2.QueueRef
 
 def _refs_from_wire(wire: Any) -> tuple[TopicQueueId, ...]:
     return tuple(TopicQueueId(each.topic_id, each.queue) for each in wire)
+
+
+def _verifier_to_wire(verifier: Verifier | None) -> command_pb2.Verifier | None:
+    if verifier is None:
+        return None
+    return command_pb2.Verifier(
+        salt=verifier.salt,
+        iterations=verifier.iterations,
+        stored_key=verifier.stored_key,
+        server_key=verifier.server_key,
+    )
+
+
+def _verifier_from_wire(wire: Any) -> Verifier | None:
+    """Return the field `verifier` of a command, or None if it is not set."""
+    if not wire.HasField("verifier"):
+        return None
+    return _verifier(wire.verifier)
+
+
+def _verifier(wire: command_pb2.Verifier) -> Verifier:
+    return Verifier(wire.salt, wire.iterations, wire.stored_key, wire.server_key)
+
+
+def _rules_to_wire(rules: tuple[Rule, ...]) -> list[command_pb2.Rule]:
+    return [
+        command_pb2.Rule(user=each.user, action=each.action, resource=each.resource, deny=each.deny) for each in rules
+    ]
+
+
+def _rules_from_wire(wire: Any) -> tuple[Rule, ...]:
+    return tuple(Rule(each.user, each.action, each.resource, each.deny) for each in wire)
 
 
 _KINDS = (
@@ -260,6 +301,50 @@ _KINDS = (
         "forget_consumer_group",
         lambda it: command_pb2.ForgetConsumerGroup(consumer_group=it.consumer_group),
         lambda wire: ForgetConsumerGroup(wire.consumer_group),
+    ),
+    _Kind(
+        BeginAccess,
+        "begin_access",
+        lambda it: command_pb2.BeginAccess(name=it.name, verifier=_verifier_to_wire(it.verifier), salt_key=it.salt_key),
+        lambda wire: BeginAccess(wire.name, _verifier(wire.verifier), wire.salt_key),
+    ),
+    _Kind(
+        AddUser,
+        "add_user",
+        lambda it: command_pb2.AddUser(name=it.name, verifier=_verifier_to_wire(it.verifier)),
+        lambda wire: AddUser(wire.name, _verifier_from_wire(wire)),
+    ),
+    _Kind(
+        RotateUser,
+        "rotate_user",
+        lambda it: command_pb2.RotateUser(name=it.name, verifier=_verifier_to_wire(it.verifier)),
+        lambda wire: RotateUser(wire.name, _verifier_from_wire(wire)),
+    ),
+    _Kind(
+        RemoveUser,
+        "remove_user",
+        lambda it: command_pb2.RemoveUser(name=it.name),
+        lambda wire: RemoveUser(wire.name),
+    ),
+    _Kind(
+        GrantRules,
+        "grant_rules",
+        lambda it: command_pb2.GrantRules(rules=_rules_to_wire(it.rules)),
+        lambda wire: GrantRules(_rules_from_wire(wire.rules)),
+    ),
+    _Kind(
+        RevokeRules,
+        "revoke_rules",
+        lambda it: command_pb2.RevokeRules(rules=_rules_to_wire(it.rules)),
+        lambda wire: RevokeRules(_rules_from_wire(wire.rules)),
+    ),
+    _Kind(
+        DelegateToken,
+        "delegate_token",
+        lambda it: command_pb2.DelegateToken(
+            digest=it.digest, user=it.user, rules=_rules_to_wire(it.rules), ttl_ms=it.ttl_ms
+        ),
+        lambda wire: DelegateToken(wire.digest, wire.user, _rules_from_wire(wire.rules), wire.ttl_ms),
     ),
 )
 _BY_TYPE = {kind.type: kind for kind in _KINDS}

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ledger.access.password import Verifier
+from ledger.access.rules import Rule
 from ledger.state.consumer_group_table import MemberDetails, TopicQueueId
 
 # -- every shard
@@ -233,8 +235,68 @@ class ForgetConsumerGroup:
     consumer_group: str
 
 
+# -- users and their rights, in shard 0
+
+
+@dataclass(frozen=True, slots=True)
+class BeginAccess:
+    """Add the first administrator, once in the life of a cluster. `salt_key` has 32 random bytes."""
+
+    name: str
+    verifier: Verifier
+    salt_key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AddUser:
+    """Add a user. Without `verifier` the user authenticates with a client certificate only."""
+
+    name: str
+    verifier: Verifier | None
+
+
+@dataclass(frozen=True, slots=True)
+class RotateUser:
+    """Replace the verifier of a user. The tokens of the user end."""
+
+    name: str
+    verifier: Verifier | None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveUser:
+    """Remove a user, its rules and its tokens."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class GrantRules:
+    """Add rules to users."""
+
+    rules: tuple[Rule, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RevokeRules:
+    """Remove rules of users."""
+
+    rules: tuple[Rule, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DelegateToken:
+    """Add a token that expires `ttl_ms` after the append time of this entry. `digest` is the SHA-256 of the token."""
+
+    digest: bytes
+    user: str
+    rules: tuple[Rule, ...]
+    ttl_ms: int
+
+
 TopicCommand = CreateTopic | AlterTopic | OpenTopic | TopicOpened | DeleteTopic
 LogCommand = RaiseFeatureLevel | AddShard | HoldLog | ReleaseLog | ForgetHolds
 GroupCommand = JoinConsumerGroup | LeaveConsumerGroup | AssignQueues | ReleaseQueues | RenewQueues
 ProgressCommand = ClaimQueues | AcknowledgeOffsets | ResetOffsets | ForgetConsumerGroup
-Command = TopicCommand | LogCommand | GroupCommand | ProgressCommand
+AccessCommand = BeginAccess | AddUser | RotateUser | RemoveUser | GrantRules | RevokeRules | DelegateToken
+Command = TopicCommand | LogCommand | GroupCommand | ProgressCommand | AccessCommand

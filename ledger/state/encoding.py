@@ -17,12 +17,13 @@ All numbers are little-endian, and there are no gaps between the fields.
     each hold        index, taken_ms, expires_ms, bytes of the name; the name in UTF-8      sorted by name
     each shard       number, number of nodes; the nodes, in order; the incarnation of each  sorted by number
     consumption      encoded by consumption_encoding.py
-    feature level    4 bytes; only in version 7
+    feature level    4 bytes; from version 7 on
+    access           bytes that follow; encoded by access_encoding.py; only in version 8
     crc              CRC32C of all before it
 
 Equal states have equal bytes, because the order of all fields is fixed and the bytes contain only data that is equal
 on all replicas. For the same reason the state chooses the version, and not the program: version 6 while the feature
-level is 0, and version 7 from level 1 on.
+level is 0, version 7 at level 1, and version 8 from level 2 on.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ from typing import NamedTuple
 import google_crc32c
 
 from ledger.errors import InternalError
+from ledger.state.access_encoding import decode_access, encode_access
+from ledger.state.access_table import AccessTable
 from ledger.state.consumption import Consumption
 from ledger.state.consumption_encoding import decode_consumption, encode_consumption
-from ledger.state.feature_levels import LATEST_LEVEL
+from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.sequence import BatchRecord, Sequence
@@ -46,7 +49,7 @@ from store.directory.vote_file import INCARNATION_BYTES
 
 MAGIC = int.from_bytes(b"LMQS", "little")
 # The version of a state at feature level 0, and the version of a state at a higher level.
-VERSION_0, VERSION = 6, 7
+VERSION_0, VERSION_1, VERSION = 6, 7, 8
 _HEADER = struct.Struct("<IIIQIIIIII")
 _COUNT = struct.Struct("<I")
 _TOPIC = struct.Struct("<IIqI")
@@ -70,15 +73,16 @@ class StateParts(NamedTuple):
     holds: HoldTable
     shards: ShardTable
     consumption: Consumption
-    feature_level: int = 0
+    feature_level: int
+    access: AccessTable
 
 
 def encode_state(state: StateParts) -> bytes:
     """Encode a state in the format of this module."""
-    topics, next_offsets, producers, holds, shards, consumption, feature_level = state
+    topics, next_offsets, producers, holds, shards, consumption, feature_level, access = state
     consumed = encode_consumption(consumption)
     counts = (len(topics), len(next_offsets), len(producers), len(holds), len(shards), len(consumed))
-    version = VERSION if feature_level else VERSION_0
+    version = _version(feature_level)
     parts = [_HEADER.pack(MAGIC, version, topics.next_id, topics.changed_at, *counts)]
     parts.extend(map(_topic, topics))
     parts.extend(_OFFSET.pack(*key, offset) for key, offset in sorted(next_offsets.items()))
@@ -90,6 +94,9 @@ def encode_state(state: StateParts) -> bytes:
     parts.append(consumed)
     if feature_level:
         parts.append(_COUNT.pack(feature_level))
+    if version == VERSION:
+        encoded = encode_access(access)
+        parts += (_COUNT.pack(len(encoded)), encoded)
     data = b"".join(parts)
     return data + _CRC.pack(google_crc32c.value(data))
 
@@ -102,6 +109,12 @@ def decode_state(data: bytes, limits: ProducerLimits) -> StateParts:
         return _Reader(data, limits, version).state(*counts)
     except (struct.error, StopIteration, UnicodeDecodeError) as error:
         raise InternalError(f"A snapshot of the state is damaged ({error}): fetch it again.") from error
+
+
+def _version(feature_level: int) -> int:
+    if feature_level >= ACCESS_CONTROL:
+        return VERSION
+    return VERSION_1 if feature_level else VERSION_0
 
 
 def _topic(topic: Topic) -> bytes:
@@ -141,9 +154,9 @@ def _checked_header(data: bytes) -> list[int]:
     magic, version, *counts = _HEADER.unpack_from(data)
     if magic != MAGIC:
         raise InternalError("These bytes are not a snapshot of the state: fetch it again.")
-    if version not in (VERSION_0, VERSION):
+    if version not in (VERSION_0, VERSION_1, VERSION):
         raise InternalError(
-            f"A snapshot of the state has version {version}, and this program knows versions {VERSION_0} and "
+            f"A snapshot of the state has version {version}, and this program knows versions {VERSION_0} to "
             f"{VERSION}: use the program that wrote the snapshot."
         )
     if (google_crc32c.value(data[: -_CRC.size]),) != _CRC.unpack_from(data, len(data) - _CRC.size):
@@ -177,16 +190,22 @@ class _Reader:
         held = HoldTable([self._hold() for _ in range(holds)])
         known_shards = ShardTable([self._shard() for _ in range(shards)])
         consumption = decode_consumption(self._take(consumed))
-        feature_level = self._feature_level() if self._version == VERSION else 0
+        feature_level = 0 if self._version == VERSION_0 else self._feature_level()
+        access = self._access() if self._version == VERSION else AccessTable()
+
         if self._at != len(self._data) - _CRC.size:
             raise InternalError(
                 f"A snapshot of the state has {len(self._data)} bytes, but its content ends at {self._at}."
             )
-        return StateParts(table, next_offsets, known, held, known_shards, consumption, feature_level)
+        return StateParts(table, next_offsets, known, held, known_shards, consumption, feature_level, access)
+
+    def _access(self) -> AccessTable:
+        (size,) = next(self._each(_COUNT, 1))
+        return decode_access(self._take(size))
 
     def _feature_level(self) -> int:
         (level,) = next(self._each(_COUNT, 1))
-        if not 1 <= level <= LATEST_LEVEL:
+        if _version(level) != self._version or level > LATEST_LEVEL:
             raise InternalError(
                 f"A snapshot of the state has feature level {level}, and this program knows levels up to "
                 f"{LATEST_LEVEL}: install the version of ledgermq that the other nodes run."

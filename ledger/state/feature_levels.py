@@ -8,6 +8,7 @@ Two programs of different versions must compute the same state from the same ent
     0  the rules of the versions before feature levels
     1  a command with an impossible value is refused when it is applied, and changes nothing; earlier rules would store
        the value
+    2  users, rules and delegated tokens in shard 0
 
 A program that finds a level or a command that it does not know cannot compute the state any further. Its replica then
 stops applying entries, and the node stays up (`raft.errors.CannotApplyError`).
@@ -16,7 +17,9 @@ stops applying entries, and the node stays up (`raft.errors.CannotApplyError`).
 from __future__ import annotations
 
 # The highest level whose rules this program knows.
-LATEST_LEVEL = 1
+LATEST_LEVEL = 2
 
 # From this level on, `State` checks the values of commands (command_checks.py).
 CHECKED_COMMANDS = 1
+# From this level on, `State` has users, rules and delegated tokens (access_table.py).
+ACCESS_CONTROL = 2

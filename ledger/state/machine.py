@@ -1,5 +1,5 @@
 """The replicated state of a shard: topics, next offsets, producers, consumer groups, progress and holds. The state of
-shard 0 also contains the list of shards.
+shard 0 also contains the list of shards, and the users with their rights.
 
 The state is a pure function of the committed entries in their order. Replicas that have applied the same entries have
 equal states and equal digests. This module uses no clock, no randomness and no I/O; append times are in the entries.
@@ -14,19 +14,25 @@ import xxhash
 
 from ledger.errors import InternalError, InvalidArgumentError, LedgerError
 from ledger.holds import validate_hold
+from ledger.state.access_table import AccessTable, DelegatedToken, User
 from ledger.state.command_checks import check_values
 from ledger.state.command_encoding import decode_command
 from ledger.state.commands import (
+    AccessCommand,
     AcknowledgeOffsets,
     AddShard,
+    AddUser,
     AlterTopic,
     AssignQueues,
+    BeginAccess,
     ClaimQueues,
     Command,
     CreateTopic,
+    DelegateToken,
     DeleteTopic,
     ForgetConsumerGroup,
     ForgetHolds,
+    GrantRules,
     GroupCommand,
     HoldLog,
     JoinConsumerGroup,
@@ -37,14 +43,17 @@ from ledger.state.commands import (
     RaiseFeatureLevel,
     ReleaseLog,
     ReleaseQueues,
+    RemoveUser,
     RenewQueues,
     ResetOffsets,
+    RevokeRules,
+    RotateUser,
     TopicCommand,
     TopicOpened,
 )
 from ledger.state.consumption import Consumption, QueueResults
 from ledger.state.encoding import StateParts, decode_state, encode_state
-from ledger.state.feature_levels import CHECKED_COMMANDS, LATEST_LEVEL
+from ledger.state.feature_levels import ACCESS_CONTROL, CHECKED_COMMANDS, LATEST_LEVEL
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.progress_table import ConsumedQueue
@@ -90,6 +99,7 @@ class State:
         self.holds = HoldTable()
         self.shards = ShardTable()
         self.consumption = Consumption()
+        self.access = AccessTable()
         # The rules by which this state applies entries (feature_levels.py).
         self.feature_level = 0
         # Queues that have had messages: (topic id, queue) -> offset of the next message, > 0.
@@ -174,6 +184,7 @@ class State:
             self.shards,
             self.consumption,
             self.feature_level,
+            self.access,
         )
         return encode_state(parts)
 
@@ -184,7 +195,7 @@ class State:
         state = State(limits)
         parts = decode_state(data, limits or ProducerLimits())
         state.topics, state._next_offsets, state.producers, state.holds, state.shards, state.consumption = parts[:6]
-        state.feature_level = parts.feature_level
+        state.feature_level, state.access = parts.feature_level, parts.access
         return state
 
     def _apply(self, command: Command, now_ms: int, index: int) -> CommandResult:
@@ -200,8 +211,10 @@ class State:
                 return self._apply_to_log(command, now_ms, index)
             case JoinConsumerGroup() | LeaveConsumerGroup() | AssignQueues() | ReleaseQueues() | RenewQueues():
                 return self._apply_to_group(command, index)
-            case _:
+            case ClaimQueues() | AcknowledgeOffsets() | ResetOffsets() | ForgetConsumerGroup():
                 return self._apply_to_progress(command, index)
+            case _:
+                return self._apply_to_access(command, now_ms, index)
 
     def _apply_to_topics(self, command: TopicCommand, now_ms: int, index: int) -> Topic | DeletedTopic | None:
         match command:
@@ -256,6 +269,29 @@ class State:
                 return self.consumption.reset(command, self._end_of)
             case ForgetConsumerGroup(consumer_group):
                 return self.consumption.forget(consumer_group)
+
+    def _apply_to_access(self, command: AccessCommand, now_ms: int, index: int) -> int | None:
+        if self.feature_level < ACCESS_CONTROL:
+            raise InvalidArgumentError("This shard has no users yet: some nodes run an older version, upgrade them.")
+        access = self.access
+        access.expire(now_ms)
+        match command:
+            case BeginAccess(name, verifier, salt_key):
+                access.begin(User(name, verifier, index), salt_key)
+            case AddUser(name, user_verifier):
+                access.add(User(name, user_verifier, index))
+            case RotateUser(name, user_verifier):
+                access.rotate(User(name, user_verifier, index))
+            case RemoveUser(name):
+                access.remove(name, index)
+            case GrantRules(rules):
+                access.grant(rules, index)
+            case RevokeRules(rules):
+                return access.revoke(rules, index)
+            case DelegateToken(digest, user, rules, ttl_ms):
+                since = access.require(user).since
+                access.delegate(DelegatedToken(digest, user, since, rules, now_ms + ttl_ms), index)
+        return None
 
     def _raise_feature_level(self, level: int) -> None:
         """Apply the rules of `level` from now on. Raises InternalError if this program does not know the rules."""

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Command(_message.Message):
-    __slots__ = ("create_topic", "hold_log", "release_log", "forget_holds", "add_shard", "alter_topic", "open_topic", "topic_opened", "delete_topic", "join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "claim_queues", "acknowledge_offsets", "reset_offsets", "forget_consumer_group", "renew_queues", "raise_feature_level")
+    __slots__ = ("create_topic", "hold_log", "release_log", "forget_holds", "add_shard", "alter_topic", "open_topic", "topic_opened", "delete_topic", "join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "claim_queues", "acknowledge_offsets", "reset_offsets", "forget_consumer_group", "renew_queues", "raise_feature_level", "begin_access", "add_user", "rotate_user", "remove_user", "grant_rules", "revoke_rules", "delegate_token")
     CREATE_TOPIC_FIELD_NUMBER: _ClassVar[int]
     HOLD_LOG_FIELD_NUMBER: _ClassVar[int]
     RELEASE_LOG_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +27,13 @@ class Command(_message.Message):
     FORGET_CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     RENEW_QUEUES_FIELD_NUMBER: _ClassVar[int]
     RAISE_FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_ACCESS_FIELD_NUMBER: _ClassVar[int]
+    ADD_USER_FIELD_NUMBER: _ClassVar[int]
+    ROTATE_USER_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_USER_FIELD_NUMBER: _ClassVar[int]
+    GRANT_RULES_FIELD_NUMBER: _ClassVar[int]
+    REVOKE_RULES_FIELD_NUMBER: _ClassVar[int]
+    DELEGATE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     create_topic: CreateTopic
     hold_log: HoldLog
     release_log: ReleaseLog
@@ -46,7 +53,14 @@ class Command(_message.Message):
     forget_consumer_group: ForgetConsumerGroup
     renew_queues: RenewQueues
     raise_feature_level: RaiseFeatureLevel
-    def __init__(self, create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., hold_log: _Optional[_Union[HoldLog, _Mapping]] = ..., release_log: _Optional[_Union[ReleaseLog, _Mapping]] = ..., forget_holds: _Optional[_Union[ForgetHolds, _Mapping]] = ..., add_shard: _Optional[_Union[AddShard, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., open_topic: _Optional[_Union[OpenTopic, _Mapping]] = ..., topic_opened: _Optional[_Union[TopicOpened, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., join_consumer_group: _Optional[_Union[JoinConsumerGroup, _Mapping]] = ..., leave_consumer_group: _Optional[_Union[LeaveConsumerGroup, _Mapping]] = ..., assign_queues: _Optional[_Union[AssignQueues, _Mapping]] = ..., release_queues: _Optional[_Union[ReleaseQueues, _Mapping]] = ..., claim_queues: _Optional[_Union[ClaimQueues, _Mapping]] = ..., acknowledge_offsets: _Optional[_Union[AcknowledgeOffsets, _Mapping]] = ..., reset_offsets: _Optional[_Union[ResetOffsets, _Mapping]] = ..., forget_consumer_group: _Optional[_Union[ForgetConsumerGroup, _Mapping]] = ..., renew_queues: _Optional[_Union[RenewQueues, _Mapping]] = ..., raise_feature_level: _Optional[_Union[RaiseFeatureLevel, _Mapping]] = ...) -> None: ...
+    begin_access: BeginAccess
+    add_user: AddUser
+    rotate_user: RotateUser
+    remove_user: RemoveUser
+    grant_rules: GrantRules
+    revoke_rules: RevokeRules
+    delegate_token: DelegateToken
+    def __init__(self, create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., hold_log: _Optional[_Union[HoldLog, _Mapping]] = ..., release_log: _Optional[_Union[ReleaseLog, _Mapping]] = ..., forget_holds: _Optional[_Union[ForgetHolds, _Mapping]] = ..., add_shard: _Optional[_Union[AddShard, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., open_topic: _Optional[_Union[OpenTopic, _Mapping]] = ..., topic_opened: _Optional[_Union[TopicOpened, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., join_consumer_group: _Optional[_Union[JoinConsumerGroup, _Mapping]] = ..., leave_consumer_group: _Optional[_Union[LeaveConsumerGroup, _Mapping]] = ..., assign_queues: _Optional[_Union[AssignQueues, _Mapping]] = ..., release_queues: _Optional[_Union[ReleaseQueues, _Mapping]] = ..., claim_queues: _Optional[_Union[ClaimQueues, _Mapping]] = ..., acknowledge_offsets: _Optional[_Union[AcknowledgeOffsets, _Mapping]] = ..., reset_offsets: _Optional[_Union[ResetOffsets, _Mapping]] = ..., forget_consumer_group: _Optional[_Union[ForgetConsumerGroup, _Mapping]] = ..., renew_queues: _Optional[_Union[RenewQueues, _Mapping]] = ..., raise_feature_level: _Optional[_Union[RaiseFeatureLevel, _Mapping]] = ..., begin_access: _Optional[_Union[BeginAccess, _Mapping]] = ..., add_user: _Optional[_Union[AddUser, _Mapping]] = ..., rotate_user: _Optional[_Union[RotateUser, _Mapping]] = ..., remove_user: _Optional[_Union[RemoveUser, _Mapping]] = ..., grant_rules: _Optional[_Union[GrantRules, _Mapping]] = ..., revoke_rules: _Optional[_Union[RevokeRules, _Mapping]] = ..., delegate_token: _Optional[_Union[DelegateToken, _Mapping]] = ...) -> None: ...
 
 class RaiseFeatureLevel(_message.Message):
     __slots__ = ("level",)
@@ -295,3 +309,83 @@ class RenewQueues(_message.Message):
     consumer_group: str
     queues: _containers.RepeatedCompositeFieldContainer[QueueRef]
     def __init__(self, consumer_group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueRef, _Mapping]]] = ...) -> None: ...
+
+class BeginAccess(_message.Message):
+    __slots__ = ("name", "verifier", "salt_key")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERIFIER_FIELD_NUMBER: _ClassVar[int]
+    SALT_KEY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    verifier: Verifier
+    salt_key: bytes
+    def __init__(self, name: _Optional[str] = ..., verifier: _Optional[_Union[Verifier, _Mapping]] = ..., salt_key: _Optional[bytes] = ...) -> None: ...
+
+class Verifier(_message.Message):
+    __slots__ = ("salt", "iterations", "stored_key", "server_key")
+    SALT_FIELD_NUMBER: _ClassVar[int]
+    ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    STORED_KEY_FIELD_NUMBER: _ClassVar[int]
+    SERVER_KEY_FIELD_NUMBER: _ClassVar[int]
+    salt: bytes
+    iterations: int
+    stored_key: bytes
+    server_key: bytes
+    def __init__(self, salt: _Optional[bytes] = ..., iterations: _Optional[int] = ..., stored_key: _Optional[bytes] = ..., server_key: _Optional[bytes] = ...) -> None: ...
+
+class AddUser(_message.Message):
+    __slots__ = ("name", "verifier")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERIFIER_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    verifier: Verifier
+    def __init__(self, name: _Optional[str] = ..., verifier: _Optional[_Union[Verifier, _Mapping]] = ...) -> None: ...
+
+class RotateUser(_message.Message):
+    __slots__ = ("name", "verifier")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERIFIER_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    verifier: Verifier
+    def __init__(self, name: _Optional[str] = ..., verifier: _Optional[_Union[Verifier, _Mapping]] = ...) -> None: ...
+
+class RemoveUser(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class Rule(_message.Message):
+    __slots__ = ("user", "action", "resource", "deny")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    DENY_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    action: str
+    resource: str
+    deny: bool
+    def __init__(self, user: _Optional[str] = ..., action: _Optional[str] = ..., resource: _Optional[str] = ..., deny: _Optional[bool] = ...) -> None: ...
+
+class GrantRules(_message.Message):
+    __slots__ = ("rules",)
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    rules: _containers.RepeatedCompositeFieldContainer[Rule]
+    def __init__(self, rules: _Optional[_Iterable[_Union[Rule, _Mapping]]] = ...) -> None: ...
+
+class RevokeRules(_message.Message):
+    __slots__ = ("rules",)
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    rules: _containers.RepeatedCompositeFieldContainer[Rule]
+    def __init__(self, rules: _Optional[_Iterable[_Union[Rule, _Mapping]]] = ...) -> None: ...
+
+class DelegateToken(_message.Message):
+    __slots__ = ("digest", "user", "rules", "ttl_ms")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    TTL_MS_FIELD_NUMBER: _ClassVar[int]
+    digest: bytes
+    user: str
+    rules: _containers.RepeatedCompositeFieldContainer[Rule]
+    ttl_ms: int
+    def __init__(self, digest: _Optional[bytes] = ..., user: _Optional[str] = ..., rules: _Optional[_Iterable[_Union[Rule, _Mapping]]] = ..., ttl_ms: _Optional[int] = ...) -> None: ...

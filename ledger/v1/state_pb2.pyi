@@ -89,3 +89,65 @@ class ProgressState(_message.Message):
     resets: int
     settled: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, consumer_group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., offset: _Optional[int] = ..., resets: _Optional[int] = ..., settled: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class AccessState(_message.Message):
+    __slots__ = ("has_begun", "salt_key", "changed_at", "users", "tokens")
+    HAS_BEGUN_FIELD_NUMBER: _ClassVar[int]
+    SALT_KEY_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_AT_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    has_begun: bool
+    salt_key: bytes
+    changed_at: int
+    users: _containers.RepeatedCompositeFieldContainer[UserState]
+    tokens: _containers.RepeatedCompositeFieldContainer[DelegatedTokenState]
+    def __init__(self, has_begun: _Optional[bool] = ..., salt_key: _Optional[bytes] = ..., changed_at: _Optional[int] = ..., users: _Optional[_Iterable[_Union[UserState, _Mapping]]] = ..., tokens: _Optional[_Iterable[_Union[DelegatedTokenState, _Mapping]]] = ...) -> None: ...
+
+class UserState(_message.Message):
+    __slots__ = ("name", "since", "verifier", "rules")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    VERIFIER_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    since: int
+    verifier: VerifierState
+    rules: _containers.RepeatedCompositeFieldContainer[RuleState]
+    def __init__(self, name: _Optional[str] = ..., since: _Optional[int] = ..., verifier: _Optional[_Union[VerifierState, _Mapping]] = ..., rules: _Optional[_Iterable[_Union[RuleState, _Mapping]]] = ...) -> None: ...
+
+class VerifierState(_message.Message):
+    __slots__ = ("salt", "iterations", "stored_key", "server_key")
+    SALT_FIELD_NUMBER: _ClassVar[int]
+    ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    STORED_KEY_FIELD_NUMBER: _ClassVar[int]
+    SERVER_KEY_FIELD_NUMBER: _ClassVar[int]
+    salt: bytes
+    iterations: int
+    stored_key: bytes
+    server_key: bytes
+    def __init__(self, salt: _Optional[bytes] = ..., iterations: _Optional[int] = ..., stored_key: _Optional[bytes] = ..., server_key: _Optional[bytes] = ...) -> None: ...
+
+class RuleState(_message.Message):
+    __slots__ = ("action", "resource", "deny")
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    DENY_FIELD_NUMBER: _ClassVar[int]
+    action: str
+    resource: str
+    deny: bool
+    def __init__(self, action: _Optional[str] = ..., resource: _Optional[str] = ..., deny: _Optional[bool] = ...) -> None: ...
+
+class DelegatedTokenState(_message.Message):
+    __slots__ = ("digest", "user", "since", "rules", "expires_ms")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_MS_FIELD_NUMBER: _ClassVar[int]
+    digest: bytes
+    user: str
+    since: int
+    rules: _containers.RepeatedCompositeFieldContainer[RuleState]
+    expires_ms: int
+    def __init__(self, digest: _Optional[bytes] = ..., user: _Optional[str] = ..., since: _Optional[int] = ..., rules: _Optional[_Iterable[_Union[RuleState, _Mapping]]] = ..., expires_ms: _Optional[int] = ...) -> None: ...

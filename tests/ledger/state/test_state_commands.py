@@ -6,6 +6,8 @@ from typing import get_args
 
 import pytest
 
+from ledger.access.password import Verifier
+from ledger.access.rules import Rule
 from ledger.errors import InternalError
 from ledger.state import TopicQueueId
 from ledger.state.command_encoding import decode_command, encode_command
@@ -13,15 +15,19 @@ from ledger.state.commands import (
     AcknowledgedOffset,
     AcknowledgeOffsets,
     AddShard,
+    AddUser,
     AlterTopic,
     AssignQueues,
+    BeginAccess,
     ClaimedQueue,
     ClaimQueues,
     Command,
     CreateTopic,
+    DelegateToken,
     DeleteTopic,
     ForgetConsumerGroup,
     ForgetHolds,
+    GrantRules,
     HoldLog,
     JoinConsumerGroup,
     LeaveConsumerGroup,
@@ -31,9 +37,12 @@ from ledger.state.commands import (
     RaiseFeatureLevel,
     ReleaseLog,
     ReleaseQueues,
+    RemoveUser,
     RenewQueues,
     ResetOffset,
     ResetOffsets,
+    RevokeRules,
+    RotateUser,
     TopicOpened,
 )
 from ledger.state.consumer_group_table import MemberDetails
@@ -41,6 +50,7 @@ from ledger.v1 import command_pb2
 
 QUEUE = TopicQueueId(7, 2)
 MEMBER = MemberDetails("a", "billing", "north", 10_000, ((7, 4), (9, 1)), (QUEUE,))
+VERIFIER = Verifier(b"0123456789abcdef", 20_000, b"k" * 32, b"s" * 32)
 COMMANDS: list[Command] = [
     RaiseFeatureLevel(1),
     CreateTopic("orders", 3, (0, 1, 0)),
@@ -58,6 +68,14 @@ COMMANDS: list[Command] = [
     AssignQueues("billing", 41, (QueueTarget(QUEUE, "a"), QueueTarget(TopicQueueId(7, 3), "")), goes_on=True),
     ReleaseQueues("billing", "a", (QueueEpoch(QUEUE, 41),)),
     RenewQueues("billing", (QUEUE,)),
+    BeginAccess("root", VERIFIER, b"s" * 32),
+    AddUser("alice", VERIFIER),
+    AddUser("bob", None),
+    RotateUser("alice", VERIFIER),
+    RemoveUser("alice"),
+    GrantRules((Rule("alice", "publish", "topic:orders-*"), Rule("alice", "all", "*", deny=True))),
+    RevokeRules((Rule("alice", "publish", "topic:orders-*"),)),
+    DelegateToken(b"d" * 32, "alice", (Rule("alice", "subscribe", "topic:orders"),), 60_000),
     ClaimQueues("billing", (ClaimedQueue(7, 2, 41, -1),)),
     AcknowledgeOffsets("billing", (AcknowledgedOffset(7, 2, 41, 1, 1 << 40), AcknowledgedOffset(7, 3, 41, 0, 0))),
     ResetOffsets("billing", (ResetOffset(7, 2, 12),)),

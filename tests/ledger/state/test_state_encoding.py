@@ -126,8 +126,8 @@ def test_every_flipped_bit_and_every_shortened_one_is_refused() -> None:
 
 def test_another_version_is_refused() -> None:
     data = bytearray(sample())
-    data[4] += 2
-    with pytest.raises(InternalError, match="version 8, and this program knows versions 6 and 7"):
+    data[4] += 3
+    with pytest.raises(InternalError, match="version 9, and this program knows versions 6 to 8"):
         State.decode(bytes(data))
 
 

@@ -10,7 +10,7 @@ from ledger.errors import InternalError, InvalidArgumentError
 from ledger.state import State, Topic
 from ledger.state.command_encoding import encode_command
 from ledger.state.commands import Command, DeleteTopic, HoldLog, OpenTopic, RaiseFeatureLevel
-from ledger.state.encoding import VERSION, VERSION_0
+from ledger.state.encoding import VERSION_0, VERSION_1
 from ledger.state.feature_levels import LATEST_LEVEL
 from ledger.v1 import command_pb2
 from tests.ledger.state.test_state_command_checks import COMMANDS
@@ -62,7 +62,7 @@ def test_a_state_of_level_0_has_the_bytes_of_earlier_versions() -> None:
 
 def test_a_state_of_level_1_has_its_level_in_its_bytes() -> None:
     data = raised().encode()
-    assert data[4] == VERSION
+    assert data[4] == VERSION_1
     assert State.decode(data).feature_level == 1
 
 

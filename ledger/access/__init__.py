@@ -1,0 +1,8 @@
+"""Who may do what: users, their rules, and the proof of a password.
+
+    rules.py      resources, actions, rules, and the decision about one right
+    password.py   what the cluster stores in place of a password (SCRAM-SHA-256)
+
+Shard 0 stores users and rules (`ledger/state/access_table.py`), and every node has a replica of shard 0. Clients, nodes
+and the command line use this package.
+"""

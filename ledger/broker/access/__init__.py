@@ -1,0 +1,12 @@
+"""Who calls this node, and what the caller may do.
+
+In reading order:
+
+    callers.py        who made a call, and the caller of the present call
+    authorizer.py     decides whether a caller has a right, by the rules in shard 0
+    sessions.py       the proven callers of this node, one for each connection
+    proofs.py         the proof of a caller: SCRAM-SHA-256, a delegated token, or a client certificate
+    users.py          changes users and rules, in shard 0
+    first_administrator.py  makes the first administrator of a new cluster
+    audit.py          one log line for each administrative act
+"""

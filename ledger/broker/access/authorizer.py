@@ -1,0 +1,105 @@
+"""Decides whether a caller has a right, by the users and rules in this node's replica of shard 0.
+
+A replica can be stale: a node that is cut off does not learn that a right was revoked. So a node whose replica of
+shard 0 has known no leader for `STALE_S` refuses all callers that need rights.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ledger.access.rules import Action, Resource, Verdict, decide
+from ledger.broker.access.callers import Caller
+from ledger.broker.replicas import Replicas
+from ledger.errors import AuthenticationError, PermissionDeniedError, UnavailableError
+from ledger.state.access_table import AccessTable
+
+# How long a node decides about rights without a leader of shard 0.
+STALE_S = 30.0
+# How often the node looks whether shard 0 has a leader.
+LOOK_S = 1.0
+# The decisions that are kept until the rules change.
+MAX_KEPT = 20_000
+
+ENDED = "the proof of this connection has ended, because the user was removed or got a new password: authenticate again"
+
+
+class Authorizer:
+    """Decides about rights on one node."""
+
+    def __init__(self, replicas: Replicas, *, now_ms: Callable[[], int], monotonic_ms: Callable[[], float]) -> None:
+        self._replicas = replicas
+        self._now_ms = now_ms
+        self._monotonic_ms = monotonic_ms
+        self._confirmed_ms = monotonic_ms()
+        # Decisions by the rules of `_decided_at`.
+        self._decided: dict[tuple[str, Action, Resource], bool] = {}
+        self._decided_at = -1
+
+    @property
+    def access(self) -> AccessTable:
+        """The users and rules as this node knows them. Raises UnavailableError before shard 0 has started."""
+        return self._replicas.topics.state.access
+
+    async def run(self) -> None:
+        """Look again and again whether shard 0 has a leader, until the task is cancelled."""
+        while True:
+            self._look()
+            await asyncio.sleep(LOOK_S)
+
+    def check(self, caller: Caller, action: Action, resource: Resource) -> None:
+        """Raise PermissionDeniedError if the caller does not have the right, and the errors of `check_caller`."""
+        if not self.may(caller, action, resource):
+            raise PermissionDeniedError(
+                f"User {caller} has no right to {action} {resource}: an administrator can grant it with "
+                f"`ledgermq acl grant {caller.user} {action} {resource}`."
+            )
+
+    def may(self, caller: Caller, action: Action, resource: Resource) -> bool:
+        """Return True if the caller has the right. Raises the errors of `check_caller`."""
+        if caller.has_every_right:
+            return True
+        self.check_caller(caller)
+        access = self.access
+        if access.changed_at != self._decided_at or len(self._decided) >= MAX_KEPT:
+            self._decided.clear()
+            self._decided_at = access.changed_at
+        key = (caller.user, action, resource)
+        allowed = self._decided.get(key)
+        if allowed is None:
+            allowed = self._decided[key] = decide(access.rules(caller.user), action, resource).allowed
+        token = caller.token
+        return allowed and (token is None or decide(token.rules, action, resource).allowed)
+
+    def check_caller(self, caller: Caller) -> None:
+        """Raise AuthenticationError if the caller's proof has ended, and UnavailableError if this node cannot know."""
+        if caller.has_every_right:
+            return
+        access = self.access
+        self._check_fresh()
+        user = access.users.get(caller.user)
+        if user is None or user.since != caller.since:
+            raise AuthenticationError(ENDED)
+        token = caller.token
+        if token is not None and (token.digest not in access.tokens or token.expires_ms <= self._now_ms()):
+            raise AuthenticationError("the delegated token has ended: ask for a new one")
+
+    def verdict(self, user: str, action: Action, resource: Resource) -> Verdict:
+        """Decide about a right of a user by name. Raises UnknownUserError."""
+        self.access.require(user)
+        return decide(self.access.rules(user), action, resource)
+
+    def _check_fresh(self) -> None:
+        self._look()
+        age_s = (self._monotonic_ms() - self._confirmed_ms) / 1000
+        if age_s > STALE_S:
+            raise UnavailableError(
+                f"this node has known no leader of shard 0 for {age_s:.0f} s, so its users and rules may be old: ask "
+                "another node, or restore a majority of shard 0"
+            )
+
+    def _look(self) -> None:
+        first = self._replicas.first
+        if first is not None and first.driver.raft.leader:
+            self._confirmed_ms = self._monotonic_ms()

@@ -1,0 +1,42 @@
+"""Who made a call. Every gRPC method and every HTTP path runs with one `Caller`.
+
+A node without authentication serves everybody: its callers are `ANYBODY`, who has every right.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from ledger.state.access_table import DelegatedToken
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A proven user. `since` is the index of the entry that made the user's present password: after a new password, the
+    caller does not count any more."""
+
+    user: str
+    since: int = 0
+    # If the caller proved itself with a delegated token.
+    token: DelegatedToken | None = None
+    # True: the node has no authentication, and asks for no rights.
+    has_every_right: bool = False
+
+    def __str__(self) -> str:
+        return self.user if self.token is None else f"{self.user} (by a delegated token)"
+
+
+ANYBODY = Caller("anybody", has_every_right=True)
+
+# The caller of the present call, which the check at the rim sets before it runs the method.
+_present: ContextVar[Caller] = ContextVar("caller", default=ANYBODY)
+
+
+def present_caller() -> Caller:
+    return _present.get()
+
+
+def set_present_caller(caller: Caller) -> None:
+    """Set the caller for the present task."""
+    _present.set(caller)

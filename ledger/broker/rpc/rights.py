@@ -1,0 +1,136 @@
+"""Which right each gRPC method needs. The check at the rim of a node reads this table before it runs a method.
+
+A method that is not in the table is refused. A test walks all methods of all services, so a new method needs a line
+here. Some methods serve a part of what they are asked, such as the topics of a route: these methods check each part
+themselves, with `present_caller` (ledger/broker/access/callers.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ledger.access.rules import CLUSTER, Action, Resource, topic_resource
+
+Right = tuple[Action, Resource]
+# Returns the name of the topic with this id, or "" for an unknown topic.
+TopicName = Callable[[int], str]
+Rights = Callable[[Any, TopicName], Iterable[Right]]
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """What a method needs of its caller."""
+
+    # False: the method serves callers that have not proven who they are.
+    proof: bool = True
+    # The rights that the method needs for a request, all of them.
+    rights: Rights = lambda request, topic_name: ()
+    # True: the call is an administrative act, which the audit log records.
+    is_audited: bool = False
+
+
+ANYBODY = Needed(proof=False)
+# Every user. The method itself leaves out what the user may not see.
+ANY_USER = Needed()
+
+
+def _topic(action: Action) -> Rights:
+    """The method names one topic by its id."""
+    return lambda request, topic_name: [(action, topic_resource(topic_name(request.topic_id)))]
+
+
+def _named_topic(action: Action) -> Rights:
+    return lambda request, topic_name: [(action, topic_resource(request.name))]
+
+
+def _group(action: Action) -> Rights:
+    return lambda request, topic_name: [(action, Resource("group", request.consumer_group))]
+
+
+def _group_and_topics(action: Action, field: str) -> Rights:
+    """The method names a consumer group, and topics by their ids in the messages of `field`."""
+
+    def rights(request: Any, topic_name: TopicName) -> Iterable[Right]:
+        yield action, Resource("group", request.consumer_group)
+        for topic_id in {each.topic_id: None for each in getattr(request, field)}:
+            yield "subscribe", topic_resource(topic_name(topic_id))
+
+    return rights
+
+
+def _cluster(action: Action) -> Rights:
+    return lambda request, topic_name: [(action, CLUSTER)]
+
+
+_OF_BROKER = {
+    "Produce": ANY_USER,
+    "Fetch": ANY_USER,
+    "ListOffsets": Needed(rights=_topic("describe")),
+    "QueryMessages": Needed(rights=_topic("subscribe")),
+    "GetRoute": ANY_USER,
+    "CreateTopic": Needed(rights=_named_topic("create"), is_audited=True),
+    "AlterTopic": Needed(rights=_named_topic("alter"), is_audited=True),
+    "DeleteTopic": Needed(rights=_topic("delete"), is_audited=True),
+    "GetStatus": Needed(rights=_cluster("describe")),
+}
+_OF_GROUPS = {
+    "Join": Needed(rights=_group_and_topics("subscribe", "subscriptions")),
+    "AwaitAssignment": Needed(rights=_group("subscribe")),
+    "Release": Needed(rights=_group("subscribe")),
+    "Leave": Needed(rights=_group("subscribe")),
+    "Claim": Needed(rights=_group_and_topics("subscribe", "queues")),
+    "Acknowledge": Needed(rights=_group("subscribe")),
+    "Move": Needed(rights=_group("subscribe")),
+    "PrepareRetries": Needed(rights=_group("subscribe")),
+}
+_OF_GROUP_OPERATIONS = {
+    "ListConsumerGroups": ANY_USER,
+    "DescribeConsumerGroup": Needed(rights=_group("describe")),
+    "ResetOffsets": Needed(rights=_group("alter"), is_audited=True),
+    "RenewQueues": Needed(rights=_group("alter"), is_audited=True),
+    "ForgetConsumerGroup": Needed(rights=_group("delete"), is_audited=True),
+    "ForgetRetries": Needed(rights=_group("delete"), is_audited=True),
+}
+_ADMINISTER = Needed(rights=_cluster("administer"), is_audited=True)
+_OF_OPERATIONS = {
+    "GetMembers": Needed(rights=_cluster("describe")),
+    "AddNode": _ADMINISTER,
+    "PromoteNode": _ADMINISTER,
+    "RemoveNode": _ADMINISTER,
+    "TransferLeadership": _ADMINISTER,
+    "RecoverNode": _ADMINISTER,
+    "TrimLog": _ADMINISTER,
+    "HoldLog": Needed(rights=_cluster("read-log"), is_audited=True),
+    "ReleaseLog": Needed(rights=_cluster("read-log"), is_audited=True),
+    "GetHolds": Needed(rights=_cluster("describe")),
+    "AddShard": _ADMINISTER,
+    "OpenTopic": _ADMINISTER,
+    "DropTopic": _ADMINISTER,
+}
+_OF_SECURITY = {
+    "Authenticate": ANYBODY,
+    "ListUsers": Needed(rights=_cluster("administer")),
+    "AddUser": _ADMINISTER,
+    "RotateUser": _ADMINISTER,
+    "RemoveUser": _ADMINISTER,
+    "GrantRules": _ADMINISTER,
+    "RevokeRules": _ADMINISTER,
+    "ListRules": Needed(rights=_cluster("administer")),
+    "TestRight": Needed(rights=_cluster("administer")),
+    "DelegateToken": Needed(is_audited=True),
+}
+
+# The method's full name, such as "/ledger.v1.Broker/Fetch" -> what it needs.
+NEEDED: dict[str, Needed] = {
+    f"/ledger.v1.{service}/{method}": needed
+    for service, methods in (
+        ("Broker", _OF_BROKER),
+        ("ConsumerGroups", _OF_GROUPS),
+        ("ConsumerGroupOperations", _OF_GROUP_OPERATIONS),
+        ("Operations", _OF_OPERATIONS),
+        ("Security", _OF_SECURITY),
+    )
+    for method, needed in methods.items()
+}
