@@ -18,6 +18,7 @@ import uvloop
 from grpc import aio
 from prometheus_client import CollectorRegistry
 
+from cluster.node.access import NodeAccess, first_password
 from cluster.node.formation.first_start import GrpcIntroductions
 from cluster.node.http.http_port import HttpPort
 from cluster.node.http.segment_routes import SegmentRoutes
@@ -32,7 +33,7 @@ from cluster.node.repair.entry_source import GrpcEntrySource
 from cluster.node.replica.shard_log import ShardError
 from cluster.node.request_guard import RequestGuard
 from cluster.node.runtime import Addresses, Runtime, now_ms
-from cluster.node.settings import NodeSettings
+from cluster.node.settings import NodeSettings, SettingsError
 from ledger.broker.broker import Broker
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.node_view import NodeFacts
@@ -42,10 +43,12 @@ from ledger.broker.rpc.consumer_group_operations import ConsumerGroupOperations
 from ledger.broker.rpc.consumer_groups import ConsumerGroupService
 from ledger.broker.rpc.operations import OperationsService
 from ledger.broker.rpc.throttling import Quotas
+from ledger.broker.rpc.topic_rights import TopicRights
 from ledger.v1 import (
     consumer_group_operations_pb2_grpc,
     consumer_group_pb2_grpc,
     operations_pb2_grpc,
+    security_pb2_grpc,
 )
 from ledger.version import VERSION
 from raft.transport.control_streams import ControlStreams
@@ -68,9 +71,10 @@ class Node:
 
     def __init__(self, settings: NodeSettings, disk: Disk | None = None) -> None:
         """Lock the data directory and open the logs of its shards. Raise StoreError or ShardError if the node
-        cannot open its directory or a log."""
+        cannot open its directory or a log, and SettingsError if it cannot read a file that the settings name."""
         disk = disk or PosixDisk()
         self._settings = settings
+        password = first_password(settings)
         self._registry = CollectorRegistry()
         self._meters = Meters(self._registry, settings.cluster, settings.node)
         dialer = PlainDialer()
@@ -98,6 +102,7 @@ class Node:
             raise
         shards = self._shards
         broker = Broker(self._facts(), shards, retry_delays_s=settings.retry_delays_s, now_ms=now_ms)
+        self._access = NodeAccess(settings, shards.replicas, self._runtime, password)
         self._broker = BrokerService(
             broker,
             self._meters,
@@ -105,17 +110,19 @@ class Node:
                 Quota("sends", QuotaRates(settings.produce_quota_bytes_per_s, settings.produce_quota_messages_per_s)),
                 Quota("fetches", QuotaRates(settings.fetch_quota_bytes_per_s, settings.fetch_quota_messages_per_s)),
             ),
+            self._access.authorizer,
         )
         self._operations = OperationsService(
             settings.node, settings.cluster, shards.local, shards.replicas, shards.deletion
         )
         self._registry.register(RaftCollector(shards.replicas, lambda: self._control_streams.refused.count))
         self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics)
-        self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, now_ms)
+        rights = TopicRights(shards.replicas, self._access.authorizer)
+        self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, now_ms, rights)
         self._registry.register(ConsumptionCollector(self._consumer_groups, now_ms))
-        self._server = aio.server(interceptors=[RequestGuard()], options=SERVER_OPTIONS)
+        self._server = aio.server(interceptors=[RequestGuard(), *self._access.interceptors], options=SERVER_OPTIONS)
         served = SegmentRoutes(settings.node, settings.cluster, shards.local) if settings.serve_segments else None
-        self._http = HttpPort(self._registry, shards.not_ready, served)
+        self._http = HttpPort(self._registry, shards.not_ready, served, self._access.http_rights)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -126,6 +133,7 @@ class Node:
         await self._serve_http()
         self._shards.start()
         self._tasks = [self._runtime.vital.spawn(self._meters.probe_loop_lag(), "event loop lag")]
+        self._tasks += [self._runtime.vital.spawn(work, name) for name, work in self._access.tasks()]
         if names := self._settings.nameservers:
             registration = Registration(self._settings.node, names, self._broker.routes)
             work = registration.run()
@@ -160,6 +168,7 @@ class Node:
         consumer_group_operations_pb2_grpc.add_ConsumerGroupOperationsServicer_to_server(
             self._group_operations, self._server
         )
+        security_pb2_grpc.add_SecurityServicer_to_server(self._access.service, self._server)
         address = self._settings.listen
         try:
             self._server.add_insecure_port(address)
@@ -204,7 +213,7 @@ def run_node(settings: NodeSettings) -> int:
     raise_file_limit()
     try:
         uvloop.run(serve_until_stopped(settings))
-    except (NodeError, ShardError, StoreError) as error:
+    except (NodeError, SettingsError, ShardError, StoreError) as error:
         log.error("%s", error)
         return 1
     return 0

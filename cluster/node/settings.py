@@ -22,10 +22,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
 
 from cluster.address import check_address, split_address
+from ledger.access.rules import validate_user_name
 from ledger.consumer_groups import validate_room
 from ledger.errors import InvalidArgumentError
 from ledger.retries import DELAYS_S
@@ -85,6 +86,14 @@ def _check_room(room: str) -> str:
     return room
 
 
+def _check_user(name: str) -> str:
+    try:
+        validate_user_name(name)
+    except InvalidArgumentError as error:
+        raise ValueError(str(error)) from error
+    return name
+
+
 Delay = Annotated[float, Field(gt=0, le=366 * 86_400, allow_inf_nan=False)]
 NodeId = Annotated[int, Field(ge=1, le=0xFFFF_FFFF)]
 Address = Annotated[str, AfterValidator(check_address)]
@@ -139,6 +148,19 @@ class NodeSettings(BaseSettings):
     # Whether the HTTP port serves the segments of the log. Every program that reaches the port can then read all
     # messages.
     serve_segments: bool = True
+
+    # -- who may do what
+
+    # Whether clients must prove who they are, and need rights (docs/SECURITY.md). Without authentication, every program
+    # that reaches the node's ports may do everything.
+    authentication: bool = False
+    # The first administrator of a new cluster. The leader of shard 0 adds this user once in the life of the cluster;
+    # later the settings have no effect.
+    first_administrator: Annotated[str, AfterValidator(_check_user)] = "admin"
+    # The file with the password of the first administrator, on one line. By default no administrator is made.
+    first_administrator_password_file: Path | None = None
+    # The same password, for the environment of a container. Prefer the file: other programs can see an environment.
+    first_administrator_password: SecretStr | None = None
 
     # -- writing
 

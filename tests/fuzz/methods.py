@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 
-from ledger.v1 import broker_pb2, consumer_group_operations_pb2, consumer_group_pb2, operations_pb2
+from ledger.v1 import broker_pb2, consumer_group_operations_pb2, consumer_group_pb2, operations_pb2, security_pb2
 from raft.v1 import raft_pb2
 
 _FILES: tuple[FileDescriptor, ...] = (
@@ -12,6 +12,7 @@ _FILES: tuple[FileDescriptor, ...] = (
     consumer_group_pb2.DESCRIPTOR,
     consumer_group_operations_pb2.DESCRIPTOR,
     operations_pb2.DESCRIPTOR,
+    security_pb2.DESCRIPTOR,
     raft_pb2.DESCRIPTOR,
 )
 

@@ -17,6 +17,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from cluster.node.http.http_rights import HttpRights
 from cluster.node.http.segment_routes import SegmentRoutes
 
 log = logging.getLogger("ledgermq.node.http")
@@ -34,15 +35,21 @@ log.addFilter(_is_no_bad_request)
 
 class HttpPort:
     """The HTTP server of a node, which runs from `start` to `stop`. `not_ready()` returns the reason for /readyz,
-    or an empty string. Without `segments` the server serves no segments."""
+    or an empty string. Without `segments` the server serves no segments. `rights` checks every request; None serves
+    every caller."""
 
     def __init__(
-        self, registry: CollectorRegistry, not_ready: Callable[[], str], segments: SegmentRoutes | None
+        self,
+        registry: CollectorRegistry,
+        not_ready: Callable[[], str],
+        segments: SegmentRoutes | None,
+        rights: HttpRights | None = None,
     ) -> None:
         self._registry = registry
         self._not_ready = not_ready
         self._segments = segments
-        app = web.Application()
+        app = web.Application(middlewares=[] if rights is None else [rights.middleware])
+        self.app = app
         app.add_routes(
             [
                 web.get("/metrics", self._metrics),

@@ -4,7 +4,7 @@ In reading order:
 
     callers.py        who made a call, and the caller of the present call
     authorizer.py     decides whether a caller has a right, by the rules in shard 0
-    sessions.py       the proven callers of this node, one for each connection
+    sessions.py       the proven callers of this node, and their tokens
     proofs.py         the proof of a caller: SCRAM-SHA-256, a delegated token, or a client certificate
     users.py          changes users and rules, in shard 0
     first_administrator.py  makes the first administrator of a new cluster

@@ -1,71 +1,78 @@
-"""The proven callers of this node: one session for each connection.
+"""The proven callers of this node: a session for each proof, with a token.
 
-A session belongs to one TCP connection, so a token that somebody copies is of no use on another connection. A node
-keeps its sessions in memory: after a restart, or on another node, a client proves itself again.
+A session belongs to one TCP connection, so a token that somebody copies is of no use on another connection. Several
+users can share a connection, as gRPC shares connections between the channels of one process. A node keeps its sessions
+in memory: after a restart, or on another node, a client proves itself again.
 """
 
 from __future__ import annotations
 
-import hmac
 import secrets
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from ledger.broker.access.callers import Caller
+from ledger.broker.access.proofs import digest_of
 
 # After this time a client proves itself again.
 SESSION_S = 3600.0
-# The oldest session ends when there are more.
+# The oldest session ends when there are more: on the node, and on one connection.
 MAX_SESSIONS = 50_000
+MAX_SESSIONS_OF_A_CONNECTION = 64
 TOKEN_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    token: str
-    caller: Caller
-    expires_ms: float
+    """`peer` names the connection as gRPC does: "ipv4:127.0.0.1:40000"."""
 
-    def __repr__(self) -> str:
-        return f"Session({self.caller})"  # the token is a secret
+    caller: Caller
+    peer: str
+    expires_ms: float
 
 
 class Sessions:
-    """The sessions of one node, by the peer of the connection as gRPC names it ("ipv4:127.0.0.1:40000")."""
+    """The sessions of one node, by the SHA-256 of the token."""
 
     def __init__(self, monotonic_ms: Callable[[], float], max_sessions: int = MAX_SESSIONS) -> None:
         self._monotonic_ms = monotonic_ms
         self._max_sessions = max_sessions
         # The oldest first.
-        self._by_peer: dict[str, Session] = {}
+        self._by_digest: dict[bytes, Session] = {}
+        self._of_peer: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        return len(self._by_peer)
+        return len(self._by_digest)
 
-    def open(self, caller: Caller, peer: str) -> Session:
-        """Return a new session of the connection, which replaces its earlier session."""
+    def open(self, caller: Caller, peer: str) -> str:
+        """Return the token of a new session of this connection."""
         now_ms = self._monotonic_ms()
-        self._by_peer.pop(peer, None)
-        self._drop_expired(now_ms)
-        while len(self._by_peer) >= self._max_sessions:
-            del self._by_peer[next(iter(self._by_peer))]
-        session = Session(secrets.token_urlsafe(TOKEN_BYTES), caller, now_ms + SESSION_S * 1000)
-        self._by_peer[peer] = session
-        return session
+        self._drop_old(now_ms)
+        if self._of_peer[peer] >= MAX_SESSIONS_OF_A_CONNECTION:
+            self._drop(next(digest for digest, session in self._by_digest.items() if session.peer == peer))
+        token = secrets.token_urlsafe(TOKEN_BYTES)
+        self._by_digest[digest_of(token)] = Session(caller, peer, now_ms + SESSION_S * 1000)
+        self._of_peer[peer] += 1
+        return token
 
     def caller(self, token: str, peer: str) -> Caller | None:
         """Return the caller whose session on this connection has this token, or None."""
-        session = self._by_peer.get(peer)
-        if session is None or not hmac.compare_digest(session.token.encode(), token.encode()):
-            return None
-        if session.expires_ms <= self._monotonic_ms():
-            del self._by_peer[peer]
+        session = self._by_digest.get(digest_of(token))
+        if session is None or session.peer != peer or session.expires_ms <= self._monotonic_ms():
             return None
         return session.caller
 
-    def _drop_expired(self, now_ms: float) -> None:
-        while self._by_peer:
-            peer, session = next(iter(self._by_peer.items()))
-            if session.expires_ms > now_ms:
+    def _drop_old(self, now_ms: float) -> None:
+        """Make room for one session. The first sessions expire first."""
+        while self._by_digest:
+            digest, session = next(iter(self._by_digest.items()))
+            if session.expires_ms > now_ms and len(self._by_digest) < self._max_sessions:
                 return
-            del self._by_peer[peer]
+            self._drop(digest)
+
+    def _drop(self, digest: bytes) -> None:
+        peer = self._by_digest.pop(digest).peer
+        self._of_peer[peer] -= 1
+        if not self._of_peer[peer]:
+            del self._of_peer[peer]

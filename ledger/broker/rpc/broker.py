@@ -14,6 +14,7 @@ from grpc import RpcMethodHandler, StatusCode, aio, stream_stream_rpc_method_han
 
 from ledger import produce_wire
 from ledger.batch import place_of
+from ledger.broker.access.authorizer import Authorizer
 from ledger.broker.broker import Broker
 from ledger.broker.fetch.fetch import MAX_FETCH_QUEUES, fetch
 from ledger.broker.fetch.fetch_result import FetchResult, QueueFetch
@@ -22,10 +23,11 @@ from ledger.broker.fetch.query import KeyQuery, query_messages
 from ledger.broker.meter import Meter
 from ledger.broker.produce.proposals import Committed
 from ledger.broker.rpc.fetch_wire import serialize, serialize_refusal
-from ledger.broker.rpc.produce_stream import MAX_STREAMS, serve_produce
+from ledger.broker.rpc.produce_stream import MAX_STREAMS, Batches, serve_produce
 from ledger.broker.rpc.refusals import Context, RefusingService, answers, storage_checked
 from ledger.broker.rpc.routes_wire import put_nodes, put_topics, route_response, shard_status, topic_route
 from ledger.broker.rpc.throttling import MeteredBatches, Quotas, client_of
+from ledger.broker.rpc.topic_rights import TopicRights
 from ledger.errors import LedgerError, ThrottledError
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 
@@ -52,11 +54,15 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
     """The gRPC service of one node for clients that send, fetch and ask for routes. Until shard 0 has started on
     this node, requests are refused."""
 
-    def __init__(self, broker: Broker, meter: Meter, quotas: Quotas | None = None) -> None:
-        """`quotas` are the quotas of each client; None means no quotas."""
+    def __init__(
+        self, broker: Broker, meter: Meter, quotas: Quotas | None = None, authorizer: Authorizer | None = None
+    ) -> None:
+        """`quotas` are the quotas of each client; None means no quotas. `authorizer` decides what callers may do; None
+        means that every caller may do everything."""
         self._broker = broker
         self._meter = meter
         self._quotas = quotas or Quotas()
+        self._rights = TopicRights(broker.replicas, authorizer)
         # Produce streams that are open.
         self._streams = 0
 
@@ -72,7 +78,8 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
             reason = f"this node has {self._streams} produce streams, which is the limit: try again shortly"
             await context.abort(StatusCode.RESOURCE_EXHAUSTED, reason)
         quota = self._quotas.produce
-        batches = MeteredBatches(self, quota, client_of(context), self._meter) if quota.is_set else self
+        batches: Batches = MeteredBatches(self, quota, client_of(context), self._meter) if quota.is_set else self
+        batches = self._rights.checked_batches(batches)
         self._streams += 1
         try:
             await serve_produce(batches, context)
@@ -110,6 +117,11 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
             for each in request.queues[:MAX_FETCH_QUEUES]
         ]
         queues = self._broker.queues
+        allowed, refused = self._rights.allowed(wanted)
+        if refused:  # without a wait, so that the client learns of the refusals
+            result = await fetch(queues, allowed, queues.turns, max_bytes=request.max_bytes, max_wait_ms=0)
+            result.queues += refused
+            return result
         return await fetch(queues, wanted, queues.turns, max_bytes=request.max_bytes, max_wait_ms=request.max_wait_ms)
 
     # -- reads
@@ -158,7 +170,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
             await self._broker.replicas.topics.up_to_date(linearizable=request.linearizable)
         finally:  # a refusal has the nodes too, so that the client can ask another node
             put_nodes(self._broker.view.nodes(), response)
-        put_topics(self._broker.view.topics(request.topics), response)
+        put_topics(self._rights.visible(self._broker.view.topics(request.topics)), response)
 
     def routes(self, names: Collection[str] = ()) -> broker_pb2.GetRouteResponse:
         """Return the routes of the topics named in `names`, as this node knows them. Without names, return the

@@ -12,6 +12,7 @@ from ledger.broker.consumer_groups.consumed_offsets import check_offset
 from ledger.broker.consumer_groups.shard_consumption import ShardConsumptions
 from ledger.broker.consumer_groups.summaries import lags, summaries
 from ledger.broker.rpc.refusals import RefusingService, answers
+from ledger.broker.rpc.topic_rights import TopicRights
 from ledger.broker.topics.retry_topics import RetryTopics
 from ledger.consumer_groups import validate_consumed_name
 from ledger.errors import LedgerError
@@ -23,8 +24,16 @@ from ledger.v1 import consumer_group_operations_pb2, consumer_group_operations_p
 class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grpc.ConsumerGroupOperationsServicer):
     """The gRPC service for operators of consumer groups. `now_ms()` returns the time in ms since 1970."""
 
-    def __init__(self, consumptions: ShardConsumptions, retry_topics: RetryTopics, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        consumptions: ShardConsumptions,
+        retry_topics: RetryTopics,
+        now_ms: Callable[[], int],
+        rights: TopicRights | None = None,
+    ) -> None:
+        """`rights` decides which groups a caller sees; None means all."""
         self._consumptions = consumptions
+        self._rights = rights
         self._retry_topics = retry_topics
         self._now_ms = now_ms
 
@@ -36,7 +45,11 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
     ) -> None:
         response.now_ms = self._now_ms()
         replica = (await self._consumptions.leading(request.shard)).replica
-        for name, summary in (await summaries(replica)).items():
+        found = await summaries(replica)
+        visible = self._rights.visible_groups(found) if self._rights is not None else set(found)
+        for name, summary in found.items():
+            if name not in visible:
+                continue
             response.consumer_groups.add(
                 name=name,
                 members=summary.members,

@@ -113,7 +113,8 @@ _OF_SECURITY = {
     "Authenticate": ANYBODY,
     "ListUsers": Needed(rights=_cluster("administer")),
     "AddUser": _ADMINISTER,
-    "RotateUser": _ADMINISTER,
+    # A user may replace its own password, so the method checks.
+    "RotateUser": Needed(is_audited=True),
     "RemoveUser": _ADMINISTER,
     "GrantRules": _ADMINISTER,
     "RevokeRules": _ADMINISTER,

@@ -3,8 +3,9 @@
     user agent "billing grpc-python-asyncio/1.x ..."  ──> client "billing"
     user agent "grpc-python-asyncio/1.x ..."          ──> the clients without a name at that host, as one client
 
-A client states its name itself (`client_id`), and the broker does not verify the name. A quota protects against
-careless clients and not against malicious clients.
+On a node with authentication, each user has one quota, whatever its clients state. Without authentication, a client
+states its name itself (`client_id`), and the broker does not verify the name: then a quota protects against careless
+clients and not against malicious clients.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 from grpc import aio
 
 from ledger.batch import BatchHeader
+from ledger.broker.access.callers import present_caller
 from ledger.broker.meter import Meter
 from ledger.broker.produce.proposals import Committed
 from ledger.broker.quotas.quota import Quota, QuotaRates
@@ -63,8 +65,11 @@ class MeteredBatches:
 
 
 def client_of(context: aio.ServicerContext[Any, Any]) -> str:
-    """Return the name under which quotas count the client: the name that the client states or, if the client states
-    no name, its host."""
+    """Return the name under which quotas count the client: its user, if the node has authentication. Otherwise it is
+    the name that the client states or, if the client states no name, its host."""
+    caller = present_caller()
+    if not caller.has_every_right:
+        return f"user {caller.user}"
     agents = [value for key, value in context.invocation_metadata() or () if key == "user-agent"]
     name = str(agents[0]).rpartition(_AGENT)[0].strip() if agents else ""
     if name:

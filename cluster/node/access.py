@@ -1,0 +1,62 @@
+"""Connects what decides about callers on one node: sessions, rights, users, and the checks at its ports."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+
+from grpc import aio
+
+from cluster.node.http.http_rights import HttpRights
+from cluster.node.rights_guard import RightsGuard
+from cluster.node.runtime import Runtime
+from cluster.node.settings import NodeSettings, SettingsError
+from ledger.broker.access.authorizer import Authorizer
+from ledger.broker.access.first_administrator import make_first_administrator
+from ledger.broker.access.sessions import Sessions
+from ledger.broker.access.users import Users
+from ledger.broker.replicas import Replicas
+from ledger.broker.rpc.security import SecurityService
+
+# The services that only nodes call. They prove themselves to the transport and not to `RightsGuard`.
+FOR_NODES = frozenset({"raft.v1.Raft"})
+
+
+class NodeAccess:
+    """Without the setting `authentication`, `authorizer` is None and every caller may do everything."""
+
+    def __init__(self, settings: NodeSettings, replicas: Replicas, runtime: Runtime, password: str) -> None:
+        """`password` is the password of the first administrator, or ""."""
+        authorizer = Authorizer(replicas, now_ms=runtime.now_ms, monotonic_ms=runtime.monotonic_ms)
+        sessions = Sessions(runtime.monotonic_ms)
+        self._settings = settings
+        self._replicas = replicas
+        self._password = password
+        self.service = SecurityService(settings.cluster, authorizer, sessions, Users(replicas), runtime.now_ms)
+        self.authorizer = authorizer if settings.authentication else None
+        self.interceptors: list[aio.ServerInterceptor] = []
+        self.http_rights: HttpRights | None = None
+        if settings.authentication:
+            self.interceptors.append(RightsGuard(replicas, authorizer, sessions, FOR_NODES))
+            self.http_rights = HttpRights(authorizer, runtime.now_ms)
+
+    def tasks(self) -> list[tuple[str, Coroutine[None, None, None]]]:
+        """Return the tasks that run as long as the node, with their names."""
+        found: list[tuple[str, Coroutine[None, None, None]]] = []
+        if self.authorizer is not None:
+            found.append(("rights", self.authorizer.run()))
+        if self._password:
+            name = self._settings.first_administrator
+            found.append(("first administrator", make_first_administrator(self._replicas, name, self._password)))
+        return found
+
+
+def first_password(settings: NodeSettings) -> str:
+    """Return the password of the first administrator, or "" if the settings have none. Raises SettingsError."""
+    if (path := settings.first_administrator_password_file) is not None:
+        try:
+            return path.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise SettingsError(f"`first_administrator_password_file`: {path} cannot be read: {reason}") from error
+    secret = settings.first_administrator_password
+    return secret.get_secret_value() if secret is not None else ""

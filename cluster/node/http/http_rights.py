@@ -1,0 +1,136 @@
+"""Checks the callers of the HTTP port, as `RightsGuard` checks the callers of gRPC.
+
+    /healthz, /readyz          every caller
+    /metrics                   `describe` on the cluster
+    /shards, /shards/N/...     `read-log` on the cluster; shard 0 holds users and topics, so it needs `administer`
+    every other path           no caller
+
+A caller proves itself with `Authorization: Bearer TOKEN`, where TOKEN is a delegated token, or with `Authorization:
+Basic` and its user and password.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from ledger.access.password import MECHANISM
+from ledger.access.rules import CLUSTER, Action
+from ledger.broker.access.authorizer import Authorizer
+from ledger.broker.access.callers import Caller
+from ledger.broker.access.proofs import REFUSED, prove_token
+from ledger.errors import AuthenticationError, LedgerError, PermissionDeniedError, UnavailableError
+from ledger.state.access_table import User
+from ledger.topics import TOPICS_SHARD
+from raft.transport.rare_log import RareLog
+
+log = logging.getLogger("ledgermq.node.http")
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+FOR_EVERYBODY = ("/healthz", "/readyz")
+# Passwords that were found right, so that a scrape does not compute thousands of rounds each time.
+MAX_KNOWN = 1_000
+# Passwords that are computed at the same time. Further callers wait.
+MAX_COMPUTED = 2
+MAX_HEADER = 4_096
+WRONG_S = 0.5
+
+
+class HttpRights:
+    def __init__(self, authorizer: Authorizer, now_ms: Callable[[], int]) -> None:
+        self._authorizer = authorizer
+        self._now_ms = now_ms
+        self._computing = asyncio.Semaphore(MAX_COMPUTED)
+        # A hash of (user, since, password) that was right. The most recently used last.
+        self._known: OrderedDict[bytes, None] = OrderedDict()
+        self._refused_log = RareLog(log)
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Run the handler if the caller has the right that the path needs."""
+        if request.path in FOR_EVERYBODY:
+            return await handler(request)
+        try:
+            caller = await self._caller(request)
+            self._authorizer.check(caller, action_of(request), CLUSTER)
+        except LedgerError as error:
+            self._refused_log.warning("refused %s to %s: %s", request.path, request.remote, error)
+            return refusal(error)
+        return await handler(request)
+
+    async def _caller(self, request: web.Request) -> Caller:
+        """Return the proven caller. Raises AuthenticationError."""
+        kind, _, proof = request.headers.get("Authorization", "")[:MAX_HEADER].partition(" ")
+        access = self._authorizer.access
+        match kind.lower():
+            case "bearer":
+                return prove_token(proof.strip(), access, self._now_ms())
+            case "basic":
+                name, password = _basic(proof)
+                user = access.users.get(name)
+                if await self._is_right(name, user, password) and user is not None:
+                    return Caller(user.name, user.since)
+                await asyncio.sleep(WRONG_S)
+                raise AuthenticationError(REFUSED)
+        raise AuthenticationError("the request has no Authorization header with Basic or Bearer")
+
+    async def _is_right(self, name: str, user: User | None, password: str) -> bool:
+        verifier = user.verifier if user is not None else None
+        if user is None or verifier is None:
+            return False
+        key = hashlib.sha256(f"{name}\0{user.since}\0{password}".encode()).digest()
+        if key in self._known:
+            self._known.move_to_end(key)
+            return True
+        async with self._computing:
+            _, stored_key, _, _ = await asyncio.to_thread(
+                MECHANISM.make_auth_info, password, verifier.iterations, verifier.salt
+            )
+        if not hmac.compare_digest(stored_key, verifier.stored_key):
+            return False
+        self._known[key] = None
+        while len(self._known) > MAX_KNOWN:
+            self._known.popitem(last=False)
+        return True
+
+
+def action_of(request: web.Request) -> Action:
+    """Return the action on the cluster that the path needs."""
+    if request.path == "/metrics":
+        return "describe"
+    shard = request.match_info.get("shard", "0")
+    if request.path == "/shards" or (shard.isdecimal() and int(shard) != TOPICS_SHARD):
+        return "read-log"
+    return "administer"
+
+
+def refusal(error: LedgerError) -> web.Response:
+    match error:
+        case AuthenticationError():
+            headers = {"WWW-Authenticate": 'Basic realm="ledgermq", charset="UTF-8"'}
+            return web.json_response({"error": str(error)}, status=401, headers=headers)
+        case PermissionDeniedError():
+            return web.json_response({"error": str(error)}, status=403)
+        case UnavailableError():
+            return web.json_response({"error": str(error)}, status=503)
+        case _:
+            return web.json_response({"error": str(error)}, status=400)
+
+
+def _basic(proof: str) -> tuple[str, str]:
+    """Return user and password of a Basic proof. Raises AuthenticationError."""
+    try:
+        text = base64.b64decode(proof, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise AuthenticationError(REFUSED) from error
+    name, _, password = text.partition(":")
+    return name, password

@@ -1,0 +1,160 @@
+"""Checks at the rim of a node that the caller of every gRPC method is proven, and has the rights that the method needs.
+
+    metadata "authorization: Bearer TOKEN"  ──>  the session of this connection  ──>  the caller
+    method and request                      ──>  the rights that are needed (ledger/broker/rpc/rights.py)
+    caller and rights                       ──>  the method runs, UNAUTHENTICATED or PERMISSION_DENIED
+
+A refusal names the right and not whether the topic or group exists. `RightsGuard` stands behind `RequestGuard`, so it
+sees requests that were decoded. The methods that nodes call on each other are not for clients; the transport checks
+them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
+
+import grpc
+from grpc import aio
+
+from ledger.broker.access import audit
+from ledger.broker.access.authorizer import Authorizer
+from ledger.broker.access.callers import ANYBODY, Caller, set_present_caller
+from ledger.broker.access.sessions import Sessions
+from ledger.broker.replicas import Replicas
+from ledger.broker.rpc.rights import NEEDED, Needed
+from ledger.errors import AuthenticationError, LedgerError, PermissionDeniedError
+from raft.transport.rare_log import RareLog
+
+log = logging.getLogger("ledgermq.node.rights")
+
+Context = aio.ServicerContext[Any, Any]
+Method = Callable[[Any, Context], Awaitable[Any]]
+
+_BEARER = "Bearer "
+UNPROVEN = "the call has no valid token: authenticate this connection with a user and a password, or a certificate"
+
+
+class RightsGuard(aio.ServerInterceptor):
+    """The interceptor of a node's gRPC server. `for_nodes` has the names of services that only nodes call, which prove
+    themselves to the transport."""
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        authorizer: Authorizer,
+        sessions: Sessions,
+        for_nodes: frozenset[str],
+        needed: Mapping[str, Needed] = NEEDED,
+    ) -> None:
+        self._replicas = replicas
+        self._authorizer = authorizer
+        self._sessions = sessions
+        self._for_nodes = for_nodes
+        self._needed = needed
+        self._refused_log = RareLog(log)
+        self._guarded: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        method = handler_call_details.method
+        guarded = self._guarded.get(method)
+        if guarded is None:
+            handler = await continuation(handler_call_details)
+            if handler is None:
+                return None  # no such method: gRPC answers UNIMPLEMENTED
+            for_nodes = method.removeprefix("/").partition("/")[0] in self._for_nodes
+            guarded = self._guarded[method] = handler if for_nodes else self._guard(method, handler)
+        return guarded
+
+    def _guard(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
+        needed = self._needed.get(method)
+        if handler.request_streaming:
+            return grpc.stream_stream_rpc_method_handler(
+                self._stream(method, needed, cast("Method", handler.stream_stream)),
+                handler.request_deserializer,
+                handler.response_serializer,
+            )
+        return grpc.unary_unary_rpc_method_handler(
+            self._call(method, needed, cast("Method", handler.unary_unary)),
+            handler.request_deserializer,
+            handler.response_serializer,
+        )
+
+    def _call(self, method: str, needed: Needed | None, behavior: Method) -> Method:
+        async def checked(request: Any, context: Context) -> Any:
+            caller = await self._admit(method, needed, request, context)
+            if needed is None or not needed.is_audited:
+                return await behavior(request, context)
+            response = await behavior(request, context)
+            failed = response.error.message if response.HasField("error") else ""
+            audit.record(caller, context.peer(), method, request, failed)
+            return response
+
+        return checked
+
+    def _stream(self, method: str, needed: Needed | None, behavior: Method) -> Method:
+        async def checked(requests: Any, context: Context) -> None:
+            await self._admit(method, needed, None, context)
+            await behavior(requests, context)
+
+        return checked
+
+    async def _admit(self, method: str, needed: Needed | None, request: Any, context: Context) -> Caller:
+        """Return the caller, whom the present task has from now on. End the call if the caller is not proven, or
+        lacks a right."""
+        if needed is not None and not needed.proof:
+            return ANYBODY
+        caller: Caller | None = None
+        try:
+            caller = self._caller(context)
+            self._authorizer.check_caller(caller)
+            if needed is None:
+                raise PermissionDeniedError(f"no client may call {method}")
+            for action, resource in needed.rights(request, self._topic_name):
+                self._authorizer.check(caller, action, resource)
+        except LedgerError as error:
+            await self._refuse(method, caller, needed, request, error, context)
+            raise AssertionError("abort always raises") from error
+        set_present_caller(caller)
+        return caller
+
+    def _caller(self, context: Context) -> Caller:
+        """Return the proven caller. Raises AuthenticationError."""
+        token = ""
+        for key, value in context.invocation_metadata() or ():
+            if key == "authorization":
+                token = str(value).removeprefix(_BEARER)
+        caller = self._sessions.caller(token, context.peer()) if token else None
+        if caller is None:
+            raise AuthenticationError(UNPROVEN)
+        return caller
+
+    def _topic_name(self, topic_id: int) -> str:
+        topic = self._replicas.topic(topic_id)
+        return "" if topic is None else topic.name
+
+    async def _refuse(
+        self,
+        method: str,
+        caller: Caller | None,
+        needed: Needed | None,
+        request: Any,
+        error: LedgerError,
+        context: Context,
+    ) -> None:
+        self._refused_log.warning("refused %s to %s: %s", method, caller or context.peer(), error)
+        if caller is not None and needed is not None and needed.is_audited:
+            audit.record(caller, context.peer(), method, request, str(error))
+        match error:
+            case AuthenticationError():
+                code = grpc.StatusCode.UNAUTHENTICATED
+            case PermissionDeniedError():
+                code = grpc.StatusCode.PERMISSION_DENIED
+            case _:
+                code = grpc.StatusCode.UNAVAILABLE
+        await context.abort(code, str(error))

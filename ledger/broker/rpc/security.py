@@ -1,0 +1,195 @@
+"""The Security service: the proof of callers, users, rules and delegated tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from grpc import aio
+
+from ledger.access.password import Verifier
+from ledger.access.rules import CLUSTER, Rule, parse_action, parse_resource
+from ledger.broker.access.authorizer import Authorizer
+from ledger.broker.access.callers import Caller, present_caller
+from ledger.broker.access.proofs import PasswordProof, prove_certificate, prove_token
+from ledger.broker.access.sessions import SESSION_S, Sessions
+from ledger.broker.access.users import Users
+from ledger.broker.rpc.refusals import Context, RefusingService, answers
+from ledger.errors import AuthenticationError, BusyError, InvalidArgumentError, LedgerError, to_wire
+from ledger.state.commands import AddUser, GrantRules, RemoveUser, RevokeRules, RotateUser
+from ledger.v1 import security_pb2, security_pb2_grpc
+
+# Proofs that are in progress on this node, and those of one host.
+MAX_PROOFS = 512
+MAX_PROOFS_OF_A_HOST = 64
+# The whole proof must end within this time.
+PROOF_S = 10.0
+# The answer to a wrong proof waits, so that passwords are not guessed quickly.
+WRONG_S = 0.5
+
+
+class SecurityService(RefusingService, security_pb2_grpc.SecurityServicer):
+    def __init__(
+        self, cluster: str, authorizer: Authorizer, sessions: Sessions, users: Users, now_ms: Callable[[], int]
+    ) -> None:
+        self._cluster = cluster
+        self._authorizer = authorizer
+        self._sessions = sessions
+        self._users = users
+        self._now_ms = now_ms
+        # The proofs that are in progress, by host.
+        self._proofs: Counter[str] = Counter()
+
+    # -- proofs
+
+    async def Authenticate(self, request_iterator: Any, context: Context) -> None:  # noqa: N802 (gRPC names)
+        host = context.peer().rpartition(":")[0]
+        if self._proofs.total() >= MAX_PROOFS or self._proofs[host] >= MAX_PROOFS_OF_A_HOST:
+            await _refuse(context, BusyError("too many callers prove who they are at the moment: try again shortly"))
+            return
+        self._proofs[host] += 1
+        try:
+            async with asyncio.timeout(PROOF_S):
+                await self._prove(context)
+        except TimeoutError:
+            await _refuse(context, AuthenticationError(f"the proof was not complete within {PROOF_S:.0f} s: try again"))
+        except LedgerError as error:
+            if isinstance(error, AuthenticationError):
+                await asyncio.sleep(WRONG_S)
+            await _refuse(context, error)
+        finally:
+            self._proofs[host] -= 1
+            if not self._proofs[host]:
+                del self._proofs[host]
+
+    async def _prove(self, context: Context) -> None:
+        access = self._authorizer.access
+        request = await _next(context)
+        match request.WhichOneof("proof"):
+            case "scram":
+                proof = PasswordProof(access)
+                await context.write(security_pb2.AuthenticateResponse(scram=proof.first(request.scram)))
+                caller, answer = proof.final((await _next(context)).scram)
+            case "delegated_token":
+                caller, answer = prove_token(request.delegated_token, access, self._now_ms()), ""
+            case "certificate":
+                caller, answer = prove_certificate(uris_of(context), self._cluster, access), ""
+            case _:
+                raise InvalidArgumentError("the proof has no content: upgrade the client")
+        self._authorizer.check_caller(caller)
+        token = self._sessions.open(caller, context.peer())
+        await context.write(
+            security_pb2.AuthenticateResponse(
+                scram=answer, token=token, expires_in_ms=round(SESSION_S * 1000), user=caller.user
+            )
+        )
+
+    # -- users and rules
+
+    @answers(security_pb2.ListUsersResponse)
+    async def ListUsers(  # noqa: N802
+        self, request: security_pb2.ListUsersRequest, response: security_pb2.ListUsersResponse
+    ) -> None:
+        access = await self._users.read()
+        for name, user in sorted(access.users.items()):
+            response.users.add(name=name, has_password=user.verifier is not None, rules=len(access.rules(name)))
+
+    @answers(security_pb2.AddUserResponse)
+    async def AddUser(  # noqa: N802
+        self, request: security_pb2.AddUserRequest, response: security_pb2.AddUserResponse
+    ) -> None:
+        await self._users.change(AddUser(request.name, verifier_of(request)))
+
+    @answers(security_pb2.RotateUserResponse)
+    async def RotateUser(  # noqa: N802
+        self, request: security_pb2.RotateUserRequest, response: security_pb2.RotateUserResponse
+    ) -> None:
+        """Replace the password of a user. Every user may replace its own password."""
+        caller = present_caller()
+        if caller.user != request.name or caller.token is not None:
+            self._authorizer.check(caller, "administer", CLUSTER)
+        await self._users.change(RotateUser(request.name, verifier_of(request)))
+
+    @answers(security_pb2.RemoveUserResponse)
+    async def RemoveUser(  # noqa: N802
+        self, request: security_pb2.RemoveUserRequest, response: security_pb2.RemoveUserResponse
+    ) -> None:
+        await self._users.change(RemoveUser(request.name))
+
+    @answers(security_pb2.GrantRulesResponse)
+    async def GrantRules(  # noqa: N802
+        self, request: security_pb2.GrantRulesRequest, response: security_pb2.GrantRulesResponse
+    ) -> None:
+        await self._users.change(GrantRules(rules_of(request.rules)))
+
+    @answers(security_pb2.RevokeRulesResponse)
+    async def RevokeRules(  # noqa: N802
+        self, request: security_pb2.RevokeRulesRequest, response: security_pb2.RevokeRulesResponse
+    ) -> None:
+        response.revoked = await self._users.change(RevokeRules(rules_of(request.rules)))
+
+    @answers(security_pb2.ListRulesResponse)
+    async def ListRules(  # noqa: N802
+        self, request: security_pb2.ListRulesRequest, response: security_pb2.ListRulesResponse
+    ) -> None:
+        access = await self._users.read()
+        if request.user:
+            access.require(request.user)
+        rules = access.rules(request.user) if request.user else access.all_rules()
+        response.rules.extend(map(rule_on_the_wire, rules))
+
+    @answers(security_pb2.TestRightResponse)
+    async def TestRight(  # noqa: N802
+        self, request: security_pb2.TestRightRequest, response: security_pb2.TestRightResponse
+    ) -> None:
+        resource = parse_resource(request.resource)
+        action = parse_action(request.action, resource)
+        await self._users.read()
+        response.allowed, rule = self._authorizer.verdict(request.user, action, resource)
+        if rule is not None:
+            response.rule.CopyFrom(rule_on_the_wire(rule))
+
+    @answers(security_pb2.DelegateTokenResponse)
+    async def DelegateToken(  # noqa: N802
+        self, request: security_pb2.DelegateTokenRequest, response: security_pb2.DelegateTokenResponse
+    ) -> None:
+        caller: Caller = present_caller()
+        response.token, response.expires_ms = await self._users.delegate(
+            caller, rules_of(request.rules), request.ttl_ms
+        )
+
+
+async def _next(context: Context) -> security_pb2.AuthenticateRequest:
+    """Return the caller's next message. Raises AuthenticationError if the caller ends the proof."""
+    request = await context.read()
+    if request is aio.EOF:
+        raise AuthenticationError("the caller ended the proof")
+    proof: security_pb2.AuthenticateRequest = request
+    return proof
+
+
+async def _refuse(context: Context, error: LedgerError) -> None:
+    await context.write(security_pb2.AuthenticateResponse(error=to_wire(error)))
+
+
+def uris_of(context: Context) -> list[str]:
+    """Return the URIs in the verified client certificate of the connection; none without a certificate."""
+    return [uri.decode(errors="replace") for uri in (context.auth_context() or {}).get("peer_uri", ())]
+
+
+def verifier_of(request: Any) -> Verifier | None:
+    """Return the verifier in a request, or None if the user gets no password."""
+    if not request.HasField("verifier"):
+        return None
+    wire = request.verifier
+    return Verifier(wire.salt, wire.iterations, wire.stored_key, wire.server_key)
+
+
+def rules_of(rules: Iterable[security_pb2.AclRule]) -> tuple[Rule, ...]:
+    return tuple(Rule(rule.user, rule.action, rule.resource, rule.deny) for rule in rules)
+
+
+def rule_on_the_wire(rule: Rule) -> security_pb2.AclRule:
+    return security_pb2.AclRule(user=rule.user, action=rule.action, resource=rule.resource, deny=rule.deny)

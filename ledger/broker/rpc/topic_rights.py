@@ -1,0 +1,100 @@
+"""The rights on topics for the methods that name many topics in one call: Produce, Fetch and GetRoute.
+
+These methods serve the topics for which the caller has the right, and refuse the others one by one, so that one revoked
+right does not stop the other topics of a client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ledger.access.rules import Action, Resource, topic_resource
+from ledger.batch import place_of
+from ledger.broker.access.authorizer import Authorizer
+from ledger.broker.access.callers import Caller, present_caller
+from ledger.broker.fetch.fetch_result import FetchedQueue, QueueFetch, detached
+from ledger.broker.node_view import TopicRoutes
+from ledger.broker.produce.proposals import Committed
+from ledger.broker.replicas import Replicas
+from ledger.broker.rpc.produce_stream import Batches
+from ledger.errors import LedgerError
+
+
+class TopicRights:
+    """Without `authorizer`, every caller has every right."""
+
+    def __init__(self, replicas: Replicas, authorizer: Authorizer | None) -> None:
+        self._replicas = replicas
+        self._authorizer = authorizer
+
+    def checked_batches(self, batches: Batches) -> Batches:
+        """Return `batches` with a check of the present caller's rights."""
+        caller = present_caller()
+        if self._authorizer is None or caller.has_every_right:
+            return batches
+        return CheckedBatches(batches, self, caller)
+
+    def allowed(self, wanted: Sequence[QueueFetch]) -> tuple[Sequence[QueueFetch], list[FetchedQueue]]:
+        """Return the queues that the present caller may read, and results that refuse the other queues."""
+        caller = present_caller()
+        if self._authorizer is None or caller.has_every_right:
+            return wanted, []
+        errors = {
+            topic_id: self._error(caller, topic_id) for topic_id in dict.fromkeys(each.topic_id for each in wanted)
+        }
+        refused = [
+            FetchedQueue(each.topic_id, each.queue, each.offset, error=errors[each.topic_id])
+            for each in wanted
+            if errors[each.topic_id] is not None
+        ]
+        return [each for each in wanted if errors[each.topic_id] is None], refused
+
+    def visible(self, routes: TopicRoutes) -> TopicRoutes:
+        """Return the routes without the topics that the present caller may not see."""
+        caller, authorizer = present_caller(), self._authorizer
+        if authorizer is None or caller.has_every_right:
+            return routes
+        topics = (topic for topic in routes.topics if authorizer.may(caller, "describe", topic_resource(topic.name)))
+        return replace(routes, topics=tuple(topics))
+
+    def visible_groups(self, names: Iterable[str]) -> set[str]:
+        """Return those of the consumer groups that the present caller may see."""
+        caller, authorizer = present_caller(), self._authorizer
+        if authorizer is None or caller.has_every_right:
+            return set(names)
+        return {name for name in names if authorizer.may(caller, "describe", Resource("group", name))}
+
+    def check(self, caller: Caller, action: Action, topic_id: int) -> None:
+        """Raise PermissionDeniedError if the caller lacks the right on the topic, and AuthenticationError if its proof
+        has ended."""
+        if self._authorizer is not None:
+            topic = self._replicas.topic(topic_id)
+            self._authorizer.check(caller, action, topic_resource(topic.name if topic is not None else ""))
+
+    def _error(self, caller: Caller, topic_id: int) -> LedgerError | None:
+        try:
+            self.check(caller, "subscribe", topic_id)
+        except LedgerError as error:
+            return detached(error)
+        return None
+
+
+class CheckedBatches:
+    """Appends the batches of one caller. Implements `ledger.broker.rpc.produce_stream.Batches`."""
+
+    def __init__(self, batches: Batches, rights: TopicRights, caller: Caller) -> None:
+        self._batches = batches
+        self._rights = rights
+        self._caller = caller
+
+    @property
+    def configuration_index(self) -> int:
+        return self._batches.configuration_index
+
+    def produce(self, batch: bytes) -> asyncio.Future[Committed]:
+        """Append a batch. Raises PermissionDeniedError or AuthenticationError, and the errors of a broker."""
+        topic_id, _ = place_of(batch)
+        self._rights.check(self._caller, "publish", topic_id)
+        return self._batches.produce(batch)
