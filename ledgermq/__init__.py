@@ -34,6 +34,7 @@ if not is_command_line():  # `ledgermq.__main__` checks too, and prints the erro
     check_neighbours()
 
 if TYPE_CHECKING:
+    from ledger.access.rules import Rule, Verdict
     from ledger.batch import Batch
     from ledger.client.admin.admin import AsyncAdmin
     from ledger.client.admin.consumer_group_records import (
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         OffsetReset,
         QueueConsumption,
     )
+    from ledger.client.admin.users_admin import UserSummary
     from ledger.client.consumer.consumer import AsyncConsumer
     from ledger.client.group.group_consumer import AsyncGroupConsumer
     from ledger.client.group.push_consumer import AsyncPushConsumer, Outcome
@@ -100,10 +102,13 @@ _HOMES = {
     "QueueOffsets": "ledger.client.records",
     "RecordMetadata": "ledger.client.records",
     "RecordRange": "ledger.client.records",
+    "Rule": "ledger.access.rules",
     "ShardStatus": "ledger.client.records",
     "TopicDescription": "ledger.client.records",
     "TopicQueue": "ledger.client.records",
     "UnplacedMessage": "ledger.client.producer.queue_selector",
+    "UserSummary": "ledger.client.admin.users_admin",
+    "Verdict": "ledger.access.rules",
 }
 
 __all__ = [
@@ -135,10 +140,13 @@ __all__ = [
     "QueueOffsets",
     "RecordMetadata",
     "RecordRange",
+    "Rule",
     "ShardStatus",
     "TopicDescription",
     "TopicQueue",
     "UnplacedMessage",
+    "UserSummary",
+    "Verdict",
     "__version__",
     "errors",
 ]

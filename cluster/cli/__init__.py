@@ -68,6 +68,8 @@ _COMMANDS = {
     "cluster": CommandEntry(
         "cluster.cli.cluster.command", "cluster", "Show and change nodes, shards, leaders and the log start."
     ),
+    "user": CommandEntry("cluster.cli.security.user", "user", "Add, list, rotate and remove users."),
+    "acl": CommandEntry("cluster.cli.security.acl", "acl", "Grant, revoke, list and test the rights of users."),
     "nameserver": CommandEntry(
         "cluster.cli.servers.nameserver", "nameserver", "Run a name server, or show its routes."
     ),

@@ -8,6 +8,7 @@ This package contains, in reading order:
     log_admin.py               trims the log of one shard, and takes and releases its holds
     consumer_groups_admin.py   lists, describes, resets and deletes consumer groups
     consumer_group_records.py  the values that the admin client returns about consumer groups
+    users_admin.py             adds and removes users, and grants and revokes rules
     offsets.py                 reads the first offset and the end offset of queues, and offsets for times
     queries.py                 finds messages by key, and one message by topic, queue and offset
 """

@@ -10,21 +10,25 @@ import asyncio
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Unpack
 
 import grpc.aio
 
+from ledger.access.rules import Rule, Verdict
 from ledger.client.admin.consumer_group_records import ConsumerGroupDescription, ConsumerGroupSummary, OffsetReset
 from ledger.client.admin.consumer_groups_admin import ConsumerGroupsAdmin, ResetTarget
 from ledger.client.admin.every_shard import EveryShard
 from ledger.client.admin.members_admin import MembersAdmin, OnProgress
 from ledger.client.admin.offsets import QueueTimes, checked_time, list_offsets, offsets_for_times
 from ledger.client.admin.queries import MAX_MESSAGES, get_message, query_messages
+from ledger.client.admin.users_admin import UsersAdmin, UserSummary
 from ledger.client.connection.channels import failure
 from ledger.client.connection.cluster_client import ClusterClient
-from ledger.client.connection.environment import PROCESS, Environment
+from ledger.client.connection.environment import PROCESS, Environment, secured
 from ledger.client.connection.lifetime import AsyncLifetime
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.connection.routes import topic_of
+from ledger.client.connection.security import SecurityOptions
 from ledger.client.producer.arguments import checked_key
 from ledger.client.producer.producer_batch import leaves_doubt
 from ledger.client.records import (
@@ -66,6 +70,7 @@ class AsyncAdmin(AsyncLifetime):
         request_timeout_ms: int = 30_000,
         rng: random.Random | None = None,
         _environment: Environment = PROCESS,
+        **security: Unpack[SecurityOptions],
     ) -> None:
         self._client = ClusterClient(
             bootstrap_servers,
@@ -73,10 +78,11 @@ class AsyncAdmin(AsyncLifetime):
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=20,
             rng=rng or random.Random(),
-            environment=_environment,
+            environment=secured(_environment, security, bootstrap_servers),
         )
         self._every_shard = EveryShard(self._client)
         self._group_operator = ConsumerGroupsAdmin(self._client)
+        self._users = UsersAdmin(self._client)
 
     async def start(self) -> None:
         """Connect to the cluster. Raises UnavailableError if no node answers."""
@@ -238,8 +244,8 @@ class AsyncAdmin(AsyncLifetime):
             response = await self._client.connections.stub(address).GetStatus(
                 broker_pb2.GetStatusRequest(), timeout=_STATUS_SECONDS
             )
-        except grpc.aio.AioRpcError as error:
-            failed: LedgerError = failure(address, error)
+        except (grpc.aio.AioRpcError, LedgerError) as error:
+            failed = error if isinstance(error, LedgerError) else failure(address, error)
             return NodeStatus(node, address, reachable=False, error=failed.message)
         return NodeStatus(
             node=response.node,
@@ -251,6 +257,62 @@ class AsyncAdmin(AsyncLifetime):
             version=response.version,
             shards=tuple(_shard_status(shard) for shard in response.shards),
         )
+
+    # -- users and their rights
+
+    async def list_users(self) -> list[UserSummary]:
+        """Return all users, sorted by name. Needs the right to administer the cluster, as all methods for users do."""
+        self._client.check_open()
+        return await self._users.users()
+
+    async def add_user(self, name: str, password: str | None = None) -> None:
+        """Add a user without rights. Without `password`, the user authenticates with a client certificate.
+
+        The password does not leave this process: the cluster gets a verifier. Raises UserExistsError or
+        InvalidArgumentError.
+        """
+        self._client.check_open()
+        await self._users.add(name, password)
+
+    async def rotate_user(self, name: str, password: str | None = None) -> None:
+        """Replace the password of a user. All connections of the user have to prove the new password, and its delegated
+        tokens end. A user may replace its own password. Raises UnknownUserError or InvalidArgumentError."""
+        self._client.check_open()
+        await self._users.rotate(name, password)
+
+    async def remove_user(self, name: str) -> None:
+        """Remove a user with its rules and tokens. Its open connections are refused from now on. Raises
+        UnknownUserError, or InvalidArgumentError for the last administrator."""
+        self._client.check_open()
+        await self._users.remove(name)
+
+    async def grant(self, user: str, action: str, resource: str, *, deny: bool = False) -> None:
+        """Add a rule: `user` may do `action` with the resources that match `resource`.
+
+            action     publish, subscribe, describe, create, alter, delete, read-log, administer or all
+            resource   "topic:NAME", "group:NAME", "cluster" or "*"; a NAME can end with *, as in "topic:orders-*"
+            deny       True: the user may not do it, whatever other rules say
+
+        The call is idempotent. Raises UnknownUserError or InvalidArgumentError.
+        """
+        self._client.check_open()
+        await self._users.grant([Rule(user, action, resource, deny)])
+
+    async def revoke(self, user: str, action: str, resource: str, *, deny: bool = False) -> bool:
+        """Remove a rule, and return True if it existed. Raises UnknownUserError or InvalidArgumentError."""
+        self._client.check_open()
+        return await self._users.revoke([Rule(user, action, resource, deny)]) > 0
+
+    async def list_rules(self, user: str | None = None) -> list[Rule]:
+        """Return the rules of a user, or of all users, sorted. Raises UnknownUserError."""
+        self._client.check_open()
+        return await self._users.rules(user or "")
+
+    async def test_right(self, user: str, action: str, resource: str) -> Verdict:
+        """Return whether the user has the right to do `action` with one resource, and the rule that decides. Raises
+        UnknownUserError or InvalidArgumentError."""
+        self._client.check_open()
+        return await self._users.test(user, action, resource)
 
     # -- members and leadership
 

@@ -6,6 +6,8 @@ This package contains, in reading order:
     routes.py          keeps the route table up to date
     route_table.py     the route table: the leaders, nodes and topics that nodes reported
     channels.py        opens gRPC channels to nodes, and converts errors of gRPC
+    security.py        the security settings of a client: TLS, and who it is
+    session.py         proves on a connection who the client is
     backoff.py         calculates the wait before a failed request is tried again
     lifetime.py        base classes that start and stop clients in `with` blocks
     environment.py     the functions with which a client opens connections, reads clocks and makes producer ids

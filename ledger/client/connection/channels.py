@@ -8,18 +8,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 import grpc
 import grpc.aio
 
 from ledger import produce_wire
-from ledger.errors import InvalidArgumentError, LedgerError, RequestTimeoutError, UnavailableError
+from ledger.client.connection.security import NONE, Security, read_file
+from ledger.client.connection.session import ProvenChannel, Session
+from ledger.errors import (
+    AuthenticationError,
+    InvalidArgumentError,
+    LedgerError,
+    PermissionDeniedError,
+    RequestTimeoutError,
+    UnavailableError,
+)
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 from ledger.v1.consumer_group_operations_pb2_grpc import ConsumerGroupOperationsStub
 from ledger.v1.consumer_group_pb2_grpc import ConsumerGroupsStub
 from ledger.v1.operations_pb2_grpc import OperationsStub
+from ledger.v1.security_pb2_grpc import SecurityStub
 
 MAX_WIRE_MESSAGE_BYTES = 64 * 1024 * 1024
 
@@ -41,14 +52,15 @@ _OPTIONS = (
 _SETTLE_S = 0.005
 
 
-class NodeStub(BrokerStub, OperationsStub, ConsumerGroupsStub, ConsumerGroupOperationsStub):
+class NodeStub(BrokerStub, OperationsStub, ConsumerGroupsStub, ConsumerGroupOperationsStub, SecurityStub):
     """A gRPC stub that has all calls that clients make to a node."""
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+    def __init__(self, channel: grpc.aio.Channel | ProvenChannel) -> None:
         BrokerStub.__init__(self, channel)
         OperationsStub.__init__(self, channel)
         ConsumerGroupsStub.__init__(self, channel)
         ConsumerGroupOperationsStub.__init__(self, channel)
+        SecurityStub.__init__(self, channel)
         self.Produce = channel.stream_stream(  # the same, with bulk written by hand
             produce_wire.METHOD,
             request_serializer=produce_wire.serialize,
@@ -72,12 +84,20 @@ class GrpcChannel:
     The node receives `client_id` as the first part of the user agent.
     """
 
-    def __init__(self, address: str, client_id: str | None = None) -> None:
+    def __init__(self, address: str, client_id: str | None = None, security: Security = NONE) -> None:
+        """`security` says whether the channel uses TLS, and how the client proves who it is. Raises
+        InvalidArgumentError if a file of `security` cannot be read."""
         options = [*_OPTIONS, *([("grpc.primary_user_agent", client_id)] if client_id else [])]
-        self._channel = grpc.aio.insecure_channel(address, options=options)
-        self.stub = NodeStub(self._channel)
+        if security.tls:
+            self._channel = grpc.aio.secure_channel(address, tls_credentials(security), options=options)
+        else:
+            self._channel = grpc.aio.insecure_channel(address, options=options)
+        self._session = Session(self._channel, security) if security.proves else None
+        self.stub = NodeStub(self._channel if self._session is None else ProvenChannel(self._channel, self._session))
 
     async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
         await self._channel.close(None)
         # A thread of gRPC reports the end of the cancelled calls to this event loop a moment later. If the loop was
         # closed by then (`asyncio.run` closes it soon after the client), another loop of the process logs an error.
@@ -104,6 +124,20 @@ class Connections:
         await asyncio.gather(*(channel.close() for channel in channels))
 
 
+def tls_credentials(security: Security) -> grpc.ChannelCredentials:
+    """Return the credentials of a TLS channel. The files are read anew for each channel. Raises
+    InvalidArgumentError."""
+
+    def content(path: Path | None, setting: str) -> bytes | None:
+        return None if path is None else read_file(path, setting)
+
+    return grpc.ssl_channel_credentials(
+        content(security.ca, "ca"),
+        content(security.client_key, "client_key"),
+        content(security.client_certificate, "client_certificate"),
+    )
+
+
 def parse_addresses(bootstrap_servers: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
     """Return the addresses of a list, or of a text of the form "host:port,host:port". Raises InvalidArgumentError
     if there is no address, or if an address does not have the form host:port."""
@@ -128,9 +162,21 @@ def failure(address: str, error: grpc.aio.AioRpcError) -> LedgerError:
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
-    if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
+    return failure_of(address, error.code(), error.details())
+
+
+def failure_of(address: str, code: grpc.StatusCode, details: str | None) -> LedgerError:
+    """Return the `LedgerError` for a call that ended with this status of gRPC."""
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return RequestTimeoutError(f"Node {address} did not answer in time.")
+    if code is grpc.StatusCode.PERMISSION_DENIED:
+        return PermissionDeniedError(details or "")
+    if code is grpc.StatusCode.UNAUTHENTICATED:
+        return AuthenticationError(
+            f"Node {address} does not know who this client is ({details}). Give the client `user` and `password`, a "
+            "`client_certificate`, or a `profile`."
+        )
     return UnavailableError(
-        f"Node {address} cannot be reached ({error.code().name}: {error.details() or 'no details'}). "
+        f"Node {address} cannot be reached ({code.name}: {details or 'no details'}). "
         "Check that it runs and that the address is right."
     )

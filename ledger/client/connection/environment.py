@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
-from ledger.client.connection.channels import Channel, GrpcChannel
+from ledger.client.connection.channels import Channel, GrpcChannel, parse_addresses
+from ledger.client.connection.security import NONE, SecurityOptions, check_names, security_of
 
 
 def now_ms() -> int:
@@ -39,3 +41,19 @@ class Environment:
 
 
 PROCESS = Environment()
+
+
+def secured(
+    environment: Environment, options: SecurityOptions, servers: str | list[str] | tuple[str, ...]
+) -> Environment:
+    """Return the environment with channels that use TLS and prove who the client is, as `options`, the variables of the
+    process and the profile say. An environment other than `PROCESS` has its own channels, and is returned as it is.
+
+    Raises InvalidArgumentError, or TypeError for an unknown argument."""
+    if environment is not PROCESS:
+        check_names(options)
+        return environment
+    security = security_of(options, parse_addresses(servers))
+    if security == NONE:
+        return environment
+    return replace(environment, channel=partial(GrpcChannel, security=security))

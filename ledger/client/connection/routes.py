@@ -14,7 +14,7 @@ from typing import Any
 import grpc.aio
 
 from ledger.client.connection.backoff import Backoff
-from ledger.client.connection.channels import Connections
+from ledger.client.connection.channels import Connections, failure
 from ledger.client.connection.route_table import KnownLeader, RoutedTopic, RouteTable, Said
 from ledger.errors import (
     LedgerError,
@@ -75,15 +75,22 @@ class Routes:
         """Ask all nodes for routes. Return when every shard has a known leader, or when all nodes have answered or
         failed.
 
-        Raises UnavailableError if no node answers.
+        Raises UnavailableError if no node answers, and AuthenticationError if nodes refuse this client.
         """
         failures: list[str] = []
+        refusal: LedgerError | None = None
         addresses = self.table.addresses()
         for one in asyncio.as_completed([self._spawn(self._ask(address)) for address in addresses]):
-            if failure := await one:
-                failures.append(failure)
+            try:
+                trouble = await one
+            except LedgerError as error:
+                refusal, trouble = error, str(error)
+            if trouble:
+                failures.append(trouble)
             elif not self.table.in_doubt:
                 return
+        if refusal is not None and len(failures) == len(addresses):
+            raise refusal
         if len(failures) == len(addresses):
             raise UnavailableError(
                 f"None of the nodes answers: {'; '.join(sorted(failures))}. "
@@ -93,7 +100,8 @@ class Routes:
     async def refresh_all(self) -> None:
         """Ask all nodes for routes, and wait until each node has answered or failed. Each node reports its own
         machine room."""
-        await asyncio.gather(*(self._spawn(self._ask(address)) for address in self.table.addresses()))
+        asked = (self._spawn(self._ask(address)) for address in self.table.addresses())
+        await asyncio.gather(*asked, return_exceptions=True)
 
     def heard_of(self, configuration: int) -> None:
         """Ask for routes soon if `configuration`, the index that a node reported, is newer than the configuration
@@ -128,12 +136,14 @@ class Routes:
 
     async def _ask(self, address: str) -> str:
         """Ask one node for routes, and update the table from its answer. Return "" if the node answered, and
-        otherwise the address and what went wrong."""
+        otherwise the address and what went wrong. Raises LedgerError if the node refuses this client."""
         try:
             response = await self._connections.stub(address).GetRoute(
                 broker_pb2.GetRouteRequest(), timeout=_ANSWER_SECONDS
             )
         except grpc.aio.AioRpcError as error:
+            if error.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
+                raise failure(address, error) from error
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 return f"{address} (no answer within {_ANSWER_SECONDS:g} s)"
             return f"{address} ({(error.details() or error.code().name).rsplit(': ', 1)[-1]})"
@@ -147,7 +157,7 @@ class Routes:
                 async with asyncio.timeout(_REFRESH_SECONDS):
                     await self._wanted.wait()
             self._wanted.clear()
-            with contextlib.suppress(UnavailableError):  # calls that need a route raise an error at their own timeout
+            with contextlib.suppress(LedgerError):  # calls that need a route raise an error at their own timeout
                 await self.refresh()
             failures = failures + 1 if self.table.in_doubt else 0
             if failures:

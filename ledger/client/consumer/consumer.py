@@ -11,13 +11,14 @@ import logging
 import random
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, Unpack
 
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, list_offsets, offsets_for_times
 from ledger.client.connection.cluster_client import ClusterClient, no_topic
-from ledger.client.connection.environment import PROCESS, Environment
+from ledger.client.connection.environment import PROCESS, Environment, secured
 from ledger.client.connection.lifetime import AsyncLifetime
 from ledger.client.connection.route_table import RoutedTopic
+from ledger.client.connection.security import SecurityOptions
 from ledger.client.consumer.cursor import Cursor, QueueBatch
 from ledger.client.consumer.fetcher import FetchSettings
 from ledger.client.consumer.queue_readers import QueueReaders
@@ -80,6 +81,7 @@ class AsyncConsumer(AsyncLifetime):
         retry_backoff_ms: float = 20,
         rng: random.Random | None = None,
         _environment: Environment = PROCESS,
+        **security: Unpack[SecurityOptions],
     ) -> None:
         if not topics:
             raise InvalidArgumentError("A consumer needs at least one topic.")
@@ -115,7 +117,7 @@ class AsyncConsumer(AsyncLifetime):
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=retry_backoff_ms,
             rng=rng or random.Random(),
-            environment=_environment,
+            environment=secured(_environment, security, bootstrap_servers),
         )
         self._topics: dict[str, RoutedTopic] = {}
         self._current: Cursor | None = None

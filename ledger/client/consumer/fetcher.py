@@ -17,6 +17,7 @@ from ledger.client.connection.channels import failure
 from ledger.client.connection.cluster_client import ClusterClient, no_leader
 from ledger.client.consumer.cursor import Cursor
 from ledger.errors import (
+    AuthenticationError,
     InternalError,
     LedgerError,
     NoLeaderError,
@@ -167,7 +168,9 @@ class Fetcher:
                 self._request(cursors), timeout=self._settings.max_wait_ms / 1000 + _GRACE_SECONDS
             )
         except grpc.aio.AioRpcError as error:
-            return self._noted(address, failure(address, error))
+            return self._failed(cursors, address, failure(address, error))
+        except LedgerError as error:  # the proof of who this client is has failed
+            return self._failed(cursors, address, error)
         if asyncio.current_task() is not self._task:  # gRPC drops a cancellation that arrives together with the answer
             raise asyncio.CancelledError
         self._client.routes.heard_of(response.configuration_index)
@@ -177,6 +180,15 @@ class Fetcher:
         # Readers wake up one turn of the event loop later, after the next fetch was sent. They may keep the loop busy.
         self._loop.call_soon(self._on_news)
         return error_of_any
+
+    def _failed(self, cursors: Sequence[Cursor], address: str, error: LedgerError) -> LedgerError | None:
+        """Return the error of a fetch that may succeed later. Store any other error in the cursors."""
+        if error.retriable:
+            return self._noted(address, error)
+        for cursor in cursors:
+            cursor.error = error
+        self._loop.call_soon(self._on_news)
+        return None
 
     def _address(self) -> str:
         if self._settings.node is not None:
@@ -209,7 +221,8 @@ class Fetcher:
             error = from_wire(queue.error)
             # An unknown topic or queue is retriable here: the replica may not know it yet. If the topic was deleted,
             # the consumer removes the cursor.
-            if error.retriable or isinstance(error, (UnknownTopicError, UnknownQueueError)):
+            # Also an AuthenticationError: the next fetch proves anew who this client is.
+            if error.retriable or isinstance(error, (UnknownTopicError, UnknownQueueError, AuthenticationError)):
                 return self._noted(address, error)
             if not self._skipped(cursor, error):
                 cursor.error = error

@@ -22,11 +22,13 @@ import os
 import random
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Unpack
 
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, offsets_for_times
 from ledger.client.connection.cluster_client import ClusterClient
-from ledger.client.connection.environment import PROCESS, Environment
+from ledger.client.connection.environment import PROCESS, Environment, secured
 from ledger.client.connection.lifetime import AsyncLifetime
+from ledger.client.connection.security import SecurityOptions
 from ledger.client.consumer.consumer import MAX_FETCH_BYTES, MAX_WAIT_MS
 from ledger.client.consumer.fetcher import FetchSettings
 from ledger.client.consumer.tags import wanted_tags
@@ -104,6 +106,7 @@ class AsyncGroupConsumer(AsyncLifetime):
         retry_backoff_ms: float = 20,
         rng: random.Random | None = None,
         _environment: Environment = PROCESS,
+        **security: Unpack[SecurityOptions],
     ) -> None:
         validate_group_name(group)
         if broadcast != (instance is not None):
@@ -174,7 +177,7 @@ class AsyncGroupConsumer(AsyncLifetime):
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=retry_backoff_ms,
             rng=rng or random.Random(),
-            environment=_environment,
+            environment=secured(_environment, security, bootstrap_servers),
         )
         # The messages of the last read. With auto_acknowledge the next read finishes them.
         self._handed_out: list[Message] = []

@@ -11,16 +11,18 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import grpc
 import grpc.aio
 
-from ledger.client.connection.channels import failure
+from ledger.client.connection.channels import failure, failure_of
+from ledger.client.connection.session import ProofEndedError, ProvenStream
 from ledger.client.producer.producer_batch import Acknowledged, Answer, ProducerBatch
 from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.errors import InternalError, LedgerError, UnavailableError, from_wire
 from ledger.produce_wire import ProduceRequest
-from ledger.v1 import broker_pb2
+from ledger.v1 import broker_pb2, error_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 
 MAX_REQUEST_BYTES = 1024 * 1024
@@ -71,7 +73,7 @@ class ProduceStream:
         self._ready: deque[tuple[QueueSequencer, ProducerBatch]] = deque()
         self._in_flight: deque[_Request] = deque()
         self._wake = asyncio.Event()
-        self._call = stub.Produce()
+        self._call: Any = stub.Produce()
         self._writer = self._loop.create_task(self._guard(self._write()))
         self._reader = self._loop.create_task(self._guard(self._read()))
 
@@ -111,7 +113,12 @@ class ProduceStream:
         try:
             await work
         except grpc.aio.AioRpcError as error:
-            self.breaks(failure(self.address, error))
+            if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+                self._ends_unproven(error.details())
+            else:
+                self.breaks(failure(self.address, error))
+        except LedgerError as error:
+            self.breaks(error)  # the proof of who the client is has failed
         except (asyncio.InvalidStateError, grpc.aio.UsageError):
             self.breaks(await self._reason())  # a write to a call that has ended already
         except Exception as error:
@@ -125,6 +132,8 @@ class ProduceStream:
 
     async def _reason(self) -> LedgerError:
         code, details = await self._call.code(), await self._call.details()
+        if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
+            return self._refused(code, details)
         return UnavailableError(
             f"The stream to node {self.address} has ended ({code.name}: {details or 'no details'})."
         )
@@ -168,6 +177,9 @@ class ProduceStream:
                 )
             )
             return
+        if any(result.error.code == error_pb2.UNAUTHENTICATED for result in response.results):
+            self._ends_unproven("the proof has ended")
+            return
         request = self._in_flight.popleft()
         after_ms = (self._loop.time() - request.written_at) * 1000
         self._wake.set()
@@ -177,6 +189,19 @@ class ProduceStream:
                 for (sequencer, batch), result in zip(request.batches, response.results, strict=True)
             ]
         )
+
+    def _ends_unproven(self, details: str | None) -> None:
+        """End the stream, because the node does not accept the proof of this client, or no longer. The node appended
+        none of the batches that it refused."""
+        self.breaks(self._refused(grpc.StatusCode.UNAUTHENTICATED, details))
+
+    def _refused(self, code: grpc.StatusCode, details: str | None) -> LedgerError:
+        """Return the error of a stream that the node refuses. It is retriable if a new proof may help; the next stream
+        then proves anew who this client is."""
+        if code is grpc.StatusCode.UNAUTHENTICATED and isinstance(self._call, ProvenStream):
+            self._call.end_session()
+            return ProofEndedError(f"Node {self.address} asks again who this client is.")
+        return failure_of(self.address, code, details)
 
 
 def _bytes(pair: tuple[QueueSequencer, ProducerBatch]) -> int:

@@ -13,13 +13,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledger.client.connection.cluster_client import ClusterClient
-from ledger.client.connection.environment import PROCESS, Environment
+from ledger.client.connection.environment import PROCESS, Environment, secured
 from ledger.client.connection.lifetime import AsyncLifetime
+from ledger.client.connection.security import SecurityOptions
 from ledger.client.producer.accumulator import Accumulator
 from ledger.client.producer.arguments import (
     check_extras,
@@ -108,6 +110,7 @@ class AsyncProducer(AsyncLifetime):
         history_process: int = 0,
         rng: random.Random | None = None,
         _environment: Environment = PROCESS,
+        **security: Unpack[SecurityOptions],
     ) -> None:
         check_settings(linger_ms, batch_bytes, buffer_bytes, delivery_timeout_ms, request_timeout_ms, retry_backoff_ms)
         check_retries(retries)
@@ -120,7 +123,7 @@ class AsyncProducer(AsyncLifetime):
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=retry_backoff_ms,
             rng=self._rng,
-            environment=_environment,
+            environment=secured(_environment, security, bootstrap_servers),
         )
         self._delivery = Delivery(
             producer_id=_environment.new_producer_id(),

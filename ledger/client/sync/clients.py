@@ -11,11 +11,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ledger.access.rules import Rule, Verdict
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.admin.consumer_group_records import ConsumerGroupDescription, ConsumerGroupSummary, OffsetReset
 from ledger.client.admin.consumer_groups_admin import ResetTarget
 from ledger.client.admin.members_admin import OnProgress
 from ledger.client.admin.offsets import QueueTimes
+from ledger.client.admin.users_admin import UserSummary
 from ledger.client.connection.lifetime import Lifetime
 from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.client.consumer.cursor import QueueBatch
@@ -251,6 +253,30 @@ class Admin(Lifetime):
 
     def cluster(self) -> list[NodeStatus]:
         return self._thread.run(self._client.cluster())
+
+    def list_users(self) -> list[UserSummary]:
+        return self._thread.run(self._client.list_users())
+
+    def add_user(self, name: str, password: str | None = None) -> None:
+        self._thread.run(self._client.add_user(name, password))
+
+    def rotate_user(self, name: str, password: str | None = None) -> None:
+        self._thread.run(self._client.rotate_user(name, password))
+
+    def remove_user(self, name: str) -> None:
+        self._thread.run(self._client.remove_user(name))
+
+    def grant(self, user: str, action: str, resource: str, *, deny: bool = False) -> None:
+        self._thread.run(self._client.grant(user, action, resource, deny=deny))
+
+    def revoke(self, user: str, action: str, resource: str, *, deny: bool = False) -> bool:
+        return self._thread.run(self._client.revoke(user, action, resource, deny=deny))
+
+    def list_rules(self, user: str | None = None) -> list[Rule]:
+        return self._thread.run(self._client.list_rules(user))
+
+    def test_right(self, user: str, action: str, resource: str) -> Verdict:
+        return self._thread.run(self._client.test_right(user, action, resource))
 
     def members(self, *, shard: int = 0, timeout_ms: float | None = None) -> Members:
         return self._thread.run(self._client.members(shard=shard, timeout_ms=timeout_ms))

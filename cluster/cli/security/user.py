@@ -1,0 +1,96 @@
+"""The command `ledgermq user` adds, lists, rotates and removes users."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
+from cluster.cli.output import print_json, print_table, say
+from cluster.cli.question import ask
+from cluster.cli.security.passwords import new_password, new_password_option
+from ledger.client.admin.admin import AsyncAdmin
+from ledger.client.admin.users_admin import UserSummary
+
+_certificate_option = click.option(
+    "--certificate-only", is_flag=True, help="No password: the user authenticates with a client certificate."
+)
+
+
+@click.group()
+def user() -> None:
+    """Add, list, rotate and remove users. A new user has no rights: see `ledgermq acl grant`."""
+
+
+@user.command()
+@click.argument("name")
+@new_password_option
+@_certificate_option
+@bootstrap_option
+def add(name: str, new_password_file: Path | None, certificate_only: bool, bootstrap: str) -> None:
+    """Add the user NAME, without rights."""
+    password = None if certificate_only else new_password(new_password_file, name)
+
+    async def work() -> None:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            await admin.add_user(name, password)
+
+    asyncio.run(work())
+    say(f"Added user {name}. It has no rights yet: grant some with `ledgermq acl grant {name} ACTION RESOURCE`.")
+
+
+@user.command("list")
+@bootstrap_option
+@format_option
+def list_users(bootstrap: str, output: str) -> None:
+    """List all users, with how they authenticate and how many rules they have."""
+
+    async def work() -> list[UserSummary]:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            return await admin.list_users()
+
+    users = asyncio.run(work())
+    if output == "json":
+        print_json({"users": [one._asdict() for one in users]})
+    elif users:
+        rows = [[one.name, "password" if one.has_password else "certificate", one.rules] for one in users]
+        print_table(["USER", "AUTHENTICATES WITH", "RULES"], rows)
+    else:
+        say("There are no users: the nodes run without authentication, or without `first_administrator_password_file`.")
+
+
+@user.command()
+@click.argument("name")
+@new_password_option
+@_certificate_option
+@bootstrap_option
+def rotate(name: str, new_password_file: Path | None, certificate_only: bool, bootstrap: str) -> None:
+    """Replace the password of the user NAME. Its connections must prove the new password, and its delegated tokens
+    end."""
+    password = None if certificate_only else new_password(new_password_file, name)
+
+    async def work() -> None:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            await admin.rotate_user(name, password)
+
+    asyncio.run(work())
+    say(f"User {name} has a new password." if password else f"User {name} has no password any more.")
+
+
+@user.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Remove without a question.")
+@bootstrap_option
+def remove(name: str, yes: bool, bootstrap: str) -> None:
+    """Remove the user NAME with its rules and its delegated tokens. Its connections are refused from then on."""
+    if not yes:
+        ask(f"Remove user {name} and its rules?")
+
+    async def work() -> None:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            await admin.remove_user(name)
+
+    asyncio.run(work())
+    say(f"Removed user {name}.")

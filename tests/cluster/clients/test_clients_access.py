@@ -1,0 +1,137 @@
+"""Our clients against a node with authentication."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ledger.errors import AuthenticationError, LedgerError, PermissionDeniedError
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, Rule
+from tests.cluster.fleet import Fleet
+from tests.cluster.waiter import eventually
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture
+async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
+    (tmp_path / "password").write_text(PASSWORD)
+    fleet = Fleet(tmp_path, 1, authentication=True, first_administrator_password_file=tmp_path / "password")
+    await fleet.start()
+    try:
+
+        async def begun() -> bool:
+            try:
+                async with AsyncAdmin(fleet.bootstrap, user="admin", password=PASSWORD) as admin:
+                    return bool(await admin.list_users())
+            except LedgerError:
+                return False
+
+        await eventually(begun, "the cluster has its first administrator")
+        yield fleet
+    finally:
+        await fleet.close()
+
+
+@pytest.fixture
+async def admin(fleet: Fleet) -> AsyncIterator[AsyncAdmin]:
+    async with AsyncAdmin(fleet.bootstrap, user="admin", password=PASSWORD) as admin:
+        yield admin
+
+
+async def test_a_stranger_learns_at_the_start_what_is_missing(fleet: Fleet) -> None:
+    with pytest.raises(AuthenticationError, match=r"does not know who this client is .* `user` and `password`"):
+        async with AsyncProducer(fleet.bootstrap):
+            pass
+    with pytest.raises(AuthenticationError, match="the user or the password is wrong"):
+        async with AsyncProducer(fleet.bootstrap, user="admin", password="wrong password"):
+            pass
+
+
+async def test_users_do_what_their_rules_allow(fleet: Fleet, admin: AsyncAdmin) -> None:
+    await admin.create_topic("orders", queues=1)
+    await admin.create_topic("payments", queues=1)
+    await admin.add_user("alice", PASSWORD)
+    await admin.grant("alice", "publish", "topic:orders")
+    await admin.grant("alice", "subscribe", "topic:orders")
+    await admin.grant("alice", "subscribe", "group:billing")
+    async with AsyncProducer(fleet.bootstrap, user="alice", password=PASSWORD) as producer:
+        await producer.send("orders", b"one")
+        with pytest.raises(LedgerError):
+            await producer.send("payments", b"two")  # alice does not even see the topic
+    async with AsyncConsumer("orders", bootstrap_servers=fleet.bootstrap, user="alice", password=PASSWORD) as consumer:
+        assert (await anext(aiter(consumer))).value == b"one"
+    async with AsyncGroupConsumer(
+        "orders", group="billing", bootstrap_servers=fleet.bootstrap, user="alice", password=PASSWORD
+    ) as member:
+        assert (await anext(aiter(member))).value == b"one"
+    with pytest.raises(PermissionDeniedError, match="no right to administer cluster"):
+        async with AsyncAdmin(fleet.bootstrap, user="alice", password=PASSWORD) as other:
+            await other.list_users()
+
+
+async def test_a_revoked_right_fails_sends_at_once(fleet: Fleet, admin: AsyncAdmin) -> None:
+    await admin.create_topic("orders", queues=1)
+    await admin.add_user("alice", PASSWORD)
+    await admin.grant("alice", "publish", "topic:orders")
+    async with AsyncProducer(fleet.bootstrap, user="alice", password=PASSWORD) as producer:
+        await producer.send("orders", b"one")
+        assert await admin.revoke("alice", "publish", "topic:orders")
+        async with asyncio.timeout(5):
+            with pytest.raises(PermissionDeniedError, match="no right to publish topic:orders"):
+                await producer.send("orders", b"two")
+
+
+async def test_a_new_password_in_the_file_is_taken_without_a_restart(
+    fleet: Fleet, admin: AsyncAdmin, tmp_path: Path
+) -> None:
+    await admin.create_topic("orders", queues=1)
+    await admin.add_user("alice", PASSWORD)
+    await admin.grant("alice", "publish", "topic:orders")
+    file = tmp_path / "alice"
+    file.write_text(PASSWORD)
+    async with AsyncProducer(fleet.bootstrap, user="alice", password_file=file, delivery_timeout_ms=8000) as producer:
+        await producer.send("orders", b"one")
+        file.write_text("another password")
+        await admin.rotate_user("alice", "another password")
+        async with asyncio.timeout(10):
+            await producer.send("orders", b"two")
+        await admin.rotate_user("alice", "a third password")
+        async with asyncio.timeout(10):
+            with pytest.raises(AuthenticationError):
+                await producer.send("orders", b"three")
+
+
+async def test_users_and_rules_are_listed_and_tested(admin: AsyncAdmin) -> None:
+    await admin.add_user("alice", PASSWORD)
+    await admin.add_user("bob")
+    await admin.grant("alice", "publish", "topic:orders-*")
+    await admin.grant("alice", "publish", "topic:orders-archive", deny=True)
+    assert [(user.name, user.has_password, user.rules) for user in await admin.list_users()] == [
+        ("admin", True, 1),
+        ("alice", True, 2),
+        ("bob", False, 0),
+    ]
+    assert (await admin.test_right("alice", "publish", "topic:orders-eu")).allowed
+    denied = await admin.test_right("alice", "publish", "topic:orders-archive")
+    assert denied.rule == Rule("alice", "publish", "topic:orders-archive", deny=True)
+    assert await admin.list_rules("alice") == [
+        Rule("alice", "publish", "topic:orders-*"),
+        Rule("alice", "publish", "topic:orders-archive", deny=True),
+    ]
+    await admin.remove_user("alice")
+    assert await admin.list_rules() == [Rule("admin", "all", "*")]
+
+
+async def test_a_client_goes_on_after_the_node_started_again(fleet: Fleet, admin: AsyncAdmin) -> None:
+    await admin.create_topic("orders", queues=1)
+    async with AsyncProducer(fleet.bootstrap, user="admin", password=PASSWORD) as producer:
+        await producer.send("orders", b"one")
+        await fleet.stop(1)
+        await fleet.start(1)
+        async with asyncio.timeout(30):
+            await producer.send("orders", b"two")
+        assert len(await admin.list_users()) == 1
