@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+
 
 def check_address(address: str) -> str:
     """Return `address` if it has the form host:port (port 1 to 65535). Raise ValueError if `address` has another
@@ -19,3 +21,12 @@ def split_address(address: str) -> tuple[str, int]:
     if not well_formed or not port.isascii() or not port.isdecimal() or not 1 <= int(port) <= 65_535:
         raise ValueError(f"{address!r} is not an address of the form host:port")
     return host, int(port)
+
+
+def is_loopback(address: str) -> bool:
+    """Return True if only programs of this machine reach "host:port"."""
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -70,6 +70,10 @@ _COMMANDS = {
     ),
     "user": CommandEntry("cluster.cli.security.user", "user", "Add, list, rotate and remove users."),
     "acl": CommandEntry("cluster.cli.security.acl", "acl", "Grant, revoke, list and test the rights of users."),
+    "profile": CommandEntry(
+        "cluster.cli.security.profile", "profile", "Keep addresses and security settings of clusters under names."
+    ),
+    "certs": CommandEntry("cluster.cli.security.certs", "certs", "Make the certificates of nodes and users."),
     "nameserver": CommandEntry(
         "cluster.cli.servers.nameserver", "nameserver", "Run a name server, or show its routes."
     ),

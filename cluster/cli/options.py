@@ -1,12 +1,14 @@
 """Options and click types that several commands share.
 
 A command finds its cluster by the option --bootstrap, or by the variable LEDGERMQ_BOOTSTRAP if the option is missing.
-If neither the option nor the variable is given, a command uses the local cluster of the current directory (`ledgermq
-dev start`), if that cluster runs.
+If neither the option nor the variable is given, a command uses the addresses of the chosen profile, or the local
+cluster of the current directory (`ledgermq dev start`), if that cluster runs.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +18,8 @@ import click
 
 from cluster.address import check_address
 from cluster.local.processes import DEFAULT_DIRECTORY, DevCluster
+from ledger.client.connection.security import PROFILE_FILE_VARIABLE, PROFILE_VARIABLE, profile_of
+from ledger.errors import InvalidArgumentError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -25,6 +29,9 @@ BOOTSTRAP_VARIABLE = "LEDGERMQ_BOOTSTRAP"
 
 
 def _find_cluster(ctx: click.Context, parameter: click.Parameter, given: str | None) -> str:
+    ask_for_password()
+    if not given:
+        given = profile_servers()
     if given:
         return ",".join(_address(part.strip()) for part in given.split(","))
     cluster = DevCluster(DEFAULT_DIRECTORY)
@@ -38,7 +45,62 @@ def _find_cluster(ctx: click.Context, parameter: click.Parameter, given: str | N
             f"no cluster is named, and the local cluster in {DEFAULT_DIRECTORY} does not run: start it with "
             f"`ledgermq dev start`, give --bootstrap HOST:PORT, or set {BOOTSTRAP_VARIABLE}"
         )
+    if cluster.is_secure:  # the clients of this process use the profile of the local cluster
+        os.environ.setdefault(PROFILE_FILE_VARIABLE, str(cluster.credentials.profiles))
     return cluster.bootstrap
+
+
+def profile_servers() -> str | None:
+    """Return the addresses in the chosen profile, or None. Raises UsageError if the profile cannot be used."""
+    try:
+        servers = profile_of(os.environ.get(PROFILE_VARIABLE, "")).get("servers")
+    except InvalidArgumentError as error:
+        raise click.UsageError(str(error)) from error
+    return None if servers is None else str(servers)
+
+
+def ask_for_password() -> None:
+    """Ask for the password of --user, if it comes from nowhere else. Without a terminal, the client refuses later."""
+    user = os.environ.get("LEDGERMQ_USER")
+    known = os.environ.get("LEDGERMQ_PASSWORD") or os.environ.get("LEDGERMQ_PASSWORD_FILE")
+    if user and not known and sys.stdin.isatty():
+        os.environ["LEDGERMQ_PASSWORD"] = click.prompt(f"Password of {user}", hide_input=True, err=True)
+
+
+def _to_environment(variable: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """Return a callback that hands an option to all clients of this process, and of its child processes, in the
+    environment."""
+
+    def callback(_: click.Context, __: click.Parameter, value: Any) -> None:
+        if value is not None:
+            os.environ[variable] = "1" if value is True else str(value)
+
+    return callback
+
+
+def _security_option(name: str, help_text: str, **more: Any) -> Callable[[Command], Command]:
+    variable = f"LEDGERMQ_{name.removeprefix('--').replace('-', '_').upper()}"
+    return click.option(
+        name,
+        variable.lower(),
+        expose_value=False,
+        is_eager=True,
+        callback=_to_environment(variable),
+        help=help_text,
+        **more,
+    )
+
+
+_A_FILE = click.Path(dir_okay=False, path_type=Path)
+_SECURITY_OPTIONS = (
+    _security_option("--profile", "Profile with addresses and security settings (`ledgermq profile`).", metavar="NAME"),
+    _security_option("--user", "User; the password is asked for, or comes from --password-file.", metavar="NAME"),
+    _security_option("--password-file", "File with the password of the user.", type=_A_FILE),
+    _security_option("--ca", "Authorities that sign the certificates of the nodes (PEM); turns on TLS.", type=_A_FILE),
+    _security_option("--tls", "Use TLS with the authorities of the system.", is_flag=True, default=None),
+    _security_option("--client-certificate", "Certificate of this client, in place of a password.", type=_A_FILE),
+    _security_option("--client-key", "Key of --client-certificate.", type=_A_FILE),
+)
 
 
 def _address(text: str) -> str:
@@ -48,7 +110,7 @@ def _address(text: str) -> str:
         raise click.BadParameter(str(error), param_hint="--bootstrap") from error
 
 
-bootstrap_option: Callable[[Command], Command] = click.option(
+_addresses_option: Callable[[Command], Command] = click.option(
     "--bootstrap",
     metavar="HOST:PORT,...",
     envvar=BOOTSTRAP_VARIABLE,
@@ -56,6 +118,14 @@ bootstrap_option: Callable[[Command], Command] = click.option(
     help="Addresses of one or more nodes, or of name servers.  "
     f"[default: ${BOOTSTRAP_VARIABLE}, or the local cluster of this directory]",
 )
+
+
+def bootstrap_option(command: Command) -> Command:
+    """Add the options that say which cluster a command talks to, and who the caller is."""
+    for option in reversed(_SECURITY_OPTIONS):
+        command = option(command)
+    return _addresses_option(command)
+
 
 format_option: Callable[[Command], Command] = click.option(
     "--format",

@@ -191,6 +191,7 @@ class DockerCluster:
         shared = {
             "LEDGERMQ_DATA": _DATA,
             "LEDGERMQ_LISTEN": "0.0.0.0:9871",
+            "LEDGERMQ_INSECURE": "true",
             "LEDGERMQ_HTTP": "0.0.0.0:9872",
             "LEDGERMQ_CLUSTER": self.name,
             "LEDGERMQ_PEERS": ",".join(f"{node}={self._name(node)}:9871" for node in ports),

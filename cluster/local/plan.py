@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -33,6 +34,8 @@ class ClusterPlan:
     # The nodes that were removed.
     removed: tuple[int, ...] = ()
     shards: int = 1
+    # Whether the nodes use TLS and authentication (credentials.py).
+    secure: bool = False
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -55,19 +58,21 @@ class ClusterPlan:
     def http(self, node: int) -> str:
         return f"{HOST}:{self.ports[node - 1] + 1}"
 
-    def node_toml(self, node: int, data: Path) -> str:
-        """Return the text of node.toml, the settings file of one node for `ledgermq server run`."""
+    def node_toml(self, node: int, data: Path, security: Mapping[str, str]) -> str:
+        """Return the text of node.toml, the settings file of one node for `ledgermq server run`. `security` has the
+        settings for the proof of nodes and clients."""
         quoted = json.dumps  # a JSON string is a TOML string
         began = [] if node in self.joined else [peer for peer in self.nodes if peer not in self.joined]
         peers = "\n".join(f"{peer} = {quoted(self.address(peer))}" for peer in began)
         joins = "join = true\n" if node in self.joined else ""
+        proofs = "".join(f"{name} = {value}\n" for name, value in security.items())
         return (
             "# Written by `ledgermq dev`.\n"
             f"cluster = {quoted(self.cluster)}\nnode = {node}\ndata = {quoted(str(data))}\n"
             f"listen = {quoted(self.address(node))}\nhttp = {quoted(self.http(node))}\n"
             f"flush = {quoted(self.flush)}\nsegment_bytes = {self.segment_bytes}\nshards = {self.shards}\n"
             "# Off, because other programs fill this disk as well.\n"
-            f"disk_clean_ratio = 0\ndisk_force_ratio = 0\ndisk_refuse_ratio = 0\n{joins}\n[peers]\n{peers}\n"
+            f"disk_clean_ratio = 0\ndisk_force_ratio = 0\ndisk_refuse_ratio = 0\n{proofs}{joins}\n[peers]\n{peers}\n"
         )
 
     def save(self, path: Path) -> None:

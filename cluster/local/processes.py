@@ -6,6 +6,7 @@ All files of the cluster are in one directory. Later commands find the cluster b
     ledgermq-data/
       cluster.json    the plan: nodes, ports, settings (plan.py)
       lock            a command locks this file while it changes the cluster
+      security/       secrets and certificates (credentials.py)
       node-1/ ...     a directory for each node (node_process.py)
 """
 
@@ -18,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
+from cluster.local.credentials import Credentials
 from cluster.local.file_lock import locked
 from cluster.local.launcher import DEFAULT_NODES, leader_of, refuse_change, wait_ready
 from cluster.local.node_process import DevNode
@@ -25,6 +27,7 @@ from cluster.local.plan import ClusterPlan, DevError
 from cluster.local.ports import choose_next_port, choose_ports, turn
 from cluster.local.spawning import end_nodes, kill_node, start_nodes, wait_answers
 from cluster.local.state import NodeState, observe
+from ledger.client.connection.security import Security, SecurityOptions
 from ledger.client.sync.clients import Admin
 from ledger.errors import OperationError, OperationTimeoutError, UnknownNodeError
 
@@ -69,6 +72,7 @@ class DevCluster:
         flush: str | None = None,
         segment_bytes: int | None = None,
         shards: int | None = None,
+        secure: bool | None = None,
         timeout_s: float = START_TIMEOUT_S,
     ) -> list[NodeState]:
         """Start every node that does not run. Wait until every node answers and follows one leader in each shard.
@@ -82,10 +86,18 @@ class DevCluster:
             with turn():
                 plan = ClusterPlan.load(self._plan_path)
                 if plan is None:
-                    self._make(nodes or DEFAULT_NODES, base_port, flush or "async", segment_bytes, shards or 1)
+                    made = ClusterPlan(
+                        "dev",
+                        choose_ports(nodes or DEFAULT_NODES, base_port),
+                        flush or "async",
+                        segment_bytes or segment_size(shards or 1),
+                        shards=shards or 1,
+                        secure=bool(secure),
+                    )
+                    self._make(made)
                 else:
                     wanted = {"nodes": nodes, "base_port": base_port, "segment_bytes": segment_bytes, "shards": shards}
-                    self._refuse_change(plan, flush=flush, **wanted)
+                    self._refuse_change(plan, flush=flush, secure=secure, **wanted)
                     self._rename_settings(plan)
                 stopped = [node for node in self._members() if node.pid is None]
                 start_nodes(stopped, timeout_s)
@@ -96,7 +108,7 @@ class DevCluster:
         node's role is `starting`."""
         members = self._members()
         with ThreadPoolExecutor(len(members)) as pool:
-            return list(pool.map(_observe, members))
+            return list(pool.map(self._observe, members))
 
     def stop(self) -> int:
         """Stop all nodes with SIGTERM, and with SIGKILL if they still run after 10 s. Return the number of nodes
@@ -116,6 +128,7 @@ class DevCluster:
         self.stop()
         for node in self._members():
             shutil.rmtree(node.directory, ignore_errors=True)
+        shutil.rmtree(self.credentials.directory, ignore_errors=True)
         self._plan_path.unlink()
         (self.directory / "lock").unlink(missing_ok=True)
         self._nodes.clear()
@@ -139,10 +152,13 @@ class DevCluster:
                 plan.save(self._plan_path)  # saved before the process starts, so that stop and purge always find it
                 with self._or_forget(node):
                     start_nodes([self.node(node)], timeout_s)
-            with self._or_forget(node), Admin(bootstrap, request_timeout_ms=_REQUEST_MS) as admin:
-                wait_answers(self.node(node), timeout_s)
+            with (
+                self._or_forget(node),
+                Admin(bootstrap, request_timeout_ms=_REQUEST_MS, **self.client_options) as admin,
+            ):
+                wait_answers(self.node(node), timeout_s, self._security)
                 admin.add_node(node, plan.address(node), promote=promote, timeout_ms=timeout_s * 1000)
-            return _observe(self.node(node))
+            return self._observe(self.node(node))
 
     def remove_node(self, node: int, *, timeout_s: float = START_TIMEOUT_S) -> None:
         """Remove a node from the cluster, then stop the node's process and remove its data. Raises DevError and
@@ -150,7 +166,10 @@ class DevCluster:
         with self._locked():
             member = self.node(node)
             # An earlier attempt may have removed the node from the cluster and failed after that.
-            with suppress(UnknownNodeError), Admin(self.bootstrap, request_timeout_ms=_REQUEST_MS) as admin:
+            with (
+                suppress(UnknownNodeError),
+                Admin(self.bootstrap, request_timeout_ms=_REQUEST_MS, **self.client_options) as admin,
+            ):
                 admin.remove_node(node, timeout_ms=timeout_s * 1000)
             self._forget(member.node)
 
@@ -171,6 +190,27 @@ class DevCluster:
         """Return the node that leads shard 0. Waits until there is a leader; raises DevError after `timeout_s`
         seconds."""
         return leader_of(self.status, timeout_s, f"the cluster in {self.directory}")
+
+    @property
+    def credentials(self) -> Credentials:
+        return Credentials(self.directory / "security")
+
+    @property
+    def is_secure(self) -> bool:
+        """Return True if clients need TLS and a user."""
+        return self._plan().secure
+
+    @property
+    def client_options(self) -> SecurityOptions:
+        """Return the options of a client that administers this cluster."""
+        return self.credentials.client_options(self._plan())
+
+    @property
+    def _security(self) -> Security:
+        return self.credentials.client_security(self._plan())
+
+    def _observe(self, node: DevNode) -> NodeState:
+        return observe(node.node, node.address, node.http, node.pid, node.data, self._security)
 
     def log_directory(self, node: int, scratch: Path) -> Path:
         """Return the directory of shard 0's log. `scratch` is not used, because the files are on this machine."""
@@ -201,10 +241,7 @@ class DevCluster:
                 self._nodes[node] = DevNode(node, directory, plan.address(node), plan.http(node))
         return [self._nodes[node] for node in plan.nodes]
 
-    def _make(self, nodes: int, base_port: int | None, flush: str, segment_bytes: int | None, shards: int) -> None:
-        ports = choose_ports(nodes, base_port)
-        smaller = max(LEAST_SEGMENT_BYTES, DEFAULT_SEGMENT_BYTES // shards >> 20 << 20)
-        plan = ClusterPlan("dev", ports, flush, segment_bytes or smaller, shards=shards)
+    def _make(self, plan: ClusterPlan) -> None:
         for node in plan.nodes:
             self._write_node(plan, node)
         plan.save(self._plan_path)
@@ -223,7 +260,11 @@ class DevCluster:
     def _write_node(self, plan: ClusterPlan, node: int) -> None:
         directory = self.directory / f"node-{node}"
         directory.mkdir(exist_ok=True)
-        (directory / "node.toml").write_text(plan.node_toml(node, directory / "data"), encoding="utf-8")
+        (directory / "node.toml").write_text(self._toml(plan, node), encoding="utf-8")
+
+    def _toml(self, plan: ClusterPlan, node: int) -> str:
+        security = self.credentials.node_settings(plan, node)
+        return plan.node_toml(node, self.directory / f"node-{node}" / "data", security)
 
     @contextmanager
     def _or_forget(self, node: int) -> Iterator[None]:
@@ -249,6 +290,7 @@ class DevCluster:
             "flush": (plan.flush, f"flush {plan.flush}"),
             "segment_bytes": (plan.segment_bytes, f"segments of {plan.segment_bytes:,} bytes"),
             "shards": (plan.shards, f"{plan.shards} shard(s)"),
+            "secure": (plan.secure, "TLS and authentication" if plan.secure else "no TLS and no authentication"),
         }
         advice = (
             "leave the option out, choose another --data, or remove the cluster with `ledgermq dev purge`; to change "
@@ -272,5 +314,6 @@ class DevCluster:
         return locked(self.directory / "lock")
 
 
-def _observe(node: DevNode) -> NodeState:
-    return observe(node.node, node.address, node.http, node.pid, node.data)
+def segment_size(shards: int) -> int:
+    """Return the size of the segments of a new cluster in bytes."""
+    return max(LEAST_SEGMENT_BYTES, DEFAULT_SEGMENT_BYTES // shards >> 20 << 20)

@@ -10,6 +10,7 @@ from cluster.local.node_process import DevNode
 from cluster.local.plan import DevError
 from cluster.local.ports import port_is_free
 from cluster.local.state import ask
+from ledger.client.connection.security import NONE, Security
 
 _STOP_TIMEOUT_S = 10.0
 # The port of a killed process may stay in use for a moment.
@@ -21,25 +22,29 @@ def start_nodes(nodes: Sequence[DevNode], timeout_s: float) -> None:
     """Start the processes of these nodes. Return when every node listens on its ports, or after `timeout_s` seconds.
     Do not wait for a node that has ended.
 
-    If another program uses a port of one of the nodes, the processes of all `nodes` are ended and DevError is
-    raised."""
-    try:
-        for node in nodes:
+    Start what can start: if another program uses a port of one of the nodes, the other nodes start, and then DevError
+    is raised."""
+    obstacles: list[str] = []
+    for node in nodes:
+        try:
             _wait_for_ports(node)
+        except DevError as error:
+            obstacles.append(str(error))
+        else:
             node.spawn()
-    except DevError:
-        end_nodes(nodes)
-        raise
     deadline = time.monotonic() + timeout_s
     while any(map(_is_about_to_listen, nodes)) and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
+    if obstacles:
+        running = ", ".join(f"node {node.node}" for node in nodes if node.pid is not None) or "no other node"
+        raise DevError(f"{'; '.join(obstacles)}. {running} of those that were to start runs")
 
 
-def wait_answers(node: DevNode, timeout_s: float) -> None:
+def wait_answers(node: DevNode, timeout_s: float, security: Security = NONE) -> None:
     """Wait until the node answers a request. Raises DevError if the node's process ends, or if the node does not
     answer within `timeout_s` seconds. The error message contains the last lines of the node's log."""
     deadline = time.monotonic() + timeout_s
-    while ask(node.address) is None:
+    while ask(node.address, security=security) is None:
         if node.pid is None or time.monotonic() >= deadline:
             what = "ended while starting" if node.pid is None else f"does not answer after {timeout_s:g} s"
             raise DevError(f"node {node.node} {what}. The end of its log:\n{node.log_tail() or '(it is empty)'}")

@@ -5,12 +5,17 @@ The nodes run as processes (processes.py) or in containers (containers.py).
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import grpc
+import grpc.aio
 
+from ledger.client.connection.channels import GrpcChannel
+from ledger.client.connection.security import NONE, Security
+from ledger.errors import LedgerError
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 
 
@@ -54,12 +59,12 @@ def agree(states: list[NodeState], shards: int) -> bool:
     return answer and len(found) >= shards and all(len(each) == 1 for each in leaders) and led == set(found)
 
 
-def observe(node: int, address: str, http: str, pid: int | None, data: Path) -> NodeState:
+def observe(node: int, address: str, http: str, pid: int | None, data: Path, security: Security = NONE) -> NodeState:
     """Ask node `node` at `address` for its state. A node without a pid is not asked and has the role `stopped`."""
     state = partial(NodeState, id=node, address=address, http=http, pid=pid, data=data)
     if pid is None:
         return state(role="stopped", term=0, leader=0, last_index=0, applied=0)
-    answer = ask(address)
+    answer = ask(address, security=security)
     if answer is None or not answer.shards:
         return state(role="starting", term=0, leader=0, last_index=0, applied=0)
     shard = answer.shards[0]
@@ -74,9 +79,11 @@ def observe(node: int, address: str, http: str, pid: int | None, data: Path) -> 
     )
 
 
-def ask(address: str, timeout_s: float = 1.0) -> broker_pb2.GetStatusResponse | None:
+def ask(address: str, timeout_s: float = 1.0, security: Security = NONE) -> broker_pb2.GetStatusResponse | None:
     """Return the status that the node at `address` reports; return None if the node does not answer within
     `timeout_s` seconds."""
+    if security != NONE:
+        return asyncio.run(_ask_proven(address, timeout_s, security))
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50)]
     with grpc.insecure_channel(address, options) as channel:
         broker = broker_pb2_grpc.BrokerStub(channel)
@@ -85,3 +92,17 @@ def ask(address: str, timeout_s: float = 1.0) -> broker_pb2.GetStatusResponse | 
             return answer
         except grpc.RpcError:
             return None
+
+
+async def _ask_proven(address: str, timeout_s: float, security: Security) -> broker_pb2.GetStatusResponse | None:
+    channel = GrpcChannel(address, security=security)
+    try:
+        async with asyncio.timeout(timeout_s + 1):
+            answer: broker_pb2.GetStatusResponse = await channel.stub.GetStatus(
+                broker_pb2.GetStatusRequest(), timeout=timeout_s
+            )
+            return answer
+    except (grpc.aio.AioRpcError, LedgerError, TimeoutError):
+        return None
+    finally:
+        await channel.close()

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import uvloop
@@ -13,10 +15,16 @@ from grpc import aio
 from cluster.node.process.logs import set_up_logging
 from cluster.node.process.stop_signals import stop_requested
 from cluster.node.request_guard import RequestGuard
+from cluster.node.security.certificate_proof import CertificateCredentials
+from cluster.node.security.certificates import CertificateError, CertificateFiles, CertificateWatch
+from cluster.node.security.tls import server_credentials
 from ledger.nameserver.registrations import Registrations
 from ledger.nameserver.service import NameServerService, RouteService
 from ledger.v1 import broker_pb2_grpc, nameserver_pb2_grpc
+from raft.transport.cluster_secret import SecretCredentials, SecretError
+from raft.transport.node_proof import NAME_SERVER, NodeProofs
 from raft.transport.streams import SERVER_OPTIONS
+from raft.v1 import raft_pb2_grpc
 
 log = logging.getLogger("ledgermq.nameserver")
 
@@ -27,20 +35,52 @@ class NameServerError(Exception):
     """`NameServerError` says that a name server cannot run. The error message names the reason and says what to do."""
 
 
+@dataclass(frozen=True, slots=True)
+class NameServerSecurity:
+    """How a name server is protected, and how nodes prove themselves to it. By default every program may register."""
+
+    # The cluster whose nodes may register with certificates.
+    cluster: str = ""
+    files: CertificateFiles | None = None
+    cluster_secret_file: Path | None = None
+
+    def identity(self) -> tuple[CertificateWatch | None, NodeProofs]:
+        """Raises NameServerError."""
+        try:
+            if self.files is not None:
+                watch = CertificateWatch(self.files)
+                return watch, NodeProofs(self.cluster, NAME_SERVER, CertificateCredentials(self.cluster, watch))
+            if self.cluster_secret_file is not None:
+                return None, NodeProofs(None, NAME_SERVER, SecretCredentials(self.cluster_secret_file))
+        except (CertificateError, SecretError) as error:
+            raise NameServerError(str(error)) from error
+        return None, NodeProofs(None, NAME_SERVER, None)
+
+
 class NameServer:
     """One name server, which runs from `start` to `stop` and serves gRPC at the address `listen`."""
 
-    def __init__(self, listen: str) -> None:
+    def __init__(self, listen: str, security: NameServerSecurity | None = None) -> None:
+        """Raises NameServerError if a file of `security` cannot be used."""
+        security = security or NameServerSecurity()
+        self._watch, self._proofs = security.identity()
         self.registrations = Registrations(lambda: time.monotonic() * 1000)
         self._listen = listen
         self._server = aio.server(interceptors=[RequestGuard()], options=SERVER_OPTIONS)
 
     async def start(self) -> None:
         """Open the port and serve. Raises NameServerError if the port cannot be opened."""
-        nameserver_pb2_grpc.add_NameServerServicer_to_server(NameServerService(self.registrations), self._server)
+        nameserver_pb2_grpc.add_NameServerServicer_to_server(
+            NameServerService(self.registrations, self._proofs.node_of if self._proofs.are_needed else None),
+            self._server,
+        )
+        raft_pb2_grpc.add_NodeProofServicer_to_server(self._proofs, self._server)
         broker_pb2_grpc.add_BrokerServicer_to_server(RouteService(self.registrations), self._server)
         try:
-            self._server.add_insecure_port(self._listen)
+            if self._watch is not None:
+                self._server.add_secure_port(self._listen, server_credentials(self._watch))
+            else:
+                self._server.add_insecure_port(self._listen)
         except RuntimeError as error:
             raise NameServerError(
                 f"cannot listen on {self._listen}: is the port in use? Choose another address with `--listen`"
@@ -52,20 +92,20 @@ class NameServer:
         await self._server.stop(STOP_GRACE_S)
 
 
-def run_name_server(listen: str, log_format: Literal["text", "json"]) -> int:
+def run_name_server(listen: str, log_format: Literal["text", "json"], security: NameServerSecurity) -> int:
     """Run a name server in the foreground until SIGTERM or SIGINT. Return the exit status."""
     set_up_logging(log_format, "info")
     try:
-        uvloop.run(_serve_until_stopped(listen))
+        uvloop.run(_serve_until_stopped(listen, security))
     except NameServerError as error:
         log.error("%s", error)
         return 1
     return 0
 
 
-async def _serve_until_stopped(listen: str) -> None:
+async def _serve_until_stopped(listen: str, security: NameServerSecurity) -> None:
     stopping = stop_requested()
-    server = NameServer(listen)
+    server = NameServer(listen, security)
     await server.start()
     try:
         await stopping.wait()

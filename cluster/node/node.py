@@ -18,7 +18,6 @@ import uvloop
 from grpc import aio
 from prometheus_client import CollectorRegistry
 
-from cluster.node.access import NodeAccess, first_password
 from cluster.node.formation.first_start import GrpcIntroductions
 from cluster.node.http.http_port import HttpPort
 from cluster.node.http.segment_routes import SegmentRoutes
@@ -33,6 +32,10 @@ from cluster.node.repair.entry_source import GrpcEntrySource
 from cluster.node.replica.shard_log import ShardError
 from cluster.node.request_guard import RequestGuard
 from cluster.node.runtime import Addresses, Runtime, now_ms
+from cluster.node.security.access import NodeAccess, first_password
+from cluster.node.security.node_channel import NodeChannel
+from cluster.node.security.node_identity import node_identity
+from cluster.node.security.tls import http_context, server_credentials
 from cluster.node.settings import NodeSettings, SettingsError
 from ledger.broker.broker import Broker
 from ledger.broker.broker_replica import BrokerReplica
@@ -44,6 +47,7 @@ from ledger.broker.rpc.consumer_groups import ConsumerGroupService
 from ledger.broker.rpc.operations import OperationsService
 from ledger.broker.rpc.throttling import Quotas
 from ledger.broker.rpc.topic_rights import TopicRights
+from ledger.client.connection.environment import Environment
 from ledger.v1 import (
     consumer_group_operations_pb2_grpc,
     consumer_group_pb2_grpc,
@@ -52,9 +56,9 @@ from ledger.v1 import (
 )
 from ledger.version import VERSION
 from raft.transport.control_streams import ControlStreams
-from raft.transport.dialing import PlainDialer
 from raft.transport.grpc_transport import GrpcTransport, Identity, RaftService, Receiver, add_raft
 from raft.transport.streams import SERVER_OPTIONS
+from raft.v1 import raft_pb2_grpc
 from store import Disk, NodeDirectory, PosixDisk, StoreError, read_boot_id
 
 log = logging.getLogger("ledgermq.node")
@@ -75,20 +79,23 @@ class Node:
         disk = disk or PosixDisk()
         self._settings = settings
         password = first_password(settings)
+        identity = self._identity = node_identity(settings)
         self._registry = CollectorRegistry()
         self._meters = Meters(self._registry, settings.cluster, settings.node)
-        dialer = PlainDialer()
+        dialer = identity.dialer
         self._runtime = Runtime(
             self._make_transport,
             introductions=partial(GrpcIntroductions, dialer=dialer),
             entry_source=partial(GrpcEntrySource, dialer=dialer),
             boot_id=partial(read_boot_id, settings.boot_id_file),
+            client=Environment(channel=partial(NodeChannel, dialer, self._addresses)),
         )
         self._control_streams = ControlStreams(settings.cluster, settings.node, dialer)
         self._raft_service = RaftService(
             lambda request: self._shards.introduce(request),
             lambda request: self._shards.read_entries(request),
             self._control_streams,
+            identity.proofs,
         )
         self._directory = NodeDirectory.open(
             disk, settings.data, cluster=settings.cluster, node=settings.node, indexes=settings.index_data
@@ -102,7 +109,7 @@ class Node:
             raise
         shards = self._shards
         broker = Broker(self._facts(), shards, retry_delays_s=settings.retry_delays_s, now_ms=now_ms)
-        self._access = NodeAccess(settings, shards.replicas, self._runtime, password)
+        self._access = NodeAccess(settings, shards.replicas, self._runtime, identity, password)
         self._broker = BrokerService(
             broker,
             self._meters,
@@ -120,9 +127,10 @@ class Node:
         rights = TopicRights(shards.replicas, self._access.authorizer)
         self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, now_ms, rights)
         self._registry.register(ConsumptionCollector(self._consumer_groups, now_ms))
-        self._server = aio.server(interceptors=[RequestGuard(), *self._access.interceptors], options=SERVER_OPTIONS)
+        self._server = aio.server(interceptors=[RequestGuard(), self._access.guard], options=SERVER_OPTIONS)
         served = SegmentRoutes(settings.node, settings.cluster, shards.local) if settings.serve_segments else None
-        self._http = HttpPort(self._registry, shards.not_ready, served, self._access.http_rights)
+        tls = http_context(identity.watch) if identity.watch is not None else None
+        self._http = HttpPort(self._registry, shards.not_ready, served, self._access.http_rights, tls)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -135,7 +143,7 @@ class Node:
         self._tasks = [self._runtime.vital.spawn(self._meters.probe_loop_lag(), "event loop lag")]
         self._tasks += [self._runtime.vital.spawn(work, name) for name, work in self._access.tasks()]
         if names := self._settings.nameservers:
-            registration = Registration(self._settings.node, names, self._broker.routes)
+            registration = Registration(self._settings.node, names, self._broker.routes, self._identity.dialer)
             work = registration.run()
             self._tasks.append(self._runtime.vital.spawn(work, "registration with name servers"))
 
@@ -155,6 +163,11 @@ class Node:
         gc.collect()
         gc.freeze()  # later collections skip the objects that live as long as the process
 
+    def _addresses(self) -> dict[int, str]:
+        """Return the address of each node of the cluster, as this node's replica of shard 0 knows them."""
+        first = self._shards.replicas.first
+        return {} if first is None else dict(first.membership.addresses())
+
     def _make_transport(self, me: Identity, peers: Addresses, receiver: Receiver) -> GrpcTransport:
         transport = GrpcTransport(me, peers, receiver, self._control_streams)
         self._raft_service.add_shard(transport)
@@ -169,9 +182,13 @@ class Node:
             self._group_operations, self._server
         )
         security_pb2_grpc.add_SecurityServicer_to_server(self._access.service, self._server)
+        raft_pb2_grpc.add_NodeProofServicer_to_server(self._identity.proofs, self._server)
         address = self._settings.listen
         try:
-            self._server.add_insecure_port(address)
+            if (watch := self._identity.watch) is not None:
+                self._server.add_secure_port(address, server_credentials(watch))
+            else:
+                self._server.add_insecure_port(address)
         except RuntimeError as error:
             raise NodeError(
                 f"cannot listen on {address}: is the port in use? Choose another address with `listen`"

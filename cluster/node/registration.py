@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from grpc import aio
 
 from ledger.v1 import broker_pb2, nameserver_pb2, nameserver_pb2_grpc
-from raft.transport.streams import CHANNEL_OPTIONS
+from raft.transport.dialing import Dialer
+from raft.transport.node_proof import NAME_SERVER, UnprovenError
 
 log = logging.getLogger("ledgermq.node.registration")
 
@@ -29,7 +30,8 @@ Routes = Callable[[], broker_pb2.GetRouteResponse]
 
 
 class Registration:
-    def __init__(self, node: int, name_servers: Sequence[str], routes: Routes) -> None:
+    def __init__(self, node: int, name_servers: Sequence[str], routes: Routes, dialer: Dialer) -> None:
+        self._dialer = dialer
         self._node = node
         self._name_servers = name_servers
         self._routes = routes
@@ -40,13 +42,14 @@ class Registration:
 
     async def _keep(self, address: str) -> None:
         told = ""
-        async with aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
+        async with self._dialer.channel(NAME_SERVER, address) as channel:
             stub = nameserver_pb2_grpc.NameServerStub(channel)
             while True:
                 try:
-                    await self._register(stub.Register(), address)
-                except (aio.AioRpcError, TimeoutError, asyncio.InvalidStateError) as error:
-                    reason = error.details() or "" if isinstance(error, aio.AioRpcError) else "it does not answer"
+                    proof = await self._dialer.prove(channel, NAME_SERVER)
+                    await self._register(stub.Register(metadata=proof), address)
+                except (aio.AioRpcError, TimeoutError, asyncio.InvalidStateError, UnprovenError) as error:
+                    reason = reason_of(error)
                     if reason != told:  # the same reason is logged once, however many attempts fail
                         log.warning("cannot register with name server %s, will try again: %s", address, reason)
                         told = reason
@@ -67,3 +70,9 @@ class Registration:
                     log.info("registered with name server %s", address)
                 said, said_at = data, loop.time()
             await asyncio.sleep(LOOK_S)
+
+
+def reason_of(error: Exception) -> str:
+    if isinstance(error, UnprovenError):
+        return str(error)
+    return error.details() or "" if isinstance(error, aio.AioRpcError) else "it does not answer"

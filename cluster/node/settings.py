@@ -25,7 +25,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
 
-from cluster.address import check_address, split_address
+from cluster.address import check_address, is_loopback, split_address
 from ledger.access.rules import validate_user_name
 from ledger.consumer_groups import validate_room
 from ledger.errors import InvalidArgumentError
@@ -151,6 +151,18 @@ class NodeSettings(BaseSettings):
 
     # -- who may do what
 
+    # The certificate of this node, its key, and the authorities that sign the certificates of nodes and users, all PEM.
+    # With these files, the node serves gRPC and HTTP with TLS, and proves itself to other nodes by its certificate. The
+    # files are read again when they change.
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    tls_ca: Path | None = None
+    # Without TLS: the file of the cluster secret, by which nodes prove to each other that they are of one cluster.
+    # `ledgermq cluster init` writes it. The file is read again when it changes.
+    cluster_secret_file: Path | None = None
+    # Whether the node may listen on an address other than loopback without TLS and authentication. Every program that
+    # reaches the ports can then read, write and remove everything.
+    insecure: bool = False
     # Whether clients must prove who they are, and need rights (docs/SECURITY.md). Without authentication, every program
     # that reaches the node's ports may do everything.
     authentication: bool = False
@@ -304,6 +316,7 @@ class NodeSettings(BaseSettings):
             for peer, inside in self.peers.items():
                 if address == inside and node != peer:
                     raise ValueError(f"`outside` gives node {node} the address that node {peer} has among `peers`")
+        self._agree_on_security()
         if self.index_data == self.data:
             raise ValueError(
                 "`index_data` is the same directory as `data`: leave `index_data` out, and the indexes are under `data`"
@@ -332,6 +345,25 @@ class NodeSettings(BaseSettings):
                 "`segment_bytes` or lower `max_message_bytes`"
             )
         return self
+
+    def _agree_on_security(self) -> None:
+        tls = {"tls_certificate": self.tls_certificate, "tls_key": self.tls_key, "tls_ca": self.tls_ca}
+        missing = [name for name, path in tls.items() if path is None]
+        if len(missing) not in (0, len(tls)):
+            raise ValueError(f"`{missing[0]}` is missing: give `tls_certificate`, `tls_key` and `tls_ca` together")
+        if self.authentication and missing and self.cluster_secret_file is None:
+            raise ValueError(
+                "`authentication` needs nodes that prove themselves: set `tls_certificate`, `tls_key` and `tls_ca`, or "
+                "`cluster_secret_file`"
+            )
+        if self.insecure or (self.authentication and not missing):
+            return
+        for name, address in (("listen", self.listen), ("http", self.http)):
+            if address and not is_loopback(address):
+                raise ValueError(
+                    f"`{name}` is {address}, which other machines can reach: set `tls_certificate`, `tls_key`, "
+                    "`tls_ca` and `authentication = true`, or write `insecure = true` to serve every caller"
+                )
 
     @classmethod
     def load(cls, path: Path | None, **given: Any) -> NodeSettings:

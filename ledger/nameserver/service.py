@@ -7,6 +7,7 @@ RPC `GetRoute`, which nodes have too.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -24,13 +25,22 @@ Context = aio.ServicerContext[Any, Any]
 class NameServerService(nameserver_pb2_grpc.NameServerServicer):
     """The gRPC service with which nodes report their routes."""
 
-    def __init__(self, registrations: Registrations) -> None:
+    def __init__(self, registrations: Registrations, proven_node: Callable[[Context], int] | None = None) -> None:
+        """`proven_node(context)` returns the node that has proven itself for a call, or 0. None: every caller may
+        register."""
         self._registrations = registrations
+        self._proven_node = proven_node
 
     async def Register(self, request_iterator: Any, context: Context) -> None:  # noqa: N802 (gRPC names)
         node, stream = 0, object()
+        proven = self._proven_node(context) if self._proven_node is not None else None
+        if proven == 0:
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "only nodes that prove themselves may register")
         try:
             while (said := await context.read()) is not aio.EOF:
+                if proven is not None and said.node != proven:
+                    reason = f"node {proven} speaks in the name of node {said.node}"
+                    await context.abort(grpc.StatusCode.UNAUTHENTICATED, reason)
                 refusal = self._registrations.register(said.node, said.routes, stream)
                 if refusal:
                     await context.abort(grpc.StatusCode.FAILED_PRECONDITION, refusal)

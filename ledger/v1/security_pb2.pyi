@@ -8,28 +8,42 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class AuthenticateRequest(_message.Message):
-    __slots__ = ("scram", "delegated_token", "certificate")
+    __slots__ = ("scram", "delegated_token", "certificate_nonce", "certificate")
     SCRAM_FIELD_NUMBER: _ClassVar[int]
     DELEGATED_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_NONCE_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     scram: str
     delegated_token: str
-    certificate: bool
-    def __init__(self, scram: _Optional[str] = ..., delegated_token: _Optional[str] = ..., certificate: _Optional[bool] = ...) -> None: ...
+    certificate_nonce: bytes
+    certificate: CertificateProof
+    def __init__(self, scram: _Optional[str] = ..., delegated_token: _Optional[str] = ..., certificate_nonce: _Optional[bytes] = ..., certificate: _Optional[_Union[CertificateProof, _Mapping]] = ...) -> None: ...
+
+class CertificateProof(_message.Message):
+    __slots__ = ("certificates", "signature")
+    CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    certificates: bytes
+    signature: bytes
+    def __init__(self, certificates: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class AuthenticateResponse(_message.Message):
-    __slots__ = ("error", "scram", "token", "expires_in_ms", "user")
+    __slots__ = ("error", "scram", "token", "expires_in_ms", "nonce", "cluster", "user")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     SCRAM_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_IN_MS_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
     error: _error_pb2.Error
     scram: str
     token: str
     expires_in_ms: int
+    nonce: bytes
+    cluster: str
     user: str
-    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., scram: _Optional[str] = ..., token: _Optional[str] = ..., expires_in_ms: _Optional[int] = ..., user: _Optional[str] = ...) -> None: ...
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., scram: _Optional[str] = ..., token: _Optional[str] = ..., expires_in_ms: _Optional[int] = ..., nonce: _Optional[bytes] = ..., cluster: _Optional[str] = ..., user: _Optional[str] = ...) -> None: ...
 
 class ScramVerifier(_message.Message):
     __slots__ = ("salt", "iterations", "stored_key", "server_key")

@@ -87,9 +87,13 @@ class ControlStream:
         self._channel = dialer.channel(node, address)
         stub = raft_pb2_grpc.RaftStub(self._channel)
         metadata = caller(cluster, me, node)
+
+        async def open_call() -> Any:
+            return stub.Control(metadata=(*metadata, *await dialer.prove(self._channel, node)))
+
         self._stream = OutboundStream(
             f"control stream to node {node} at {address}",
-            lambda: stub.Control(metadata=metadata),
+            open_call,
             bound=CONTROL_BOUND,
             on_answer=lambda bundle: hear(node, bundle),
             on_broken=lambda: None,

@@ -1,8 +1,7 @@
 """Opens the gRPC channels from this node to other nodes.
 
-Everything that a node says to another node goes through a `Dialer`: the streams of Raft, introductions, entries for a
-repair, and the opening of topics. So one object decides how the connection is protected, and how this node proves
-which node it is.
+Everything that a node says to another node goes through a `Dialer`: the streams of Raft, introductions and entries for
+a repair. So one object decides how the connection is protected, and proves which node this node is.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from typing import Protocol
 
 from grpc import aio
 
+from raft.transport.node_proof import Metadata, NodeProofs
 from raft.transport.streams import CHANNEL_OPTIONS
 
 
@@ -21,9 +21,19 @@ class Dialer(Protocol):
         """Return a new channel to `node` at "host:port". The channel connects at the first call. The caller closes
         it."""
 
+    async def prove(self, channel: aio.Channel, node: int) -> Metadata:
+        """Prove to `node` which node this node is, and return the metadata for the next call on the channel. Raises
+        UnprovenError or AioRpcError."""
+
 
 class PlainDialer:
-    """Opens channels without TLS, on which this node proves nothing."""
+    """Opens channels without TLS. Without `proofs` this node proves nothing."""
+
+    def __init__(self, proofs: NodeProofs | None = None) -> None:
+        self._proofs = proofs
+
+    async def prove(self, channel: aio.Channel, node: int) -> Metadata:
+        return () if self._proofs is None else await self._proofs.prove(channel, node)
 
     def channel(self, node: int, address: str) -> aio.Channel:
         return aio.insecure_channel(address, options=CHANNEL_OPTIONS)

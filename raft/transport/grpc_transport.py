@@ -10,6 +10,7 @@ callee in its metadata when it opens. Messages that cannot be sent over gRPC are
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -31,6 +32,8 @@ from raft.core import (
 from raft.snapshot_piece import SnapshotPiece
 from raft.transport.bulk import Bulk, parse, serialize
 from raft.transport.control_streams import ControlStream, ControlStreams, caller
+from raft.transport.node_proof import NodeProofs
+from raft.transport.rare_log import RareLog
 from raft.transport.streams import OutboundStream, SendQueue
 from raft.transport.wire import (
     answer_from_wire,
@@ -42,6 +45,8 @@ from raft.transport.wire import (
 )
 from raft.v1 import raft_pb2, raft_pb2_grpc
 from store import CorruptRangeError, ForkedError, Readable
+
+log = logging.getLogger("ledgermq.raft.transport")
 
 # The largest number of byte ranges that wait for one peer. The core allows half as many messages in flight, so the
 # queue drops none of them.
@@ -256,7 +261,7 @@ class PeerLink:
         if self._control is not None and (incarnation := self._incarnation()):
             self._control.send(self._identity.shard, incarnation, message)
 
-    def _open(self, method: Callable[..., Any]) -> Any:
+    async def _open(self, method: Callable[..., Any]) -> Any:
         """Open a call to the peer, which names the peer's incarnation. Return None if the peer's incarnation is not
         known."""
         incarnation = self._incarnation()
@@ -265,7 +270,8 @@ class PeerLink:
         identity = self._identity
         who = caller(identity.cluster, identity.node, self._node)
         meant = (("ledgermq-shard", str(identity.shard)), ("ledgermq-incarnation", incarnation.hex()))
-        return method(metadata=(*who, *meant))
+        proof = await self._control_streams.dialer.prove(self._channel, self._node)
+        return method(metadata=(*who, *meant, *proof))
 
 
 # Returns None if this node cannot answer yet.
@@ -274,10 +280,19 @@ ReadEntries = Callable[[raft_pb2.ReadEntriesRequest], raft_pb2.ReadEntriesRespon
 
 
 class RaftService(raft_pb2_grpc.RaftServicer):
-    """The gRPC service of one node, for all its shards. Each shard is added to the service after the shard has
-    started."""
+    """The gRPC service of one node for other nodes, for all its shards. Each shard is added to the service after the
+    shard has started."""
 
-    def __init__(self, introduce: Introduce, read_entries: ReadEntries, control_streams: ControlStreams) -> None:
+    def __init__(
+        self,
+        introduce: Introduce,
+        read_entries: ReadEntries,
+        control_streams: ControlStreams,
+        proofs: NodeProofs | None = None,
+    ) -> None:
+        """`proofs` judges whether callers are the nodes that they claim to be; None believes them."""
+        self._proofs = proofs or NodeProofs(control_streams.cluster, control_streams.node, None)
+        self._refused_log = RareLog(log)
         self._introduce = introduce
         self._read_entries = read_entries
         self._control_streams = control_streams
@@ -290,6 +305,7 @@ class RaftService(raft_pb2_grpc.RaftServicer):
     async def Introduce(  # noqa: N802 (gRPC names)
         self, request: raft_pb2.IntroduceRequest, context: aio.ServicerContext[Any, Any]
     ) -> raft_pb2.IntroduceResponse:
+        await self._check_proof(request.sender, context)
         answer = self._introduce(request)
         if answer is None:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "this node does not know this shard yet; ask again")
@@ -298,6 +314,7 @@ class RaftService(raft_pb2_grpc.RaftServicer):
     async def ReadEntries(  # noqa: N802
         self, request: raft_pb2.ReadEntriesRequest, context: aio.ServicerContext[Any, Any]
     ) -> raft_pb2.ReadEntriesResponse:
+        await self._check_proof(request.sender, context)
         return self._read_entries(request)
 
     async def Control(self, request_iterator: Any, context: aio.ServicerContext[Any, Any]) -> None:  # noqa: N802
@@ -326,7 +343,14 @@ class RaftService(raft_pb2_grpc.RaftServicer):
         sender = number(metadata.get("ledgermq-sender", ""))
         if sender < 1 or sender == me:
             await refuse(context, f"no other node has the number {metadata.get('ledgermq-sender')!r}")
+        await self._check_proof(sender, context)
         return sender
+
+    async def _check_proof(self, sender: int, context: aio.ServicerContext[Any, Any]) -> None:
+        """End the call if the caller has not proven that it is the node `sender`."""
+        if reason := self._proofs.refusal(context, sender):
+            self._refused_log.warning("refused a call from %s: %s", context.peer(), reason)
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, reason)
 
 
 def add_raft(service: RaftService, server: aio.Server) -> None:

@@ -17,6 +17,7 @@ import grpc
 from grpc import aio
 
 from raft.core import InvalidMessage
+from raft.transport.node_proof import UnprovenError
 from raft.transport.refused_messages import RefusedMessages
 
 log = logging.getLogger("ledgermq.raft.transport")
@@ -25,7 +26,12 @@ log = logging.getLogger("ledgermq.raft.transport")
 RETRY_S = 0.1
 # The wait after a refusal that time alone does not resolve, such as another incarnation or another cluster.
 RETRY_REFUSED_S = 2.0
-REFUSALS = (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.DATA_LOSS, grpc.StatusCode.INVALID_ARGUMENT)
+REFUSALS = (
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.DATA_LOSS,
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.UNAUTHENTICATED,
+)
 
 MAX_MESSAGE_BYTES = 128 << 20
 CHANNEL_OPTIONS = (
@@ -90,7 +96,7 @@ class OutboundStream:
     def __init__(
         self,
         name: str,
-        open_call: Callable[[], Any],
+        open_call: Callable[[], Awaitable[Any]],
         *,
         bound: int,
         on_answer: Callable[[Any], None],
@@ -98,8 +104,8 @@ class OutboundStream:
         refused: RefusedMessages,
     ) -> None:
         """If `on_answer` raises InvalidMessage, the answer is counted in `refused`, and the stream is closed and opened
-        again later. `open_call` returns a new call, or None if there is no reason to call the peer yet. After
-        `open_call` returned None, the stream calls it again later."""
+        again later. `open_call` returns a new call, or None if there is no reason to call the peer yet; it is called
+        again later. `open_call` can raise UnprovenError."""
         self._name = name
         self._open_call = open_call
         self._bound = bound
@@ -135,6 +141,9 @@ class OutboundStream:
             except InvalidMessage as error:
                 delay = RETRY_REFUSED_S
                 self._refused.add(error, self._name)
+            except UnprovenError as error:
+                delay = RETRY_REFUSED_S
+                self._tell(str(error))
             finally:
                 self._queue = None
                 self._on_broken()
@@ -144,7 +153,7 @@ class OutboundStream:
     async def _converse(self) -> None:
         """Open the stream and read the peer's answers until the stream ends. Return if the stream ended in order.
         If the stream ended with an error, raise AioRpcError."""
-        call = self._open_call()
+        call = await self._open_call()
         if call is None:
             return
         queue = self._queue = SendQueue(self._bound)

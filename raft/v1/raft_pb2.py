@@ -24,47 +24,59 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12raft/v1/raft.proto\x12\x07raft.v1\"\x92\x01\n\x10IntroduceRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\r\n\x05shard\x18\x02 \x01(\r\x12\x0e\n\x06sender\x18\x03 \x01(\r\x12\x0e\n\x06voters\x18\x04 \x03(\r\x12\x15\n\rsegment_bytes\x18\x05 \x01(\x04\x12\x17\n\x0fmax_entry_bytes\x18\x06 \x01(\x04\x12\x0e\n\x06\x61\x64\x64ing\x18\x07 \x01(\x08\"m\n\x11IntroduceResponse\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\x13\n\x0bincarnation\x18\x02 \x01(\x0c\x12\r\n\x05\x65mpty\x18\x03 \x01(\x08\x12\x0f\n\x07refusal\x18\x04 \x01(\t\x12\x15\n\rfeature_level\x18\x05 \x01(\r\"\xa8\x01\n\x12ReadEntriesRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\r\n\x05shard\x18\x02 \x01(\r\x12\x0e\n\x06sender\x18\x03 \x01(\r\x12\x10\n\x08receiver\x18\x04 \x01(\r\x12\x15\n\rsegment_bytes\x18\x05 \x01(\x04\x12\x12\n\nprev_index\x18\x06 \x01(\x04\x12\x12\n\nprev_chain\x18\x07 \x01(\x07\x12\x11\n\tmax_bytes\x18\x08 \x01(\r\"m\n\x13ReadEntriesResponse\x12\x0f\n\x07\x65ntries\x18\x01 \x01(\x0c\x12\x0e\n\x06\x63ommit\x18\x02 \x01(\x04\x12\x0f\n\x07refusal\x18\x03 \x01(\t\x12\x0f\n\x07\x64iffers\x18\x04 \x01(\x08\x12\x13\n\x0b\x66irst_index\x18\x05 \x01(\x04\":\n\rControlBundle\x12)\n\x08messages\x18\x01 \x03(\x0b\x32\x17.raft.v1.ControlMessage\"\xac\x02\n\x0e\x43ontrolMessage\x12,\n\x0cvote_request\x18\x01 \x01(\x0b\x32\x14.raft.v1.VoteRequestH\x00\x12.\n\rvote_response\x18\x02 \x01(\x0b\x32\x15.raft.v1.VoteResponseH\x00\x12\'\n\theartbeat\x18\x03 \x01(\x0b\x32\x12.raft.v1.HeartbeatH\x00\x12\x38\n\x12heartbeat_response\x18\x04 \x01(\x0b\x32\x1a.raft.v1.HeartbeatResponseH\x00\x12*\n\x0btimeout_now\x18\x05 \x01(\x0b\x32\x13.raft.v1.TimeoutNowH\x00\x12\r\n\x05shard\x18\x06 \x01(\r\x12\x13\n\x0bincarnation\x18\x07 \x01(\x0c\x42\t\n\x07message\"t\n\x0bVoteRequest\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x12\n\nlast_index\x18\x02 \x01(\x04\x12\x11\n\tlast_term\x18\x03 \x01(\x04\x12\x0b\n\x03pre\x18\x04 \x01(\x08\x12\x10\n\x08transfer\x18\x05 \x01(\x08\x12\x11\n\tunanimous\x18\x06 \x01(\x08\"M\n\x0cVoteResponse\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x0f\n\x07granted\x18\x02 \x01(\x08\x12\x0b\n\x03pre\x18\x03 \x01(\x08\x12\x11\n\tsuspicion\x18\x04 \x01(\x04\"H\n\tHeartbeat\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x0e\n\x06\x63ommit\x18\x02 \x01(\x04\x12\r\n\x05round\x18\x03 \x01(\x04\x12\x0e\n\x06lifted\x18\x04 \x01(\x04\"Z\n\x11HeartbeatResponse\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\r\n\x05round\x18\x02 \x01(\x04\x12\x11\n\tsuspicion\x18\x03 \x01(\x04\x12\x15\n\rfeature_level\x18\x04 \x01(\r\"\x1a\n\nTimeoutNow\x12\x0c\n\x04term\x18\x01 \x01(\x04\"\x8f\x01\n\rAppendRequest\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x12\n\nprev_index\x18\x02 \x01(\x04\x12\x11\n\tprev_term\x18\x03 \x01(\x04\x12\x0e\n\x06\x63ommit\x18\x04 \x01(\x04\x12\x0f\n\x07\x65ntries\x18\x05 \x01(\x0c\x12(\n\x08snapshot\x18\x06 \x01(\x0b\x32\x16.raft.v1.SnapshotPiece\"\x7f\n\rSnapshotPiece\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x12\n\nindex_term\x18\x02 \x01(\x04\x12\x0c\n\x04size\x18\x03 \x01(\x04\x12\x0b\n\x03\x63rc\x18\x04 \x01(\x07\x12\x0e\n\x06offset\x18\x05 \x01(\x04\x12\r\n\x05piece\x18\x06 \x01(\x0c\x12\x11\n\tpiece_crc\x18\x07 \x01(\x07\"\xbe\x01\n\x0e\x41ppendResponse\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x10\n\x08rejected\x18\x02 \x01(\x08\x12\r\n\x05match\x18\x03 \x01(\x04\x12\x12\n\nhint_index\x18\x04 \x01(\x04\x12\x11\n\thint_term\x18\x05 \x01(\x04\x12\x16\n\x0erejected_index\x18\x06 \x01(\x04\x12\x11\n\tsuspicion\x18\x07 \x01(\x04\x12+\n\x08snapshot\x18\x08 \x01(\x0b\x32\x19.raft.v1.SnapshotReceived\"F\n\x10SnapshotReceived\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x10\n\x08received\x18\x02 \x01(\x04\x12\x11\n\tinstalled\x18\x03 \x01(\x08\"\x94\x01\n\rConfiguration\x12\x1f\n\x06voters\x18\x01 \x03(\x0b\x32\x0f.raft.v1.Member\x12\x15\n\rsegment_bytes\x18\x02 \x01(\x04\x12\x17\n\x0fmax_entry_bytes\x18\x03 \x01(\x04\x12\x0f\n\x07\x63luster\x18\x04 \x01(\t\x12!\n\x08learners\x18\x05 \x03(\x0b\x32\x0f.raft.v1.Member\"<\n\x06Member\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\x13\n\x0bincarnation\x18\x02 \x01(\x0c\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t2\x95\x02\n\x04Raft\x12\x42\n\tIntroduce\x12\x19.raft.v1.IntroduceRequest\x1a\x1a.raft.v1.IntroduceResponse\x12H\n\x0bReadEntries\x12\x1b.raft.v1.ReadEntriesRequest\x1a\x1c.raft.v1.ReadEntriesResponse\x12=\n\x07\x43ontrol\x12\x16.raft.v1.ControlBundle\x1a\x16.raft.v1.ControlBundle(\x01\x30\x01\x12@\n\tReplicate\x12\x16.raft.v1.AppendRequest\x1a\x17.raft.v1.AppendResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12raft/v1/raft.proto\x12\x07raft.v1\"\xbb\x01\n\x0cProofMessage\x12$\n\x05\x62\x65gin\x18\x01 \x01(\x0b\x32\x13.raft.v1.ProofBeginH\x00\x12,\n\tchallenge\x18\x02 \x01(\x0b\x32\x17.raft.v1.ProofChallengeH\x00\x12&\n\x06\x61nswer\x18\x03 \x01(\x0b\x32\x14.raft.v1.ProofAnswerH\x00\x12$\n\x05token\x18\x04 \x01(\x0b\x32\x13.raft.v1.ProofTokenH\x00\x42\t\n\x07message\"N\n\nProofBegin\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0e\n\x06sender\x18\x02 \x01(\r\x12\x10\n\x08receiver\x18\x03 \x01(\r\x12\r\n\x05nonce\x18\x04 \x01(\x0c\"-\n\x0eProofChallenge\x12\r\n\x05nonce\x18\x01 \x01(\x0c\x12\x0c\n\x04macs\x18\x02 \x03(\x0c\"C\n\x0bProofAnswer\x12\x0b\n\x03mac\x18\x01 \x01(\x0c\x12\x14\n\x0c\x63\x65rtificates\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"\x1b\n\nProofToken\x12\r\n\x05token\x18\x01 \x01(\t\"\x92\x01\n\x10IntroduceRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\r\n\x05shard\x18\x02 \x01(\r\x12\x0e\n\x06sender\x18\x03 \x01(\r\x12\x0e\n\x06voters\x18\x04 \x03(\r\x12\x15\n\rsegment_bytes\x18\x05 \x01(\x04\x12\x17\n\x0fmax_entry_bytes\x18\x06 \x01(\x04\x12\x0e\n\x06\x61\x64\x64ing\x18\x07 \x01(\x08\"m\n\x11IntroduceResponse\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\x13\n\x0bincarnation\x18\x02 \x01(\x0c\x12\r\n\x05\x65mpty\x18\x03 \x01(\x08\x12\x0f\n\x07refusal\x18\x04 \x01(\t\x12\x15\n\rfeature_level\x18\x05 \x01(\r\"\xa8\x01\n\x12ReadEntriesRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\r\n\x05shard\x18\x02 \x01(\r\x12\x0e\n\x06sender\x18\x03 \x01(\r\x12\x10\n\x08receiver\x18\x04 \x01(\r\x12\x15\n\rsegment_bytes\x18\x05 \x01(\x04\x12\x12\n\nprev_index\x18\x06 \x01(\x04\x12\x12\n\nprev_chain\x18\x07 \x01(\x07\x12\x11\n\tmax_bytes\x18\x08 \x01(\r\"m\n\x13ReadEntriesResponse\x12\x0f\n\x07\x65ntries\x18\x01 \x01(\x0c\x12\x0e\n\x06\x63ommit\x18\x02 \x01(\x04\x12\x0f\n\x07refusal\x18\x03 \x01(\t\x12\x0f\n\x07\x64iffers\x18\x04 \x01(\x08\x12\x13\n\x0b\x66irst_index\x18\x05 \x01(\x04\":\n\rControlBundle\x12)\n\x08messages\x18\x01 \x03(\x0b\x32\x17.raft.v1.ControlMessage\"\xac\x02\n\x0e\x43ontrolMessage\x12,\n\x0cvote_request\x18\x01 \x01(\x0b\x32\x14.raft.v1.VoteRequestH\x00\x12.\n\rvote_response\x18\x02 \x01(\x0b\x32\x15.raft.v1.VoteResponseH\x00\x12\'\n\theartbeat\x18\x03 \x01(\x0b\x32\x12.raft.v1.HeartbeatH\x00\x12\x38\n\x12heartbeat_response\x18\x04 \x01(\x0b\x32\x1a.raft.v1.HeartbeatResponseH\x00\x12*\n\x0btimeout_now\x18\x05 \x01(\x0b\x32\x13.raft.v1.TimeoutNowH\x00\x12\r\n\x05shard\x18\x06 \x01(\r\x12\x13\n\x0bincarnation\x18\x07 \x01(\x0c\x42\t\n\x07message\"t\n\x0bVoteRequest\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x12\n\nlast_index\x18\x02 \x01(\x04\x12\x11\n\tlast_term\x18\x03 \x01(\x04\x12\x0b\n\x03pre\x18\x04 \x01(\x08\x12\x10\n\x08transfer\x18\x05 \x01(\x08\x12\x11\n\tunanimous\x18\x06 \x01(\x08\"M\n\x0cVoteResponse\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x0f\n\x07granted\x18\x02 \x01(\x08\x12\x0b\n\x03pre\x18\x03 \x01(\x08\x12\x11\n\tsuspicion\x18\x04 \x01(\x04\"H\n\tHeartbeat\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x0e\n\x06\x63ommit\x18\x02 \x01(\x04\x12\r\n\x05round\x18\x03 \x01(\x04\x12\x0e\n\x06lifted\x18\x04 \x01(\x04\"Z\n\x11HeartbeatResponse\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\r\n\x05round\x18\x02 \x01(\x04\x12\x11\n\tsuspicion\x18\x03 \x01(\x04\x12\x15\n\rfeature_level\x18\x04 \x01(\r\"\x1a\n\nTimeoutNow\x12\x0c\n\x04term\x18\x01 \x01(\x04\"\x8f\x01\n\rAppendRequest\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x12\n\nprev_index\x18\x02 \x01(\x04\x12\x11\n\tprev_term\x18\x03 \x01(\x04\x12\x0e\n\x06\x63ommit\x18\x04 \x01(\x04\x12\x0f\n\x07\x65ntries\x18\x05 \x01(\x0c\x12(\n\x08snapshot\x18\x06 \x01(\x0b\x32\x16.raft.v1.SnapshotPiece\"\x7f\n\rSnapshotPiece\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x12\n\nindex_term\x18\x02 \x01(\x04\x12\x0c\n\x04size\x18\x03 \x01(\x04\x12\x0b\n\x03\x63rc\x18\x04 \x01(\x07\x12\x0e\n\x06offset\x18\x05 \x01(\x04\x12\r\n\x05piece\x18\x06 \x01(\x0c\x12\x11\n\tpiece_crc\x18\x07 \x01(\x07\"\xbe\x01\n\x0e\x41ppendResponse\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x10\n\x08rejected\x18\x02 \x01(\x08\x12\r\n\x05match\x18\x03 \x01(\x04\x12\x12\n\nhint_index\x18\x04 \x01(\x04\x12\x11\n\thint_term\x18\x05 \x01(\x04\x12\x16\n\x0erejected_index\x18\x06 \x01(\x04\x12\x11\n\tsuspicion\x18\x07 \x01(\x04\x12+\n\x08snapshot\x18\x08 \x01(\x0b\x32\x19.raft.v1.SnapshotReceived\"F\n\x10SnapshotReceived\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x10\n\x08received\x18\x02 \x01(\x04\x12\x11\n\tinstalled\x18\x03 \x01(\x08\"\x94\x01\n\rConfiguration\x12\x1f\n\x06voters\x18\x01 \x03(\x0b\x32\x0f.raft.v1.Member\x12\x15\n\rsegment_bytes\x18\x02 \x01(\x04\x12\x17\n\x0fmax_entry_bytes\x18\x03 \x01(\x04\x12\x0f\n\x07\x63luster\x18\x04 \x01(\t\x12!\n\x08learners\x18\x05 \x03(\x0b\x32\x0f.raft.v1.Member\"<\n\x06Member\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\x13\n\x0bincarnation\x18\x02 \x01(\x0c\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t2F\n\tNodeProof\x12\x39\n\x05Prove\x12\x15.raft.v1.ProofMessage\x1a\x15.raft.v1.ProofMessage(\x01\x30\x01\x32\x95\x02\n\x04Raft\x12\x42\n\tIntroduce\x12\x19.raft.v1.IntroduceRequest\x1a\x1a.raft.v1.IntroduceResponse\x12H\n\x0bReadEntries\x12\x1b.raft.v1.ReadEntriesRequest\x1a\x1c.raft.v1.ReadEntriesResponse\x12=\n\x07\x43ontrol\x12\x16.raft.v1.ControlBundle\x1a\x16.raft.v1.ControlBundle(\x01\x30\x01\x12@\n\tReplicate\x12\x16.raft.v1.AppendRequest\x1a\x17.raft.v1.AppendResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'raft.v1.raft_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_INTRODUCEREQUEST']._serialized_start=32
-  _globals['_INTRODUCEREQUEST']._serialized_end=178
-  _globals['_INTRODUCERESPONSE']._serialized_start=180
-  _globals['_INTRODUCERESPONSE']._serialized_end=289
-  _globals['_READENTRIESREQUEST']._serialized_start=292
-  _globals['_READENTRIESREQUEST']._serialized_end=460
-  _globals['_READENTRIESRESPONSE']._serialized_start=462
-  _globals['_READENTRIESRESPONSE']._serialized_end=571
-  _globals['_CONTROLBUNDLE']._serialized_start=573
-  _globals['_CONTROLBUNDLE']._serialized_end=631
-  _globals['_CONTROLMESSAGE']._serialized_start=634
-  _globals['_CONTROLMESSAGE']._serialized_end=934
-  _globals['_VOTEREQUEST']._serialized_start=936
-  _globals['_VOTEREQUEST']._serialized_end=1052
-  _globals['_VOTERESPONSE']._serialized_start=1054
-  _globals['_VOTERESPONSE']._serialized_end=1131
-  _globals['_HEARTBEAT']._serialized_start=1133
-  _globals['_HEARTBEAT']._serialized_end=1205
-  _globals['_HEARTBEATRESPONSE']._serialized_start=1207
-  _globals['_HEARTBEATRESPONSE']._serialized_end=1297
-  _globals['_TIMEOUTNOW']._serialized_start=1299
-  _globals['_TIMEOUTNOW']._serialized_end=1325
-  _globals['_APPENDREQUEST']._serialized_start=1328
-  _globals['_APPENDREQUEST']._serialized_end=1471
-  _globals['_SNAPSHOTPIECE']._serialized_start=1473
-  _globals['_SNAPSHOTPIECE']._serialized_end=1600
-  _globals['_APPENDRESPONSE']._serialized_start=1603
-  _globals['_APPENDRESPONSE']._serialized_end=1793
-  _globals['_SNAPSHOTRECEIVED']._serialized_start=1795
-  _globals['_SNAPSHOTRECEIVED']._serialized_end=1865
-  _globals['_CONFIGURATION']._serialized_start=1868
-  _globals['_CONFIGURATION']._serialized_end=2016
-  _globals['_MEMBER']._serialized_start=2018
-  _globals['_MEMBER']._serialized_end=2078
-  _globals['_RAFT']._serialized_start=2081
-  _globals['_RAFT']._serialized_end=2358
+  _globals['_PROOFMESSAGE']._serialized_start=32
+  _globals['_PROOFMESSAGE']._serialized_end=219
+  _globals['_PROOFBEGIN']._serialized_start=221
+  _globals['_PROOFBEGIN']._serialized_end=299
+  _globals['_PROOFCHALLENGE']._serialized_start=301
+  _globals['_PROOFCHALLENGE']._serialized_end=346
+  _globals['_PROOFANSWER']._serialized_start=348
+  _globals['_PROOFANSWER']._serialized_end=415
+  _globals['_PROOFTOKEN']._serialized_start=417
+  _globals['_PROOFTOKEN']._serialized_end=444
+  _globals['_INTRODUCEREQUEST']._serialized_start=447
+  _globals['_INTRODUCEREQUEST']._serialized_end=593
+  _globals['_INTRODUCERESPONSE']._serialized_start=595
+  _globals['_INTRODUCERESPONSE']._serialized_end=704
+  _globals['_READENTRIESREQUEST']._serialized_start=707
+  _globals['_READENTRIESREQUEST']._serialized_end=875
+  _globals['_READENTRIESRESPONSE']._serialized_start=877
+  _globals['_READENTRIESRESPONSE']._serialized_end=986
+  _globals['_CONTROLBUNDLE']._serialized_start=988
+  _globals['_CONTROLBUNDLE']._serialized_end=1046
+  _globals['_CONTROLMESSAGE']._serialized_start=1049
+  _globals['_CONTROLMESSAGE']._serialized_end=1349
+  _globals['_VOTEREQUEST']._serialized_start=1351
+  _globals['_VOTEREQUEST']._serialized_end=1467
+  _globals['_VOTERESPONSE']._serialized_start=1469
+  _globals['_VOTERESPONSE']._serialized_end=1546
+  _globals['_HEARTBEAT']._serialized_start=1548
+  _globals['_HEARTBEAT']._serialized_end=1620
+  _globals['_HEARTBEATRESPONSE']._serialized_start=1622
+  _globals['_HEARTBEATRESPONSE']._serialized_end=1712
+  _globals['_TIMEOUTNOW']._serialized_start=1714
+  _globals['_TIMEOUTNOW']._serialized_end=1740
+  _globals['_APPENDREQUEST']._serialized_start=1743
+  _globals['_APPENDREQUEST']._serialized_end=1886
+  _globals['_SNAPSHOTPIECE']._serialized_start=1888
+  _globals['_SNAPSHOTPIECE']._serialized_end=2015
+  _globals['_APPENDRESPONSE']._serialized_start=2018
+  _globals['_APPENDRESPONSE']._serialized_end=2208
+  _globals['_SNAPSHOTRECEIVED']._serialized_start=2210
+  _globals['_SNAPSHOTRECEIVED']._serialized_end=2280
+  _globals['_CONFIGURATION']._serialized_start=2283
+  _globals['_CONFIGURATION']._serialized_end=2431
+  _globals['_MEMBER']._serialized_start=2433
+  _globals['_MEMBER']._serialized_end=2493
+  _globals['_NODEPROOF']._serialized_start=2495
+  _globals['_NODEPROOF']._serialized_end=2565
+  _globals['_RAFT']._serialized_start=2568
+  _globals['_RAFT']._serialized_end=2845
 # @@protoc_insertion_point(module_scope)

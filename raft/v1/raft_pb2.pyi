@@ -6,6 +6,54 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class ProofMessage(_message.Message):
+    __slots__ = ("begin", "challenge", "answer", "token")
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    CHALLENGE_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    begin: ProofBegin
+    challenge: ProofChallenge
+    answer: ProofAnswer
+    token: ProofToken
+    def __init__(self, begin: _Optional[_Union[ProofBegin, _Mapping]] = ..., challenge: _Optional[_Union[ProofChallenge, _Mapping]] = ..., answer: _Optional[_Union[ProofAnswer, _Mapping]] = ..., token: _Optional[_Union[ProofToken, _Mapping]] = ...) -> None: ...
+
+class ProofBegin(_message.Message):
+    __slots__ = ("cluster", "sender", "receiver", "nonce")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    RECEIVER_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    sender: int
+    receiver: int
+    nonce: bytes
+    def __init__(self, cluster: _Optional[str] = ..., sender: _Optional[int] = ..., receiver: _Optional[int] = ..., nonce: _Optional[bytes] = ...) -> None: ...
+
+class ProofChallenge(_message.Message):
+    __slots__ = ("nonce", "macs")
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    MACS_FIELD_NUMBER: _ClassVar[int]
+    nonce: bytes
+    macs: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, nonce: _Optional[bytes] = ..., macs: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class ProofAnswer(_message.Message):
+    __slots__ = ("mac", "certificates", "signature")
+    MAC_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    mac: bytes
+    certificates: bytes
+    signature: bytes
+    def __init__(self, mac: _Optional[bytes] = ..., certificates: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class ProofToken(_message.Message):
+    __slots__ = ("token",)
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    token: str
+    def __init__(self, token: _Optional[str] = ...) -> None: ...
+
 class IntroduceRequest(_message.Message):
     __slots__ = ("cluster", "shard", "sender", "voters", "segment_bytes", "max_entry_bytes", "adding")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]

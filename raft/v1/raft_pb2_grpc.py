@@ -25,6 +25,83 @@ if _version_not_supported:
     )
 
 
+class NodeProofStub:
+    """On every node and name server.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.Prove = channel.stream_stream(
+                '/raft.v1.NodeProof/Prove',
+                request_serializer=raft_dot_v1_dot_raft__pb2.ProofMessage.SerializeToString,
+                response_deserializer=raft_dot_v1_dot_raft__pb2.ProofMessage.FromString,
+                _registered_method=True)
+
+
+class NodeProofServicer:
+    """On every node and name server.
+    """
+
+    def Prove(self, request_iterator, context):
+        """Proves mutually, before any other call, that caller and receiver are nodes of one cluster: by the cluster secret, or by
+        certificates. The last answer has a token for the other calls on the same connection ("ledgermq-proof" in the metadata).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_NodeProofServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'Prove': grpc.stream_stream_rpc_method_handler(
+                    servicer.Prove,
+                    request_deserializer=raft_dot_v1_dot_raft__pb2.ProofMessage.FromString,
+                    response_serializer=raft_dot_v1_dot_raft__pb2.ProofMessage.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'raft.v1.NodeProof', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('raft.v1.NodeProof', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class NodeProof:
+    """On every node and name server.
+    """
+
+    @staticmethod
+    def Prove(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/raft.v1.NodeProof/Prove',
+            raft_dot_v1_dot_raft__pb2.ProofMessage.SerializeToString,
+            raft_dot_v1_dot_raft__pb2.ProofMessage.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
 class RaftStub:
     """Missing associated documentation comment in .proto file."""
 

@@ -24,7 +24,7 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
     for node in fleet.nodes:
         everywhere = fleet.address(node).replace("127.0.0.1", "0.0.0.0")
         told = {each: outside(fleet.address(each)) for each in fleet.nodes}
-        fleet.override(node, listen=everywhere, outside=told)
+        fleet.override(node, listen=everywhere, outside=told, insecure=True)
     await fleet.start()
     yield fleet
     await fleet.close()

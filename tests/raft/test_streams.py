@@ -36,9 +36,13 @@ class LateCall:
 async def test_a_swallowed_cancellation_stops_it_all_the_same() -> None:
     call = LateCall()
     broken: list[bool] = []
+
+    async def open_call() -> LateCall:
+        return call
+
     stream = OutboundStream(
         "a stream",
-        lambda: call,
+        open_call,
         bound=1,
         on_answer=lambda _: None,
         on_broken=lambda: broken.append(True),

@@ -178,6 +178,7 @@ class ContainerEnvironment(NodesOfFiles):
         return {
             "data": str(_HOME / "disk" / "data"),
             "listen": f"0.0.0.0:{PORT}",
+            "insecure": True,
             "advertised": self.address(node),
             "http": f"0.0.0.0:{HTTP_PORT}",
             "boot_id_file": str(_HOME / "boot_id"),

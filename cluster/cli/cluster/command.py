@@ -4,16 +4,20 @@ in `members.py` and `log_start.py`."""
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import click
 
 from cluster.cli.cluster.log_start import LOG_OPERATIONS
 from cluster.cli.cluster.members import OPERATIONS
+from cluster.cli.failure import CommandError
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import print_json, print_table, say
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.records import NodeStatus
+from raft.transport.cluster_secret import new_secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,30 @@ def cluster() -> None:
 
 for command in (*OPERATIONS, *LOG_OPERATIONS):
     cluster.add_command(command)
+
+
+@cluster.command()
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("cluster.secret"),
+    show_default=True,
+    help="File to write.",
+)
+def init(out: Path) -> None:
+    """Make the secret of a new cluster, by which its nodes prove themselves without TLS.
+
+    Copy the file to all nodes, readable for their user only, and set `cluster_secret_file` there. For a rotation, put
+    the new secret on a second line on all nodes, then make it the first line, then remove the old one.
+    """
+    try:
+        descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise CommandError(f"{out} cannot be written: {error.strerror}; an existing file is never replaced") from error
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(new_secret() + "\n")
+    say(f"Wrote {out}. Setting of every node:\n")
+    click.echo(f'cluster_secret_file = "{out.absolute()}"')
 
 
 @cluster.command("add-shard")

@@ -44,6 +44,12 @@ def dev() -> None:
     type=click.Choice(["async", "sync"]),
     help="Acknowledge when the page cache has a message (async), or the disk (sync).  [default: async]",
 )
+@click.option(
+    "--secure",
+    is_flag=True,
+    default=None,
+    help="Use TLS and authentication, with new certificates and the user admin.",
+)
 @renamed_option("--groups", "--shards")
 @click.option("--shards", type=click.IntRange(1, 64), help="Number of shards, led by different nodes.  [default: 1]")
 @format_option
@@ -54,6 +60,7 @@ def start(
     base_port: int | None,
     flush: str | None,
     shards: int | None,
+    secure: bool | None,
     output: str,
 ) -> None:
     """Start a cluster and wait until all shards have leaders. If the cluster already exists, the command starts only
@@ -62,7 +69,12 @@ def start(
     """
     cluster = _cluster(data, docker)
     new = not cluster.exists
-    states = cluster.start(nodes, base_port=base_port, flush=flush, shards=shards)
+    if isinstance(cluster, DevCluster):
+        states = cluster.start(nodes, base_port=base_port, flush=flush, shards=shards, secure=secure)
+    elif secure:
+        raise click.UsageError("--secure starts processes: leave --docker out, or use docker-compose")
+    else:
+        states = cluster.start(nodes, base_port=base_port, flush=flush, shards=shards)
     if output == "json":
         print_json(_as_json(states))
         return
@@ -183,6 +195,8 @@ def _shards(state: NodeState) -> str | None:
 def _next_commands(cluster: Launcher) -> str:
     option = _option(cluster)
     setting = f"  export LEDGERMQ_BOOTSTRAP={cluster.bootstrap}\n" if option else ""
+    if isinstance(cluster, DevCluster) and cluster.is_secure:
+        setting += f"  export LEDGERMQ_PROFILE_FILE={cluster.credentials.profiles}\n"
     return (
         f"{setting}  ledgermq topic create hello\n  echo hi | ledgermq produce hello\n"
         f"  ledgermq consume hello\n  ledgermq cluster info\n  ledgermq dev stop{option}"

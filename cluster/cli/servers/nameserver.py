@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Literal
 
 import click
@@ -18,6 +19,7 @@ from ledger.v1 import broker_pb2
 # The port that RocketMQ's name servers use.
 DEFAULT_LISTEN = "127.0.0.1:9876"
 _ANSWER_S = 5.0
+_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 class Address(click.ParamType[str]):
@@ -44,7 +46,20 @@ def nameserver() -> None:
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of log lines."
 )
-def run(listen: str, log_format: Literal["text", "json"]) -> int:
+@click.option("--cluster-secret-file", type=_FILE, help="File of the cluster secret. Only nodes that know it register.")
+@click.option("--cluster", default="", help="Name of the cluster whose nodes register with certificates.")
+@click.option("--tls-certificate", type=_FILE, help="Certificate, from `ledgermq certs issue nameserver`.")
+@click.option("--tls-key", type=_FILE, help="Key of the certificate.")
+@click.option("--tls-ca", type=_FILE, help="Authorities that sign the certificates of nodes.")
+def run(
+    listen: str,
+    log_format: Literal["text", "json"],
+    cluster_secret_file: Path | None,
+    cluster: str,
+    tls_certificate: Path | None,
+    tls_key: Path | None,
+    tls_ca: Path | None,
+) -> int:
     """Run a name server until SIGTERM or Ctrl-C. A name server stores nothing on disk.
 
     Start this command on two or more machines, so that one name server always runs. Name servers do not communicate
@@ -52,12 +67,19 @@ def run(listen: str, log_format: Literal["text", "json"]) -> int:
     option --bootstrap of clients.
     """
     try:
-        from cluster.node.nameserver import run_name_server
+        from cluster.node.nameserver import NameServerSecurity, run_name_server
+        from cluster.node.security.certificates import CertificateFiles
     except ModuleNotFoundError as error:
         raise CommandError(
             f"a name server needs the package {error.name}, which is not installed: pip install 'ledgermq[server]'"
         ) from error
-    return run_name_server(listen, log_format)
+    tls = (tls_certificate, tls_key, tls_ca)
+    if any(tls) and not (all(tls) and cluster):
+        raise click.UsageError("give --tls-certificate, --tls-key, --tls-ca and --cluster together")
+    files = None
+    if tls_certificate and tls_key and tls_ca:
+        files = CertificateFiles(tls_certificate, tls_key, tls_ca)
+    return run_name_server(listen, log_format, NameServerSecurity(cluster, files, cluster_secret_file))
 
 
 @nameserver.command()

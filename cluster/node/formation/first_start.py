@@ -23,6 +23,8 @@ from cluster.node.formation.first_voters import in_turn
 from ledger.state.feature_levels import LATEST_LEVEL
 from raft.configuration_entry import ConfiguredMember, ShardConfiguration
 from raft.transport.dialing import Dialer, PlainDialer
+from raft.transport.node_proof import UnprovenError
+from raft.transport.rare_log import RareLog
 from raft.v1 import raft_pb2, raft_pb2_grpc
 
 log = logging.getLogger("ledgermq.node.formation")
@@ -112,13 +114,19 @@ class GrpcIntroductions:
     """Asks other nodes for their introductions over gRPC, on channels that only this object uses."""
 
     def __init__(self, peers: Mapping[int, str], dialer: Dialer | None = None) -> None:
-        dialer = dialer or PlainDialer()
-        self._channels = {node: dialer.channel(node, address) for node, address in peers.items()}
+        self._dialer = dialer or PlainDialer()
+        self._unproven_log = RareLog(log)
+        self._channels = {node: self._dialer.channel(node, address) for node, address in peers.items()}
 
     async def ask(self, node: int, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
-        stub = raft_pb2_grpc.RaftStub(self._channels[node])
+        channel = self._channels[node]
         try:
-            answer: raft_pb2.IntroduceResponse = await stub.Introduce(request, timeout=ANSWER_S)
+            answer: raft_pb2.IntroduceResponse = await raft_pb2_grpc.RaftStub(channel).Introduce(
+                request, timeout=ANSWER_S, metadata=await self._dialer.prove(channel, node)
+            )
+        except UnprovenError as error:
+            self._unproven_log.warning("node %d: %s", node, error)
+            return None
         except aio.AioRpcError:
             return None
         return answer

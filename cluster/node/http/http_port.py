@@ -10,6 +10,7 @@ is a member, knows a leader and has applied nearly all committed entries. If the
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Callable
 
 from aiohttp import web
@@ -44,7 +45,9 @@ class HttpPort:
         not_ready: Callable[[], str],
         segments: SegmentRoutes | None,
         rights: HttpRights | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        self._tls = tls
         self._registry = registry
         self._not_ready = not_ready
         self._segments = segments
@@ -65,7 +68,7 @@ class HttpPort:
         """Serve at `address` (host:port). Raises OSError if the port is in use."""
         host, _, port = address.rpartition(":")
         await self._runner.setup()
-        await web.TCPSite(self._runner, host, int(port), reuse_address=True).start()
+        await web.TCPSite(self._runner, host, int(port), reuse_address=True, ssl_context=self._tls).start()
 
     async def stop(self) -> None:
         await self._runner.cleanup()

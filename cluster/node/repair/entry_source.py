@@ -12,6 +12,7 @@ entry.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -21,9 +22,13 @@ from grpc import aio
 from cluster.node.settings import NodeSettings
 from raft.configuration_entry import ShardConfiguration
 from raft.transport.dialing import Dialer, PlainDialer
+from raft.transport.node_proof import UnprovenError
+from raft.transport.rare_log import RareLog
 from raft.v1 import raft_pb2, raft_pb2_grpc
 from store import LogTail, StoreError
 from store.log.entry import EntryFlawError
+
+log = logging.getLogger("ledgermq.node.repair")
 
 # The largest size of the entries in one answer; a single larger entry is sent alone.
 MOST_BYTES = 1 << 20
@@ -111,13 +116,19 @@ class GrpcEntrySource:
     """An entry source over gRPC, on channels that only this object uses."""
 
     def __init__(self, peers: Mapping[int, str], dialer: Dialer | None = None) -> None:
-        dialer = dialer or PlainDialer()
-        self._channels = {node: dialer.channel(node, address) for node, address in peers.items()}
+        self._dialer = dialer or PlainDialer()
+        self._unproven_log = RareLog(log)
+        self._channels = {node: self._dialer.channel(node, address) for node, address in peers.items()}
 
     async def read(self, node: int, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse | None:
-        stub = raft_pb2_grpc.RaftStub(self._channels[node])
+        channel = self._channels[node]
         try:
-            answer: raft_pb2.ReadEntriesResponse = await stub.ReadEntries(request, timeout=ANSWER_S)
+            answer: raft_pb2.ReadEntriesResponse = await raft_pb2_grpc.RaftStub(channel).ReadEntries(
+                request, timeout=ANSWER_S, metadata=await self._dialer.prove(channel, node)
+            )
+        except UnprovenError as error:
+            self._unproven_log.warning("node %d: %s", node, error)
+            return None
         except aio.AioRpcError:
             return None
         return answer

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ledger.access.rules import CLUSTER, Action, Resource, topic_resource
 
@@ -27,6 +27,8 @@ class Needed:
     proof: bool = True
     # The rights that the method needs for a request, all of them.
     rights: Rights = lambda request, topic_name: ()
+    # Whether nodes of the cluster call the method, "too" or "only". They prove themselves to the transport.
+    nodes: Literal["no", "too", "only"] = "no"
     # True: the call is an administrative act, which the audit log records.
     is_audited: bool = False
 
@@ -69,7 +71,7 @@ _OF_BROKER = {
     "Fetch": ANY_USER,
     "ListOffsets": Needed(rights=_topic("describe")),
     "QueryMessages": Needed(rights=_topic("subscribe")),
-    "GetRoute": ANY_USER,
+    "GetRoute": Needed(nodes="too"),
     "CreateTopic": Needed(rights=_named_topic("create"), is_audited=True),
     "AlterTopic": Needed(rights=_named_topic("alter"), is_audited=True),
     "DeleteTopic": Needed(rights=_topic("delete"), is_audited=True),
@@ -94,6 +96,7 @@ _OF_GROUP_OPERATIONS = {
     "ForgetRetries": Needed(rights=_group("delete"), is_audited=True),
 }
 _ADMINISTER = Needed(rights=_cluster("administer"), is_audited=True)
+_ONLY_NODES = Needed(nodes="only")
 _OF_OPERATIONS = {
     "GetMembers": Needed(rights=_cluster("describe")),
     "AddNode": _ADMINISTER,
@@ -106,8 +109,8 @@ _OF_OPERATIONS = {
     "ReleaseLog": Needed(rights=_cluster("read-log"), is_audited=True),
     "GetHolds": Needed(rights=_cluster("describe")),
     "AddShard": _ADMINISTER,
-    "OpenTopic": _ADMINISTER,
-    "DropTopic": _ADMINISTER,
+    "OpenTopic": _ONLY_NODES,
+    "DropTopic": _ONLY_NODES,
 }
 _OF_SECURITY = {
     "Authenticate": ANYBODY,

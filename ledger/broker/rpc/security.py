@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from grpc import aio
 
+from ledger.access.certificate import certificate_content
 from ledger.access.password import Verifier
 from ledger.access.rules import CLUSTER, Rule, parse_action, parse_resource
 from ledger.broker.access.authorizer import Authorizer
@@ -21,6 +23,9 @@ from ledger.errors import AuthenticationError, BusyError, InvalidArgumentError, 
 from ledger.state.commands import AddUser, GrantRules, RemoveUser, RevokeRules, RotateUser
 from ledger.v1 import security_pb2, security_pb2_grpc
 
+ProvenUris = Callable[[bytes, bytes, bytes], list[str] | None]
+
+NONCE_BYTES = 32
 # Proofs that are in progress on this node, and those of one host.
 MAX_PROOFS = 512
 MAX_PROOFS_OF_A_HOST = 64
@@ -32,8 +37,17 @@ WRONG_S = 0.5
 
 class SecurityService(RefusingService, security_pb2_grpc.SecurityServicer):
     def __init__(
-        self, cluster: str, authorizer: Authorizer, sessions: Sessions, users: Users, now_ms: Callable[[], int]
+        self,
+        cluster: str,
+        authorizer: Authorizer,
+        sessions: Sessions,
+        users: Users,
+        now_ms: Callable[[], int],
+        proven_uris: ProvenUris | None = None,
     ) -> None:
+        """`proven_uris(certificates, signature, content)` returns the URIs of a certificate that is valid and made the
+        signature, or None. Without `proven_uris`, no client proves itself by a certificate."""
+        self._proven_uris = proven_uris
         self._cluster = cluster
         self._authorizer = authorizer
         self._sessions = sessions
@@ -74,8 +88,8 @@ class SecurityService(RefusingService, security_pb2_grpc.SecurityServicer):
                 caller, answer = proof.final((await _next(context)).scram)
             case "delegated_token":
                 caller, answer = prove_token(request.delegated_token, access, self._now_ms()), ""
-            case "certificate":
-                caller, answer = prove_certificate(uris_of(context), self._cluster, access), ""
+            case "certificate_nonce":
+                caller, answer = await self._prove_certificate(request.certificate_nonce, context), ""
             case _:
                 raise InvalidArgumentError("the proof has no content: upgrade the client")
         self._authorizer.check_caller(caller)
@@ -85,6 +99,16 @@ class SecurityService(RefusingService, security_pb2_grpc.SecurityServicer):
                 scram=answer, token=token, expires_in_ms=round(SESSION_S * 1000), user=caller.user
             )
         )
+
+    async def _prove_certificate(self, client_nonce: bytes, context: Context) -> Caller:
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        await context.write(security_pb2.AuthenticateResponse(nonce=nonce, cluster=self._cluster))
+        proof = (await _next(context)).certificate
+        if self._proven_uris is None or len(client_nonce) != NONCE_BYTES:
+            raise AuthenticationError("this node knows no authority that signs client certificates: use a password")
+        content = certificate_content(self._cluster, client_nonce, nonce)
+        uris = self._proven_uris(proof.certificates, proof.signature, content)
+        return prove_certificate(uris or [], self._cluster, self._authorizer.access)
 
     # -- users and rules
 
@@ -172,11 +196,6 @@ async def _next(context: Context) -> security_pb2.AuthenticateRequest:
 
 async def _refuse(context: Context, error: LedgerError) -> None:
     await context.write(security_pb2.AuthenticateResponse(error=to_wire(error)))
-
-
-def uris_of(context: Context) -> list[str]:
-    """Return the URIs in the verified client certificate of the connection; none without a certificate."""
-    return [uri.decode(errors="replace") for uri in (context.auth_context() or {}).get("peer_uri", ())]
 
 
 def verifier_of(request: Any) -> Verifier | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import Protocol
 
 import grpc
@@ -125,17 +124,8 @@ class Connections:
 
 
 def tls_credentials(security: Security) -> grpc.ChannelCredentials:
-    """Return the credentials of a TLS channel. The files are read anew for each channel. Raises
-    InvalidArgumentError."""
-
-    def content(path: Path | None, setting: str) -> bytes | None:
-        return None if path is None else read_file(path, setting)
-
-    return grpc.ssl_channel_credentials(
-        content(security.ca, "ca"),
-        content(security.client_key, "client_key"),
-        content(security.client_certificate, "client_certificate"),
-    )
+    """Return the credentials of a TLS channel. The file is read anew for each channel. Raises InvalidArgumentError."""
+    return grpc.ssl_channel_credentials(None if security.ca is None else read_file(security.ca, "ca"))
 
 
 def parse_addresses(bootstrap_servers: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:

@@ -7,18 +7,21 @@ before it runs the call. The client then proves itself again and repeats the cal
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
 import grpc.aio
 
-from ledger.client.connection.security import Security
+from ledger.access.certificate import certificate_content, sign
+from ledger.client.connection.security import Security, read_file
 from ledger.errors import AuthenticationError, from_wire
 from ledger.v1 import security_pb2, security_pb2_grpc
 
 Metadata = tuple[tuple[str, str], ...]
 
+_NONCE_BYTES = 32
 # How long one proof may take.
 _PROOF_SECONDS = 10.0
 # A new proof begins when this part of the token's time has passed.
@@ -85,7 +88,19 @@ class Session:
             return await _prove_password(stream, security.user, security.current_password())
         if security.token:
             return await _ask(stream, security_pb2.AuthenticateRequest(delegated_token=security.token))
-        return await _ask(stream, security_pb2.AuthenticateRequest(certificate=True))
+        return await _prove_certificate(stream, security)
+
+
+async def _prove_certificate(stream: Any, security: Security) -> security_pb2.AuthenticateResponse:
+    assert security.client_certificate is not None, "a client that proves has a user, a token or a certificate"
+    assert security.client_key is not None, "the settings were checked"
+    certificates = read_file(security.client_certificate, "client_certificate")
+    key = read_file(security.client_key, "client_key")
+    nonce = os.urandom(_NONCE_BYTES)
+    first = await _ask(stream, security_pb2.AuthenticateRequest(certificate_nonce=nonce))
+    signature = sign(key, certificate_content(first.cluster, nonce, first.nonce))
+    proof = security_pb2.CertificateProof(certificates=certificates, signature=signature)
+    return await _ask(stream, security_pb2.AuthenticateRequest(certificate=proof))
 
 
 async def _prove_password(stream: Any, user: str, password: str) -> security_pb2.AuthenticateResponse:
@@ -116,10 +131,17 @@ async def _ask(stream: Any, request: security_pb2.AuthenticateRequest) -> securi
     return response
 
 
+class CallSession(Protocol):
+    """An interface: proves the caller of a channel."""
+
+    async def metadata(self) -> Metadata: ...
+    def ended(self, metadata: Metadata) -> None: ...
+
+
 class ProvenChannel:
     """What generated stubs need of a channel. Every call carries the session's token."""
 
-    def __init__(self, channel: grpc.aio.Channel, session: Session) -> None:
+    def __init__(self, channel: grpc.aio.Channel, session: CallSession) -> None:
         self._channel = channel
         self._session = session
 
@@ -147,7 +169,7 @@ class ProvenChannel:
 class ProvenStream:
     """A stream that opens when the proof is complete. It has the methods of a gRPC stream that our clients use."""
 
-    def __init__(self, open_call: Callable[..., Any], session: Session) -> None:
+    def __init__(self, open_call: Callable[..., Any], session: CallSession) -> None:
         self._open_call = open_call
         self._session = session
         self._metadata: Metadata = ()

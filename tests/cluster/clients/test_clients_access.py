@@ -11,6 +11,7 @@ import pytest
 from ledger.errors import AuthenticationError, LedgerError, PermissionDeniedError
 from ledgermq import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, Rule
 from tests.cluster.fleet import Fleet
+from tests.cluster.secured import write_secret
 from tests.cluster.waiter import eventually
 
 PASSWORD = "correct horse battery"
@@ -19,7 +20,13 @@ PASSWORD = "correct horse battery"
 @pytest.fixture
 async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
     (tmp_path / "password").write_text(PASSWORD)
-    fleet = Fleet(tmp_path, 1, authentication=True, first_administrator_password_file=tmp_path / "password")
+    fleet = Fleet(
+        tmp_path,
+        1,
+        authentication=True,
+        cluster_secret_file=write_secret(tmp_path / "secret"),
+        first_administrator_password_file=tmp_path / "password",
+    )
     await fleet.start()
     try:
 

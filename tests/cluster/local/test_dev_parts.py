@@ -34,7 +34,7 @@ def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_node_understands_its_toml(tmp_path: Path) -> None:
     data = tmp_path / 'a "quoted" \\ folder'
     path = tmp_path / "node.toml"
-    path.write_text(PLAN.node_toml(2, data))
+    path.write_text(PLAN.node_toml(2, data, {}))
     settings = NodeSettings.load(path)
     assert (settings.node, settings.data, settings.flush, settings.segment_bytes) == (2, data, "sync", 64 << 20)
     assert (settings.listen, settings.http) == (PLAN.address(2), PLAN.http(2))
@@ -48,7 +48,7 @@ def test_nodes_come_and_go_and_keep_their_numbers(tmp_path: Path) -> None:
     assert plan.next_node == 6
     plan.save(tmp_path / "cluster.json")
     assert ClusterPlan.load(tmp_path / "cluster.json") == plan
-    (tmp_path / "node.toml").write_text(plan.node_toml(5, tmp_path))
+    (tmp_path / "node.toml").write_text(plan.node_toml(5, tmp_path, {}))
     joining = NodeSettings.load(tmp_path / "node.toml")
     assert (joining.node, joining.join, joining.peers) == (5, True, {})
 

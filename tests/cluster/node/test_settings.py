@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from cluster.node.replica.retention import bounds_of
 from cluster.node.settings import MIB, NodeSettings, SettingsError
@@ -72,6 +73,9 @@ def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyP
         "nameservers": "n:1,n:2", "produce_quota_bytes_per_s": 1, "produce_quota_messages_per_s": 2,
         "fetch_quota_bytes_per_s": 3, "fetch_quota_messages_per_s": 4, "room": "north",
         "outside": "2=out:2,3=out:3", "boot_id_file": "/b",
+        "tls_certificate": "/c", "tls_key": "/k", "tls_ca": "/a", "cluster_secret_file": "/s", "insecure": True,
+        "authentication": True, "first_administrator": "root", "first_administrator_password_file": "/p",
+        "first_administrator_password": "correct horse",
         "log_format": "json", "log_level": "debug",
     }  # fmt: skip
     assert given.keys() == NodeSettings.model_fields.keys()
@@ -87,6 +91,12 @@ def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyP
         "nameservers": ("n:1", "n:2"),
         "outside": {2: "out:2", 3: "out:3"},
         "boot_id_file": Path("/b"),
+        "tls_certificate": Path("/c"),
+        "tls_key": Path("/k"),
+        "tls_ca": Path("/a"),
+        "cluster_secret_file": Path("/s"),
+        "first_administrator_password_file": Path("/p"),
+        "first_administrator_password": SecretStr("correct horse"),
     }
     assert settings.model_dump() == expected
 
@@ -160,9 +170,45 @@ def test_what_is_missing_or_contradicts_is_named(tmp_path: Path, text: str, name
 
 @pytest.mark.parametrize("peers", ["", '[peers]\n4 = "d:4"', '[peers]\n1 = "a:1"'], ids=["none", "itself", "another"])
 def test_a_node_that_joins_needs_no_peers(tmp_path: Path, peers: str) -> None:
-    settings = load(tmp_path, f'node = 4\njoin = true\ndata = "/data"\nlisten = "0.0.0.0:9871"\n{peers}')
+    settings = load(tmp_path, f'node = 4\njoin = true\ndata = "/data"\n{peers}')
     assert settings.join
     assert settings.addresses.get(4) == ("d:4" if "d:4" in peers else None), "others know its address, it need not"
+
+
+TLS = 'tls_certificate = "/c"\ntls_key = "/k"\ntls_ca = "/a"\n'
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ('listen = "0.0.0.0:9871"', "`listen` is 0.0.0.0:9871, which other machines can reach"),
+        ('http = "10.0.0.1:9872"', "`http` is 10.0.0.1:9872, which other machines can reach"),
+        ('listen = "0.0.0.0:9871"\n' + TLS, "or write `insecure = true`"),
+        ('listen = "0.0.0.0:9871"\nauthentication = true\ncluster_secret_file = "/s"', "or write `insecure = true`"),
+        ('tls_certificate = "/c"', "`tls_key` is missing"),
+        ("authentication = true", "`authentication` needs nodes that prove themselves"),
+        ('first_administrator = "a b"', "not a valid user name"),
+    ],
+)
+def test_a_node_is_secure_unless_someone_says_otherwise(tmp_path: Path, settings: str, why: str) -> None:
+    assert why in refusal(tmp_path, settings + "\n" + GOOD)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        'listen = "127.0.0.1:9871"\nhttp = "[::1]:9872"',
+        'listen = "0.0.0.0:9871"\ninsecure = true',
+        'listen = "0.0.0.0:9871"\nauthentication = true\n' + TLS,
+    ],
+)
+def test_loopback_tls_with_authentication_and_said_insecurity_are_accepted(tmp_path: Path, settings: str) -> None:
+    load(tmp_path, settings + "\n" + GOOD)
+
+
+def test_no_password_is_in_the_text_of_the_settings(tmp_path: Path) -> None:
+    settings = load(tmp_path, 'first_administrator_password = "correct horse"\n' + GOOD)
+    assert "horse" not in f"{settings!r} {settings}"
 
 
 def test_a_node_that_joins_may_be_told_its_address(tmp_path: Path) -> None:

@@ -4,40 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 
-from grpc import aio
-
 from cluster.node.http.http_rights import HttpRights
-from cluster.node.rights_guard import RightsGuard
 from cluster.node.runtime import Runtime
+from cluster.node.security.certificate_proof import proven_uris
+from cluster.node.security.node_identity import NodeIdentity
+from cluster.node.security.rights_guard import RightsGuard
 from cluster.node.settings import NodeSettings, SettingsError
 from ledger.broker.access.authorizer import Authorizer
 from ledger.broker.access.first_administrator import make_first_administrator
 from ledger.broker.access.sessions import Sessions
 from ledger.broker.access.users import Users
 from ledger.broker.replicas import Replicas
-from ledger.broker.rpc.security import SecurityService
-
-# The services that only nodes call. They prove themselves to the transport and not to `RightsGuard`.
-FOR_NODES = frozenset({"raft.v1.Raft"})
+from ledger.broker.rpc.security import ProvenUris, SecurityService
 
 
 class NodeAccess:
     """Without the setting `authentication`, `authorizer` is None and every caller may do everything."""
 
-    def __init__(self, settings: NodeSettings, replicas: Replicas, runtime: Runtime, password: str) -> None:
+    def __init__(
+        self, settings: NodeSettings, replicas: Replicas, runtime: Runtime, identity: NodeIdentity, password: str
+    ) -> None:
         """`password` is the password of the first administrator, or ""."""
         authorizer = Authorizer(replicas, now_ms=runtime.now_ms, monotonic_ms=runtime.monotonic_ms)
         sessions = Sessions(runtime.monotonic_ms)
         self._settings = settings
         self._replicas = replicas
         self._password = password
-        self.service = SecurityService(settings.cluster, authorizer, sessions, Users(replicas), runtime.now_ms)
+        self.service = SecurityService(
+            settings.cluster, authorizer, sessions, Users(replicas), runtime.now_ms, _proven_uris(identity)
+        )
         self.authorizer = authorizer if settings.authentication else None
-        self.interceptors: list[aio.ServerInterceptor] = []
-        self.http_rights: HttpRights | None = None
-        if settings.authentication:
-            self.interceptors.append(RightsGuard(replicas, authorizer, sessions, FOR_NODES))
-            self.http_rights = HttpRights(authorizer, runtime.now_ms)
+        self.guard = RightsGuard(
+            replicas, authorizer, sessions, identity.proofs, authentication=settings.authentication
+        )
+        self.http_rights = HttpRights(authorizer, runtime.now_ms) if settings.authentication else None
 
     def tasks(self) -> list[tuple[str, Coroutine[None, None, None]]]:
         """Return the tasks that run as long as the node, with their names."""
@@ -48,6 +48,13 @@ class NodeAccess:
             name = self._settings.first_administrator
             found.append(("first administrator", make_first_administrator(self._replicas, name, self._password)))
         return found
+
+
+def _proven_uris(identity: NodeIdentity) -> ProvenUris | None:
+    """Return the function that judges client certificates, or None without TLS."""
+    if (watch := identity.watch) is None:
+        return None
+    return lambda certificates, signature, content: proven_uris(watch.current.ca, certificates, signature, content)
 
 
 def first_password(settings: NodeSettings) -> str:

@@ -25,6 +25,7 @@ from ledger.broker.access.sessions import Sessions
 from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.rights import NEEDED, Needed
 from ledger.errors import AuthenticationError, LedgerError, PermissionDeniedError
+from raft.transport.node_proof import NodeProofs
 from raft.transport.rare_log import RareLog
 
 log = logging.getLogger("ledgermq.node.rights")
@@ -33,25 +34,30 @@ Context = aio.ServicerContext[Any, Any]
 Method = Callable[[Any, Context], Awaitable[Any]]
 
 _BEARER = "Bearer "
+# The transport checks the callers of all other services: raft.v1.Raft and raft.v1.NodeProof.
+FOR_CLIENTS = "/ledger.v1."
 UNPROVEN = "the call has no valid token: authenticate this connection with a user and a password, or a certificate"
 
 
 class RightsGuard(aio.ServerInterceptor):
-    """The interceptor of a node's gRPC server. `for_nodes` has the names of services that only nodes call, which prove
-    themselves to the transport."""
+    """The interceptor of a node's gRPC server. `proofs` has the nodes that have proven themselves. Without
+    `authentication`, only the methods for nodes ask who the caller is."""
 
     def __init__(
         self,
         replicas: Replicas,
         authorizer: Authorizer,
         sessions: Sessions,
-        for_nodes: frozenset[str],
+        proofs: NodeProofs,
+        *,
+        authentication: bool,
         needed: Mapping[str, Needed] = NEEDED,
     ) -> None:
         self._replicas = replicas
         self._authorizer = authorizer
         self._sessions = sessions
-        self._for_nodes = for_nodes
+        self._proofs = proofs
+        self._authentication = authentication
         self._needed = needed
         self._refused_log = RareLog(log)
         self._guarded: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
@@ -67,8 +73,8 @@ class RightsGuard(aio.ServerInterceptor):
             handler = await continuation(handler_call_details)
             if handler is None:
                 return None  # no such method: gRPC answers UNIMPLEMENTED
-            for_nodes = method.removeprefix("/").partition("/")[0] in self._for_nodes
-            guarded = self._guarded[method] = handler if for_nodes else self._guard(method, handler)
+            is_for_clients = method.startswith(FOR_CLIENTS)
+            guarded = self._guarded[method] = self._guard(method, handler) if is_for_clients else handler
         return guarded
 
     def _guard(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
@@ -107,10 +113,15 @@ class RightsGuard(aio.ServerInterceptor):
     async def _admit(self, method: str, needed: Needed | None, request: Any, context: Context) -> Caller:
         """Return the caller, whom the present task has from now on. End the call if the caller is not proven, or
         lacks a right."""
-        if needed is not None and not needed.proof:
-            return ANYBODY
+        if needed is not None:
+            if not needed.proof or (needed.nodes != "no" and self._is_node(context)):
+                return ANYBODY
+            if not self._authentication and needed.nodes != "only":
+                return ANYBODY
         caller: Caller | None = None
         try:
+            if needed is not None and needed.nodes == "only":
+                raise PermissionDeniedError(f"only nodes of this cluster may call {method}")
             caller = self._caller(context)
             self._authorizer.check_caller(caller)
             if needed is None:
@@ -122,6 +133,11 @@ class RightsGuard(aio.ServerInterceptor):
             raise AssertionError("abort always raises") from error
         set_present_caller(caller)
         return caller
+
+    def _is_node(self, context: Context) -> bool:
+        if not self._proofs.are_needed:
+            return not self._authentication
+        return self._proofs.node_of(context) != 0
 
     def _caller(self, context: Context) -> Caller:
         """Return the proven caller. Raises AuthenticationError."""

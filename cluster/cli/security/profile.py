@@ -1,0 +1,153 @@
+"""The command `ledgermq profile` keeps the addresses and the security settings of clusters under names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cluster.cli.failure import CommandError
+from cluster.cli.options import REQUEST_TIMEOUT_MS, format_option
+from cluster.cli.output import print_json, print_table, say
+from cluster.cli.security.passwords import new_password
+from ledger.client.admin.admin import AsyncAdmin
+from ledger.client.connection.security import profile_file, profile_of, read_profiles
+from ledger.errors import InvalidArgumentError
+
+_SECRETS = ("password", "token")
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.group()
+def profile() -> None:
+    """Keep the addresses and the security settings of clusters under names, for commands and Python clients.
+
+    The file is ~/.config/ledgermq/profiles.toml, or $LEDGERMQ_PROFILE_FILE. Only its owner can read it.
+    """
+
+
+@profile.command()
+@click.argument("name")
+@click.option("--servers", required=True, metavar="HOST:PORT,...", help="Addresses of one or more nodes.")
+@click.option("--ca", type=_FILE, help="Authorities that sign the certificates of the nodes (PEM); turns on TLS.")
+@click.option("--tls", is_flag=True, default=None, help="Use TLS with the authorities of the system.")
+@click.option("--user", help="User; the password is asked for, or comes from --password-file.")
+@click.option("--password-file", type=_FILE, help="File with the password. The profile keeps the path only.")
+@click.option("--client-certificate", type=_FILE, help="Certificate of the client, in place of a password.")
+@click.option("--client-key", type=_FILE, help="Key of --client-certificate.")
+def add(name: str, servers: str, **settings: Any) -> None:
+    """Add the profile NAME, or replace it. The first profile becomes the default."""
+    found = {"servers": servers, **{key: value for key, value in settings.items() if value is not None}}
+    if settings["user"] and settings["password_file"] is None:
+        found["password"] = new_password(None, settings["user"])
+    content = _content()
+    content.setdefault("profiles", {})[name] = {
+        key: str(value.absolute()) if isinstance(value, Path) else value for key, value in found.items()
+    }
+    content.setdefault("default", name)
+    _write(content)
+    say(f"Added profile {name} to {profile_file()}. Try it with `ledgermq profile test {name}`.")
+
+
+@profile.command("list")
+@format_option
+def list_profiles(output: str) -> None:
+    """List the profiles. The default is marked with *."""
+    content = _content()
+    profiles = {name: _shown(each) for name, each in sorted(content.get("profiles", {}).items())}
+    if output == "json":
+        print_json({"default": content.get("default"), "profiles": profiles})
+        return
+    rows = [
+        ["*" if name == content.get("default") else "", name, each.get("servers"), each.get("user")]
+        for name, each in profiles.items()
+    ]
+    if rows:
+        print_table(["", "NAME", "SERVERS", "USER"], rows)
+    else:
+        say("There are no profiles: add one with `ledgermq profile add NAME --servers HOST:PORT`.")
+
+
+@profile.command()
+@click.argument("name")
+def show(name: str) -> None:
+    """Show the profile NAME. Secrets are not shown."""
+    print_json(_shown(_known(name)))
+
+
+@profile.command()
+@click.argument("name")
+def use(name: str) -> None:
+    """Make NAME the default profile."""
+    _known(name)
+    _write({**_content(), "default": name})
+    say(f"The default profile is {name}.")
+
+
+@profile.command()
+@click.argument("name")
+def remove(name: str) -> None:
+    """Remove the profile NAME."""
+    _known(name)
+    content = _content()
+    del content["profiles"][name]
+    if content.get("default") == name:
+        del content["default"]
+    _write(content)
+    say(f"Removed profile {name}.")
+
+
+@profile.command()
+@click.argument("name", required=False)
+def test(name: str | None) -> None:
+    """Connect to the cluster of the profile NAME, or of the default profile."""
+    settings = _known(name) if name else profile_of("")
+    if not settings.get("servers"):
+        raise CommandError("the profile has no servers: add it again with --servers HOST:PORT")
+
+    async def work() -> int:
+        options: Any = {"profile": name}
+        async with AsyncAdmin(settings["servers"], request_timeout_ms=REQUEST_TIMEOUT_MS, **options) as admin:
+            return len(await admin.list_topics())
+
+    topics = asyncio.run(work())
+    say(f"Connected to {settings['servers']} as {settings.get('user', 'anybody')}: {topics} topics are visible.")
+
+
+def _content() -> dict[str, Any]:
+    try:
+        return read_profiles(profile_file())
+    except InvalidArgumentError as error:
+        raise CommandError(str(error)) from error
+
+
+def _known(name: str) -> dict[str, Any]:
+    try:
+        return profile_of(name)
+    except InvalidArgumentError as error:
+        raise CommandError(str(error)) from error
+
+
+def _shown(settings: dict[str, Any]) -> dict[str, Any]:
+    return {key: "(not shown)" if key in _SECRETS else value for key, value in settings.items()}
+
+
+def _write(content: dict[str, Any]) -> None:
+    lines = [f"default = {json.dumps(content['default'])}"] if "default" in content else []
+    for name, settings in sorted(content.get("profiles", {}).items()):
+        lines.append(f"\n[profiles.{json.dumps(name)}]")
+        lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in sorted(settings.items())]
+    path = profile_file()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        partial = path.with_name(f"{path.name}.partial")
+        partial.unlink(missing_ok=True)
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+        os.replace(partial, path)
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written: {error.strerror}") from error

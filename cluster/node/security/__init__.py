@@ -1,0 +1,12 @@
+"""Who may talk to a node, and how the connections are protected.
+
+In reading order:
+
+    certificates.py       reads certificates and keys, and reads them again when the files change
+    tls.py                TLS of the ports of a node, and of its channels to other nodes
+    certificate_proof.py  proves a node, or a user, by its certificate
+    node_identity.py      how this node proves itself to other nodes: by a certificate, by the cluster secret, or not
+    node_channel.py       the channels by which a node calls the client services of other nodes
+    rights_guard.py       the check at the rim of every gRPC method
+    access.py             connects sessions, rights and users with the ports of one node
+"""

@@ -1,0 +1,87 @@
+"""Proves a node by its certificate: a signature with the certificate's key, over what both sides chose at random.
+
+The caller has checked with TLS that it speaks with the right node. Python's gRPC can either demand a certificate of
+every caller of a port, or ask for none. So callers send their certificate in the proof (raft/transport/node_proof.py),
+and one port serves nodes, users with certificates, and users with passwords. The library `cryptography` judges the
+chain of certificates and makes the signatures.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
+from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
+
+from cluster.node.security.certificates import CertificateWatch, node_uri
+from ledger.access.certificate import sign
+from raft.transport.node_proof import Proof
+
+MAX_CHAIN_BYTES = 32 << 10
+_FLAWS = (
+    ValueError,
+    TypeError,
+    VerificationError,
+    InvalidSignature,
+    x509.ExtensionNotFound,
+    x509.DuplicateExtension,
+)
+_PSS = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.MAX_LENGTH)
+
+
+class CertificateCredentials:
+    """Implements `raft.transport.node_proof.Credentials`."""
+
+    def __init__(self, cluster: str, watch: CertificateWatch) -> None:
+        self._cluster = cluster
+        self._watch = watch
+
+    def receiver_macs(self, content: bytes) -> list[bytes]:
+        return []  # TLS proves the receiver
+
+    def accepts_receiver(self, content: bytes, macs: list[bytes]) -> bool:
+        return True
+
+    def caller_proof(self, content: bytes) -> Proof:
+        now = self._watch.current
+        return Proof(certificates=now.certificate, signature=sign(now.key, content))
+
+    def flaw_of_caller(self, content: bytes, proof: Proof, sender: int) -> str:
+        uris = proven_uris(self._watch.current.ca, proof.certificates, proof.signature, content)
+        if uris is None:
+            return "the caller has no valid certificate of this cluster: issue one with `ledgermq certs issue`"
+        if node_uri(self._cluster, sender) not in uris:
+            return f"the caller's certificate is not the one of node {sender} of cluster {self._cluster!r}"
+        return ""
+
+
+def proven_uris(ca_pem: bytes, chain_pem: bytes, signature: bytes, content: bytes) -> list[str] | None:
+    """Return the URIs of a certificate, if an authority has signed it, if it is valid now, and if the signature over
+    `content` is by its key. Otherwise return None."""
+    if len(chain_pem) > MAX_CHAIN_BYTES:
+        return None
+    try:
+        first, *others = x509.load_pem_x509_certificates(chain_pem)
+        store = Store(x509.load_pem_x509_certificates(ca_pem))
+        PolicyBuilder().store(store).time(datetime.now(UTC)).build_client_verifier().verify(first, others)
+        _check_signature(first.public_key(), signature, content)
+        names = first.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except _FLAWS:
+        return None
+    return names.get_values_for_type(x509.UniformResourceIdentifier)
+
+
+def _check_signature(key: Any, signature: bytes, content: bytes) -> None:
+    """Raise InvalidSignature if the signature is not by the key."""
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        key.verify(signature, content, ec.ECDSA(hashes.SHA256()))
+    elif isinstance(key, rsa.RSAPublicKey):
+        key.verify(signature, content, _PSS, hashes.SHA256())
+    elif isinstance(key, ed25519.Ed25519PublicKey):
+        key.verify(signature, content)
+    else:
+        raise InvalidSignature

@@ -1,0 +1,169 @@
+"""Reads the certificate, the key and the authorities of a node, and reads them again when the files change.
+
+The names in certificates:
+
+    a node   URI ledgermq://CLUSTER/node/3, and the DNS name node-3.HASH.ledgermq, by which other nodes check with TLS
+             that they have reached this node; HASH is made from the name of the cluster
+    a user   URI ledgermq://CLUSTER/user/alice
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from raft.transport.rare_log import RareLog
+
+log = logging.getLogger("ledgermq.node.tls")
+
+# A warning is logged when the certificate ends within this time.
+WARN_DAYS = 14
+
+
+class CertificateError(Exception):
+    """A certificate, a key or a file of authorities cannot be used. The message names the file, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFiles:
+    """The files of one node, all PEM. `ca` has the authorities that sign the certificates of nodes and users."""
+
+    certificate: Path
+    key: Path
+    ca: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """The content of the files. `expires` is the end of the node's certificate."""
+
+    certificate: bytes
+    key: bytes
+    ca: bytes
+    expires: datetime
+
+    def __repr__(self) -> str:
+        return f"Certificates(expires={self.expires})"  # the key is a secret
+
+
+def node_uri(cluster: str, node: int) -> str:
+    return f"ledgermq://{quote(cluster, safe='')}/node/{node}"
+
+
+def user_uri(cluster: str, user: str) -> str:
+    return f"ledgermq://{quote(cluster, safe='')}/user/{user}"
+
+
+def node_dns_name(cluster: str, node: int) -> str:
+    """Return the name that the TLS certificate of a node must have."""
+    return f"node-{node}.{hashlib.sha256(cluster.encode()).hexdigest()[:32]}.ledgermq"
+
+
+def read_certificates(files: CertificateFiles) -> Certificates:
+    """Read and check the files. Raises CertificateError."""
+    certificate, key, ca = _read(files.certificate), _read(files.key), _read(files.ca)
+    if stat.S_IMODE(files.key.stat().st_mode) & 0o077:
+        raise CertificateError(f"others can read the key {files.key}: run `chmod 600 {files.key}`")
+    first = _parsed(certificate, files.certificate)
+    _parsed(ca, files.ca)
+    try:
+        private = serialization.load_pem_private_key(key, None)
+    except (ValueError, TypeError) as error:
+        raise CertificateError(f"{files.key} is no private key in PEM without a password") from error
+    if _public_bytes(private.public_key()) != _public_bytes(first.public_key()):
+        raise CertificateError(f"the key {files.key} does not belong to the certificate {files.certificate}")
+    now = datetime.now(UTC)
+    if first.not_valid_after_utc <= now:
+        raise CertificateError(
+            f"the certificate {files.certificate} ended on {first.not_valid_after_utc:%Y-%m-%d %H:%M} UTC: issue a new "
+            "one with `ledgermq certs renew`"
+        )
+    if first.not_valid_before_utc > now:
+        raise CertificateError(
+            f"the certificate {files.certificate} begins on {first.not_valid_before_utc:%Y-%m-%d %H:%M} UTC: compare "
+            "the clocks of the machines"
+        )
+    return Certificates(certificate, key, ca, first.not_valid_after_utc)
+
+
+class CertificateWatch:
+    """The certificates of a node, always as the files are. A file that became unusable changes nothing: the node goes
+    on with what it has, and logs it."""
+
+    def __init__(self, files: CertificateFiles) -> None:
+        """Raises CertificateError."""
+        self.files = files
+        # Called after the files have changed.
+        self.on_change: list[Callable[[], None]] = []
+        self._current = read_certificates(files)
+        self._version = self._file_version()
+        self._refused_version: tuple[int, ...] | None = None
+        self._log = RareLog(log)
+
+    @property
+    def current(self) -> Certificates:
+        version = self._file_version()
+        if version not in (self._version, self._refused_version):
+            self._reload(version)
+        return self._current
+
+    def tell_expiry(self) -> None:
+        """Log a warning if the certificate ends soon."""
+        left = self.current.expires - datetime.now(UTC)
+        if left.days < WARN_DAYS:
+            self._log.warning("the certificate %s ends in %d days: renew it", self.files.certificate, left.days)
+
+    def _reload(self, version: tuple[int, ...]) -> None:
+        try:
+            self._current, self._version = read_certificates(self.files), version
+        except CertificateError as error:
+            # A certificate and its key change one after the other, so this may be the moment between.
+            self._refused_version = version
+            log.error("the certificates stay as they were: %s", error)
+            return
+        log.info("the certificate %s was read again; it ends on %s", self.files.certificate, self._current.expires)
+        for callback in self.on_change:
+            callback()
+
+    def _file_version(self) -> tuple[int, ...]:
+        version: list[int] = []
+        for path in (self.files.certificate, self.files.key, self.files.ca):
+            try:
+                found = os.stat(path)
+            except OSError:
+                version.append(0)
+            else:
+                version += (found.st_mtime_ns, found.st_ino)
+        return tuple(version)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CertificateError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _parsed(pem: bytes, path: Path) -> x509.Certificate:
+    """Return the first certificate of a file. Raises CertificateError."""
+    try:
+        return x509.load_pem_x509_certificates(pem)[0]
+    except (ValueError, IndexError) as error:
+        raise CertificateError(f"{path} has no certificate in PEM") from error
+
+
+def _public_bytes(key: object) -> bytes:
+    data: bytes = key.public_bytes(  # type: ignore[attr-defined]
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return data

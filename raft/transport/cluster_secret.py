@@ -1,0 +1,107 @@
+"""The cluster secret: nodes that know it prove to each other that they belong to one cluster.
+
+The secret keeps strangers out. It does not hide or protect the traffic, and each node that knows it could speak in the
+name of another node. With TLS, nodes prove themselves by certificates instead.
+
+A file has one secret, or two during a rotation: a node proves with the first one, and accepts both. The file is read
+again when it changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from raft.transport.node_proof import Proof
+from raft.transport.rare_log import RareLog
+
+log = logging.getLogger("ledgermq.raft.transport")
+
+SECRET_BYTES = 32
+MAX_SECRETS = 2
+
+
+class SecretError(Exception):
+    """The file of the cluster secret cannot be used. The message says why, and what to do."""
+
+
+def new_secret() -> str:
+    """Return the text of a new cluster secret."""
+    return secrets.token_hex(SECRET_BYTES)
+
+
+def read_secrets(path: Path) -> tuple[bytes, ...]:
+    """Return the secrets of a file, the first of which this node proves with. Raises SecretError."""
+    try:
+        text = path.read_text(encoding="ascii")
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not hexadecimal"
+        raise SecretError(f"the cluster secret {path} cannot be read: {reason}") from error
+    if mode & 0o077:
+        raise SecretError(f"others can read the cluster secret {path}: run `chmod 600 {path}`")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    try:
+        found = tuple(bytes.fromhex(line) for line in lines)
+    except ValueError:
+        found = ()
+    if not 1 <= len(found) <= MAX_SECRETS or any(len(each) != SECRET_BYTES for each in found):
+        raise SecretError(
+            f"{path} is no cluster secret: it needs one or two lines of {2 * SECRET_BYTES} hexadecimal digits, as "
+            "`ledgermq cluster init` writes them"
+        )
+    return found
+
+
+class SecretCredentials:
+    """Proves a node by the cluster secret. Implements `raft.transport.node_proof.Credentials`."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises SecretError."""
+        self._path = path
+        self._secrets = read_secrets(path)
+        self._version = self._file_version()
+        self._log = RareLog(log)
+
+    def receiver_macs(self, content: bytes) -> list[bytes]:
+        return [_mac(secret, content) for secret in self._current()]
+
+    def accepts_receiver(self, content: bytes, macs: list[bytes]) -> bool:
+        return any(self._is_right(content, mac) for mac in macs[:MAX_SECRETS])
+
+    def caller_proof(self, content: bytes) -> Proof:
+        return Proof(mac=_mac(self._current()[0], content))
+
+    def flaw_of_caller(self, content: bytes, proof: Proof, sender: int) -> str:
+        if self._is_right(content, proof.mac):
+            return ""
+        return f"the caller does not know the cluster secret: give node {sender} the secret of this cluster"
+
+    def _is_right(self, content: bytes, mac: bytes) -> bool:
+        return any(hmac.compare_digest(mac, _mac(secret, content)) for secret in self._current())
+
+    def _current(self) -> tuple[bytes, ...]:
+        """Return the secrets of the file as it is now. A file that became unusable changes nothing."""
+        version = self._file_version()
+        if version != self._version:
+            try:
+                self._secrets, self._version = read_secrets(self._path), version
+            except SecretError as error:
+                self._log.error("the cluster secret stays as it was: %s", error)
+        return self._secrets
+
+    def _file_version(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino
+
+
+def _mac(secret: bytes, content: bytes) -> bytes:
+    return hmac.new(secret, content, hashlib.sha256).digest()
