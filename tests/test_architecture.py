@@ -171,6 +171,7 @@ def module_files(name: str) -> list[Path]:
 RIM_OF_RAFT = (
     "raft/transport/control_streams.py",
     "raft/transport/dialing.py",
+    "raft/transport/node_proof.py",
     "raft/transport/grpc_transport.py",
     "raft/transport/streams.py",
 )
@@ -194,6 +195,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "asyncio": (*RIM_OF_RAFT, "ledger/", "cluster/", "chaos/"),
     "aiohttp": (
         "cluster/node/http/http_port.py",
+        "cluster/node/http/http_rights.py",
         "cluster/node/http/segment_routes.py",
         "cluster/node/http/file_sender.py",
         "chaos/",

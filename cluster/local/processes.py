@@ -26,7 +26,7 @@ from cluster.local.node_process import DevNode
 from cluster.local.plan import ClusterPlan, DevError
 from cluster.local.ports import choose_next_port, choose_ports, turn
 from cluster.local.spawning import end_nodes, kill_node, start_nodes, wait_answers
-from cluster.local.state import NodeState, observe
+from cluster.local.state import NodeState, ask_proven, observe, state_of
 from ledger.client.connection.security import Security, SecurityOptions
 from ledger.client.sync.clients import Admin
 from ledger.errors import OperationError, OperationTimeoutError, UnknownNodeError
@@ -107,8 +107,10 @@ class DevCluster:
         """Return the present state of each node. If a node's process runs but does not answer within 1 s, the
         node's role is `starting`."""
         members = self._members()
+        if self.is_secure:
+            return self._observe_proven(members)
         with ThreadPoolExecutor(len(members)) as pool:
-            return list(pool.map(self._observe, members))
+            return list(pool.map(_observe, members))
 
     def stop(self) -> int:
         """Stop all nodes with SIGTERM, and with SIGKILL if they still run after 10 s. Return the number of nodes
@@ -156,9 +158,10 @@ class DevCluster:
                 self._or_forget(node),
                 Admin(bootstrap, request_timeout_ms=_REQUEST_MS, **self.client_options) as admin,
             ):
-                wait_answers(self.node(node), timeout_s, self._security)
+                wait_answers(self.node(node), timeout_s, is_secure=before.secure)
                 admin.add_node(node, plan.address(node), promote=promote, timeout_ms=timeout_s * 1000)
-            return self._observe(self.node(node))
+            (state,) = [state for state in self.status() if state.id == node]
+            return state
 
     def remove_node(self, node: int, *, timeout_s: float = START_TIMEOUT_S) -> None:
         """Remove a node from the cluster, then stop the node's process and remove its data. Raises DevError and
@@ -209,8 +212,14 @@ class DevCluster:
     def _security(self) -> Security:
         return self.credentials.client_security(self._plan())
 
-    def _observe(self, node: DevNode) -> NodeState:
-        return observe(node.node, node.address, node.http, node.pid, node.data, self._security)
+    def _observe_proven(self, members: list[DevNode]) -> list[NodeState]:
+        running = [member for member in members if member.pid is not None]
+        answers = ask_proven([member.address for member in running], self._security)
+        answer_of = dict(zip((member.node for member in running), answers, strict=True))
+        return [
+            state_of(each.node, each.address, each.http, each.pid, each.data, answer_of.get(each.node))
+            for each in members
+        ]
 
     def log_directory(self, node: int, scratch: Path) -> Path:
         """Return the directory of shard 0's log. `scratch` is not used, because the files are on this machine."""
@@ -312,6 +321,10 @@ class DevCluster:
 
     def _locked(self) -> AbstractContextManager[None]:
         return locked(self.directory / "lock")
+
+
+def _observe(node: DevNode) -> NodeState:
+    return observe(node.node, node.address, node.http, node.pid, node.data)
 
 
 def segment_size(shards: int) -> int:

@@ -10,7 +10,6 @@ from cluster.local.node_process import DevNode
 from cluster.local.plan import DevError
 from cluster.local.ports import port_is_free
 from cluster.local.state import ask
-from ledger.client.connection.security import NONE, Security
 
 _STOP_TIMEOUT_S = 10.0
 # The port of a killed process may stay in use for a moment.
@@ -40,11 +39,12 @@ def start_nodes(nodes: Sequence[DevNode], timeout_s: float) -> None:
         raise DevError(f"{'; '.join(obstacles)}. {running} of those that were to start runs")
 
 
-def wait_answers(node: DevNode, timeout_s: float, security: Security = NONE) -> None:
-    """Wait until the node answers a request. Raises DevError if the node's process ends, or if the node does not
+def wait_answers(node: DevNode, timeout_s: float, *, is_secure: bool = False) -> None:
+    """Wait until the node answers a request. A secured node that is no member yet knows no user, so it is enough that
+    it listens. Raises DevError if the node's process ends, or if the node does not
     answer within `timeout_s` seconds. The error message contains the last lines of the node's log."""
     deadline = time.monotonic() + timeout_s
-    while ask(node.address, security=security) is None:
+    while port_is_free(_port(node.address)) if is_secure else ask(node.address) is None:
         if node.pid is None or time.monotonic() >= deadline:
             what = "ended while starting" if node.pid is None else f"does not answer after {timeout_s:g} s"
             raise DevError(f"node {node.node} {what}. The end of its log:\n{node.log_tail() or '(it is empty)'}")

@@ -6,6 +6,7 @@ The nodes run as processes (processes.py) or in containers (containers.py).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ import grpc
 import grpc.aio
 
 from ledger.client.connection.channels import GrpcChannel
-from ledger.client.connection.security import NONE, Security
+from ledger.client.connection.security import Security
 from ledger.errors import LedgerError
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 
@@ -59,12 +60,18 @@ def agree(states: list[NodeState], shards: int) -> bool:
     return answer and len(found) >= shards and all(len(each) == 1 for each in leaders) and led == set(found)
 
 
-def observe(node: int, address: str, http: str, pid: int | None, data: Path, security: Security = NONE) -> NodeState:
+def observe(node: int, address: str, http: str, pid: int | None, data: Path) -> NodeState:
     """Ask node `node` at `address` for its state. A node without a pid is not asked and has the role `stopped`."""
+    return state_of(node, address, http, pid, data, None if pid is None else ask(address))
+
+
+def state_of(
+    node: int, address: str, http: str, pid: int | None, data: Path, answer: broker_pb2.GetStatusResponse | None
+) -> NodeState:
+    """Return the state of a node. `answer` is its status, or None if it did not answer."""
     state = partial(NodeState, id=node, address=address, http=http, pid=pid, data=data)
     if pid is None:
         return state(role="stopped", term=0, leader=0, last_index=0, applied=0)
-    answer = ask(address, security=security)
     if answer is None or not answer.shards:
         return state(role="starting", term=0, leader=0, last_index=0, applied=0)
     shard = answer.shards[0]
@@ -79,11 +86,9 @@ def observe(node: int, address: str, http: str, pid: int | None, data: Path, sec
     )
 
 
-def ask(address: str, timeout_s: float = 1.0, security: Security = NONE) -> broker_pb2.GetStatusResponse | None:
+def ask(address: str, timeout_s: float = 1.0) -> broker_pb2.GetStatusResponse | None:
     """Return the status that the node at `address` reports; return None if the node does not answer within
     `timeout_s` seconds."""
-    if security != NONE:
-        return asyncio.run(_ask_proven(address, timeout_s, security))
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50)]
     with grpc.insecure_channel(address, options) as channel:
         broker = broker_pb2_grpc.BrokerStub(channel)
@@ -92,6 +97,18 @@ def ask(address: str, timeout_s: float = 1.0, security: Security = NONE) -> brok
             return answer
         except grpc.RpcError:
             return None
+
+
+def ask_proven(
+    addresses: Sequence[str], security: Security, timeout_s: float = 1.0
+) -> list[broker_pb2.GetStatusResponse | None]:
+    """Ask nodes that want to know who the caller is, all at the same time. The result has None for a node that does
+    not answer within `timeout_s` seconds, or refuses the caller."""
+
+    async def work() -> list[broker_pb2.GetStatusResponse | None]:
+        return await asyncio.gather(*(_ask_proven(address, timeout_s, security) for address in addresses))
+
+    return asyncio.run(work())
 
 
 async def _ask_proven(address: str, timeout_s: float, security: Security) -> broker_pb2.GetStatusResponse | None:

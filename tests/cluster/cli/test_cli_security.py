@@ -1,0 +1,116 @@
+"""The commands for users, rights, certificates and profiles, against a secured local cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.local.processes import DevCluster
+from tests.cluster.cli.command import run
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("secured")
+
+
+@pytest.fixture(scope="module")
+def cluster(directory: Path) -> Iterator[DevCluster]:
+    made = DevCluster(directory / "ledgermq-data")
+    try:
+        run("dev", "start", "--secure", cwd=directory)
+        yield made
+    finally:
+        made.purge()
+
+
+def test_the_local_cluster_is_used_with_its_first_administrator(cluster: DevCluster, directory: Path) -> None:
+    run("topic", "create", "hello", cwd=directory)
+    run("produce", "hello", input=b"hi\n", cwd=directory)
+    assert run("consume", "hello", "--from", "earliest", "--count", "1", cwd=directory).stdout == b"hi\n"
+    assert b"admin" in run("user", "list", cwd=directory).stdout
+
+
+def test_without_the_profile_a_client_is_refused(cluster: DevCluster, directory: Path, tmp_path: Path) -> None:
+    ca = str(cluster.credentials.directory / "ca.pem")
+    refused = run("topic", "list", "--bootstrap", cluster.bootstrap, "--ca", ca, cwd=tmp_path, status=1)
+    assert b"does not know who this client is" in refused.stderr
+    refused = run("topic", "list", "--bootstrap", cluster.bootstrap, cwd=tmp_path, status=1)
+    assert refused.stderr.startswith(b"Error: None of the nodes answers")
+
+
+def test_users_rights_and_their_refusals(cluster: DevCluster, directory: Path, tmp_path: Path) -> None:
+    run("topic", "create", "orders", cwd=directory)
+    run("user", "add", "alice", "--new-password-file", "-", input=b"alice password\n", cwd=directory)
+    run("acl", "grant", "alice", "publish", "topic:orders", cwd=directory)
+    (tmp_path / "password").write_text("alice password")
+    alice = (
+        "--bootstrap", cluster.bootstrap, "--ca", str(cluster.credentials.directory / "ca.pem"),
+        "--user", "alice", "--password-file", str(tmp_path / "password"),
+    )  # fmt: skip
+    run("produce", "orders", *alice, input=b"one\n", cwd=tmp_path)
+    refused = run("user", "list", *alice, cwd=tmp_path, status=1)
+    assert b"User alice has no right to administer cluster" in refused.stderr
+    tested = json.loads(
+        run("acl", "test", "alice", "publish", "topic:orders", "--format", "json", cwd=directory).stdout
+    )
+    assert tested["allowed"]
+    assert tested["rule"]["resource"] == "topic:orders"
+    assert (
+        b"because no rule matches"
+        in run("acl", "test", "alice", "delete", "topic:orders", cwd=directory, status=1).stderr
+    )
+    run("acl", "revoke", "alice", "publish", "topic:orders", cwd=directory)
+    assert (
+        b"There is no rule" in run("acl", "revoke", "alice", "publish", "topic:orders", cwd=directory, status=1).stderr
+    )
+    run("user", "rotate", "alice", "--new-password-file", "-", input=b"another password\n", cwd=directory)
+    assert b"the user or the password is wrong" in run("topic", "list", *alice, cwd=tmp_path, status=1).stderr
+    run("user", "remove", "alice", "--yes", cwd=directory)
+
+
+def test_a_password_is_never_an_argument() -> None:
+    assert b"--password " not in run("topic", "list", "--help").stdout
+    refused = run("user", "add", "bob", "--bootstrap", "127.0.0.1:1", status=1)
+    assert b"the new password is missing: give --new-password-file" in refused.stderr
+
+
+def test_certificates_are_made_and_never_replaced_by_accident(tmp_path: Path) -> None:
+    run("certs", "init", "--cluster", "prod", cwd=tmp_path)
+    told = run("certs", "issue", "node", "1", "--cluster", "prod", cwd=tmp_path).stdout
+    assert set(tomllib.loads(told.decode())) == {"tls_certificate", "tls_key", "tls_ca"}
+    run("certs", "issue", "user", "alice", "--cluster", "prod", cwd=tmp_path)
+    run("certs", "issue", "nameserver", "--cluster", "prod", cwd=tmp_path)
+    for key in ("ca.key", "node-1.key", "user-alice.key", "nameserver.key"):
+        assert stat.S_IMODE(os.stat(tmp_path / "certs" / key).st_mode) == 0o600
+    assert b"exists: give another directory, or --force" in run("certs", "init", cwd=tmp_path, status=1).stderr
+    run("certs", "issue", "node", "1", "--cluster", "prod", "--force", cwd=tmp_path)
+    assert b"node-1.pem" in run("certs", "show", cwd=tmp_path).stdout
+
+
+def test_a_cluster_secret_is_made_once(tmp_path: Path) -> None:
+    run("cluster", "init", cwd=tmp_path)
+    assert stat.S_IMODE(os.stat(tmp_path / "cluster.secret").st_mode) == 0o600
+    assert b"an existing file is never replaced" in run("cluster", "init", cwd=tmp_path, status=1).stderr
+
+
+def test_profiles(cluster: DevCluster, tmp_path: Path) -> None:
+    environment = {"LEDGERMQ_PROFILE_FILE": str(tmp_path / "profiles.toml")}
+    password = str(cluster.credentials.password)
+    ca = str(cluster.credentials.directory / "ca.pem")
+    run(
+        "profile", "add", "local", "--servers", cluster.bootstrap, "--ca", ca, "--user", "admin",
+        "--password-file", password, environment=environment,
+    )  # fmt: skip
+    assert stat.S_IMODE(os.stat(tmp_path / "profiles.toml").st_mode) == 0o600
+    assert b"as admin" in run("profile", "test", environment=environment).stderr
+    run("topic", "list", cwd=tmp_path, environment=environment)
+    assert b"local" in run("profile", "list", environment=environment).stdout
+    run("profile", "remove", "local", environment=environment)
+    assert b"There is no profile 'local'" in run("profile", "show", "local", environment=environment, status=1).stderr
