@@ -23,7 +23,7 @@ from ledger.broker.fetch.query import KeyQuery, query_messages
 from ledger.broker.meter import Meter
 from ledger.broker.produce.proposals import Committed
 from ledger.broker.rpc.fetch_wire import serialize, serialize_refusal
-from ledger.broker.rpc.produce_stream import MAX_STREAMS, Batches, serve_produce
+from ledger.broker.rpc.produce_stream import MAX_STREAMS, Batches, ProduceLoad, serve_produce
 from ledger.broker.rpc.refusals import Context, RefusingService, answers, storage_checked
 from ledger.broker.rpc.routes_wire import put_nodes, put_topics, route_response, shard_status, topic_route
 from ledger.broker.rpc.throttling import MeteredBatches, Quotas, client_of
@@ -65,6 +65,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         self._rights = TopicRights(broker.replicas, authorizer)
         # Produce streams that are open.
         self._streams = 0
+        self._produce_load = ProduceLoad()
 
     @property
     def configuration_index(self) -> int:
@@ -82,7 +83,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         batches = self._rights.checked_batches(batches)
         self._streams += 1
         try:
-            await serve_produce(batches, context)
+            await serve_produce(batches, context, self._produce_load)
         finally:
             self._streams -= 1
 

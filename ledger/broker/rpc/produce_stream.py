@@ -1,32 +1,59 @@
 """Serves the produce stream of a client. The stream sends one response for each request, in order, and appends later
 requests before the earlier requests have their responses.
 
-Two tasks share a bounded queue: one task reads requests and appends them, the other task sends responses. In one turn
-of the event loop, the batches of many requests in flight are appended and written to the log together. If the queue is
-full, gRPC's flow control slows the producer down.
+Two tasks share what the stream owes: one task reads requests and appends them, the other task sends responses. In one
+turn of the event loop, the batches of many requests in flight are appended and written to the log together. While the
+stream or the node owes too much, no request is read, and gRPC's flow control slows the producer down.
+
+A client that sends requests and does not read the responses is refused after `STALLED_S`. gRPC delivers a status only
+behind the responses before it. So the stream first drops everything that it owes, and then waits with the status until
+the client reads again or disconnects.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 import grpc
 from grpc import aio
 
+from ledger.broker.fetch.fetch_result import detached
 from ledger.broker.produce.proposals import Committed
+from ledger.broker.turn_budget import TurnBudget
 from ledger.errors import LedgerError, to_wire
 from ledger.v1 import broker_pb2
 
-# Batches of one request. One turn of the event loop appends them.
-MAX_BATCHES = 4096
+# Batches of one request.
+MAX_BATCHES = 1024
 
 # Streams of one node.
 MAX_STREAMS = 10_000
 
 # Requests of one stream. The next request is read when the oldest has its response.
 REQUESTS_IN_FLIGHT = 64
+
+# What one stream can owe: results that are not sent, and bytes of batches that are not committed. One request more is
+# read, so a stream with larger requests has one of them in flight.
+STREAM_RESULTS = 2048
+STREAM_BYTES = 16 << 20
+# The same for all streams of a node. A stream that owes nothing reads one request in spite of `NODE_RESULTS`, so that
+# clients that do not read their responses do not stop the others.
+NODE_RESULTS = 100_000
+NODE_BYTES = 256 << 20
+
+# A stream whose client accepts no response for this time is refused.
+STALLED_S = 10.0
+
+# Steps of all streams in one turn of the event loop. A step takes up to 100 us: one batch, or `STEP_BYTES` bytes.
+MAX_TURN_STEPS = 512
+STEP_BYTES = 32 << 10
+
+
+class StalledError(Exception):
+    """The client of a produce stream does not read its responses."""
 
 
 class Batches(Protocol):
@@ -45,23 +72,160 @@ class Batches(Protocol):
 Outcome = asyncio.Future[Committed] | LedgerError
 
 
-async def serve_produce(batches: Batches, context: aio.ServicerContext[Any, Any]) -> None:
-    """Serve the stream of one producer until it ends."""
-    owed: asyncio.Queue[Sequence[Outcome]] = asyncio.Queue(REQUESTS_IN_FLIGHT)
-    writer = asyncio.create_task(answer_in_order(batches, owed, context), name="produce answers")
+class ProduceLoad:
+    """What all produce streams of one node owe: results that are not sent, and bytes of batches that are not
+    committed."""
+
+    def __init__(self, node_results: int = NODE_RESULTS, node_bytes: int = NODE_BYTES) -> None:
+        self.turns = TurnBudget(MAX_TURN_STEPS)
+        # Both are >= 0, and the sums over all `Owed` of the node.
+        self.results = 0
+        self.bytes = 0
+        self._node_results = node_results
+        self._node_bytes = node_bytes
+        # The streams that wait for room, in the order of their arrival.
+        self._waiting: deque[tuple[Owed, asyncio.Future[None]]] = deque()
+
+    def has_room(self, owed: Owed) -> bool:
+        return self.bytes < self._node_bytes and (self.results < self._node_results or not owed.results)
+
+    async def room(self, owed: Owed) -> None:
+        """Return when the streams of the node owe less than the limits."""
+        while not self.has_room(owed):
+            freed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((owed, freed))
+            await freed
+
+    def add(self, results: int, size: int) -> None:
+        """Count results and bytes. Negative numbers mean that less is owed."""
+        self.results += results
+        self.bytes += size
+        if self._waiting and (results < 0 or size < 0):
+            self._wake()
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for owed, freed in waiting:
+            if freed.done():
+                continue  # the stream has ended
+            if self.has_room(owed):
+                freed.set_result(None)
+            else:
+                self._waiting.append((owed, freed))
+
+
+class Owed:
+    """The requests of one stream whose responses are not sent, oldest first."""
+
+    def __init__(self, load: ProduceLoad) -> None:
+        # The results that are not sent, and the bytes of batches that are not committed.
+        self.results = 0
+        self.bytes = 0
+        self._load = load
+        self._requests: deque[Sequence[Outcome]] = deque()
+        self._changed = asyncio.Event()
+
+    @property
+    def has_room(self) -> bool:
+        within = self.results < STREAM_RESULTS and self.bytes < STREAM_BYTES
+        return within and len(self._requests) < REQUESTS_IN_FLIGHT
+
+    async def room(self) -> None:
+        """Return when the stream can read another request."""
+        while not self.has_room:
+            await self._change()
+        await self._load.room(self)
+
+    async def append(self, batches: Batches, request: Sequence[bytes]) -> None:
+        """Append the batches of a request, in their order."""
+        outcomes: list[Outcome] = []
+        self._count(len(request), 0)
+        for batch in request:
+            await self._load.turns.spend(1 + len(batch) // STEP_BYTES)
+            outcome = submit(batches, batch)
+            if not isinstance(outcome, LedgerError):
+                self._await_commit(outcome, len(batch))
+            outcomes.append(outcome)
+        self._requests.append(outcomes)
+        self._changed.set()
+
+    async def oldest(self) -> Sequence[Outcome]:
+        """Return the outcomes of the oldest request. `sent` removes the request."""
+        while not self._requests:
+            await self._change()
+        return self._requests[0]
+
+    def sent(self) -> None:
+        self._count(-len(self._requests.popleft()), 0)
+        self._changed.set()
+
+    async def all_sent(self) -> None:
+        while self._requests:
+            await self._change()
+
+    def drop(self) -> None:
+        """Forget all requests. Their batches are committed or refused as if the responses had been sent."""
+        self._requests.clear()
+        self._count(-self.results, 0)
+
+    async def _change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+    def _await_commit(self, outcome: asyncio.Future[Committed], size: int) -> None:
+        def decided(_: object) -> None:
+            self._count(0, -size)
+            self._changed.set()
+
+        self._count(0, size)
+        outcome.add_done_callback(decided)
+
+    def _count(self, results: int, size: int) -> None:
+        self.results += results
+        self.bytes += size
+        self._load.add(results, size)
+
+
+async def serve_produce(batches: Batches, context: aio.ServicerContext[Any, Any], load: ProduceLoad) -> None:
+    """Serve the stream of one producer until it ends. `load` counts what the streams of this node owe."""
+    owed = Owed(load)
+    reader = asyncio.create_task(append_requests(batches, owed, context), name="produce requests")
+    writer = asyncio.create_task(answer_in_order(batches, owed, context, load), name="produce answers")
     try:
-        while (request := await context.read()) is not aio.EOF:
-            if len(request.batches) > MAX_BATCHES:
-                await context.abort(
-                    grpc.StatusCode.INVALID_ARGUMENT,
-                    f"a request with {len(request.batches)} batches is over the limit of {MAX_BATCHES}: send "
-                    f"smaller requests",
-                )
-            await owed.put([submit(batches, batch) for batch in request.batches])
-        await owed.join()
+        await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
+        if not is_stalled(writer):
+            await reader  # a writer that failed otherwise says nothing that the reader does not notice too
     finally:
-        writer.cancel()
-        await asyncio.gather(writer, return_exceptions=True)
+        for task in (reader, writer):
+            task.cancel()
+        await asyncio.gather(reader, writer, return_exceptions=True)
+        owed.drop()
+    if is_stalled(writer):
+        await context.abort(
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            f"the client read no response of this produce stream for {STALLED_S:.0f} s: read the responses while "
+            "sending, and open a new stream",
+        )
+
+
+def is_stalled(writer: asyncio.Task[None]) -> bool:
+    return writer.done() and not writer.cancelled() and isinstance(writer.exception(), StalledError)
+
+
+async def append_requests(batches: Batches, owed: Owed, context: aio.ServicerContext[Any, Any]) -> None:
+    """Read and append requests until the client ends the stream and all responses are sent."""
+    await owed.room()
+    while (request := await context.read()) is not aio.EOF:
+        if len(request.batches) > MAX_BATCHES:
+            await context.abort(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"a request with {len(request.batches)} batches is over the limit of {MAX_BATCHES}: send "
+                f"smaller requests",
+            )
+        await owed.append(batches, request.batches)
+        del request  # the batches would stay in memory until the next request
+        await owed.room()
+    await owed.all_sent()
 
 
 def submit(batches: Batches, batch: bytes) -> Outcome:
@@ -69,25 +233,30 @@ def submit(batches: Batches, batch: bytes) -> Outcome:
     try:
         return batches.produce(batch)
     except LedgerError as error:
-        return error
+        return detached(error)
 
 
 async def answer_in_order(
-    batches: Batches, owed: asyncio.Queue[Sequence[Outcome]], context: aio.ServicerContext[Any, Any]
+    batches: Batches, owed: Owed, context: aio.ServicerContext[Any, Any], load: ProduceLoad
 ) -> None:
+    """Send the responses in order. Raises StalledError if the client accepts no response for `STALLED_S`."""
     while True:
-        outcomes = await owed.get()
+        outcomes = await owed.oldest()
+        await load.turns.spend(len(outcomes))
         results = [await result(outcome) for outcome in outcomes]
-        await context.write(
-            broker_pb2.ProduceResponse(results=results, configuration_index=batches.configuration_index)
-        )
-        owed.task_done()
+        response = broker_pb2.ProduceResponse(results=results, configuration_index=batches.configuration_index)
+        try:
+            async with asyncio.timeout(STALLED_S):
+                await context.write(response)
+        except TimeoutError as error:
+            raise StalledError from error
+        owed.sent()
 
 
 async def result(outcome: Outcome) -> broker_pb2.ProduceResult:
+    if isinstance(outcome, LedgerError):
+        return broker_pb2.ProduceResult(error=to_wire(outcome))
     try:
-        if isinstance(outcome, LedgerError):
-            raise outcome
         # A client that disconnects does not cancel the entry.
         committed = outcome.result() if outcome.done() else await asyncio.shield(outcome)
     except LedgerError as error:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -100,7 +101,7 @@ async def test_produce_streams_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
         await gate.wait()
 
     monkeypatch.setattr(rim, "serve_produce", served)
-    facts: Any = None
+    facts: Any = SimpleNamespace(replicas=None)
     broker = rim.BrokerService(facts, facts)
     streams = [asyncio.create_task(broker.Produce(None, Call())) for _ in range(2)]  # type: ignore[arg-type]
     await asyncio.sleep(0)
