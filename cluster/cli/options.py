@@ -120,11 +120,16 @@ _addresses_option: Callable[[Command], Command] = click.option(
 )
 
 
-def bootstrap_option(command: Command) -> Command:
-    """Add the options that say which cluster a command talks to, and who the caller is."""
+def security_options(command: Command) -> Command:
+    """Add the options that say who the caller is."""
     for option in reversed(_SECURITY_OPTIONS):
         command = option(command)
-    return _addresses_option(command)
+    return command
+
+
+def bootstrap_option(command: Command) -> Command:
+    """Add the options that say which cluster a command talks to, and who the caller is."""
+    return _addresses_option(security_options(command))
 
 
 format_option: Callable[[Command], Command] = click.option(

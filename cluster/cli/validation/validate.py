@@ -18,7 +18,7 @@ import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from cluster.cli.failure import sentence
-from cluster.cli.options import format_option
+from cluster.cli.options import format_option, security_options
 from cluster.cli.output import data_console, note_console, print_json, print_table
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class CannotJudgeError(click.ClickException):
     metavar="DIR",
     help="Write verdict.json, violations.parquet and index.html (a page with plots) to this directory.",
 )
+@security_options
 @format_option
 def validate(
     sources: Sequence[str], histories: Sequence[Path], master: str | None, out: Path | None, output: str
@@ -59,7 +60,8 @@ def validate(
     The command replays each log: it builds the replica's state anew from the log's entries. The command compares the
     replicas with each other, with their indexes and snapshots, and with the acknowledgements in --acked. A SOURCE is a
     node's data directory (the node may run), a copy of a data directory, or http://HOST:PORT, the HTTP port of a
-    running node.
+    running node (https with TLS). In a secured cluster the user needs the right to read the log, and for shard 0 the
+    right to administer the cluster.
 
     \b
     Status: 0  valid

@@ -7,14 +7,18 @@ fault.
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import os
+import ssl
 import time
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from ledger.client.connection.security import Security, security_of
+from ledger.errors import InvalidArgumentError
 from ledger.validation.sources.replica import Segment
 
 # How long a request is repeated while a node is busy or is opening its log, in seconds.
@@ -116,11 +120,16 @@ def _pread(descriptor: int, count: int, offset: int) -> bytes:
 
 
 class HttpAccess:
-    """Reads from the HTTP port of a node (cluster/node/http/segment_routes.py), over one connection."""
+    """Reads from the HTTP port of a node (cluster/node/http/segment_routes.py), over one connection.
+
+    The user, the password or the delegated token, and the authorities for https come from the environment or a profile
+    (ledger/client/connection/security.py), so that no plan of Spark has a password."""
 
     def __init__(self) -> None:
         self._connection: http.client.HTTPConnection | None = None
         self._host = ""
+        # The header that proves who this reader is; empty if it proves nothing.
+        self._proof: dict[str, str] = {}
         # By host: why no further request is sent to it.
         self._silent: dict[str, str] = {}
 
@@ -176,19 +185,43 @@ class HttpAccess:
                 return status, body
             time.sleep(_AGAIN_S)
 
+    def _connected(self, scheme: str, netloc: str) -> http.client.HTTPConnection:
+        """Return a new connection. Raises OSError, and SourceError if the security settings cannot be used."""
+        try:
+            security = security_of({}, [netloc])
+            self._proof = proof_headers(security)
+        except InvalidArgumentError as error:
+            raise SourceError(f"{netloc} cannot be read: {error}") from error
+        connection: http.client.HTTPConnection
+        if scheme == "https":
+            context = ssl.create_default_context(cafile=None if security.ca is None else str(security.ca))
+            connection = http.client.HTTPSConnection(netloc, timeout=_TIMEOUT_S, context=context)
+        else:
+            connection = http.client.HTTPConnection(netloc, timeout=_TIMEOUT_S)
+        connection.connect()  # before it counts as kept
+        return connection
+
     def _once(self, url: str, headers: dict[str, str]) -> tuple[int, bytes]:
         parts = urlsplit(url)
         connection = self._connection
         if connection is None or self._host != parts.netloc:
-            kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-            connection = kind(parts.netloc, timeout=_TIMEOUT_S)
-            connection.connect()  # before it counts as kept
+            connection = self._connected(parts.scheme, parts.netloc)
             self._connection, self._host = None, parts.netloc
-        connection.request("GET", parts.path or "/", headers=headers)
+        connection.request("GET", parts.path or "/", headers={**headers, **self._proof})
         answer = connection.getresponse()
         body = answer.read()
         self._connection = connection
         return answer.status, body
+
+
+def proof_headers(security: Security) -> dict[str, str]:
+    """Return the HTTP header by which a client proves who it is."""
+    if security.token:
+        return {"Authorization": f"Bearer {security.token}"}
+    if security.user:
+        pair = f"{security.user}:{security.current_password()}".encode()
+        return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
+    return {}
 
 
 def _words(body: bytes) -> str:

@@ -114,3 +114,14 @@ def test_profiles(cluster: DevCluster, tmp_path: Path) -> None:
     assert b"local" in run("profile", "list", environment=environment).stdout
     run("profile", "remove", "local", environment=environment)
     assert b"There is no profile 'local'" in run("profile", "show", "local", environment=environment, status=1).stderr
+
+
+def test_running_nodes_are_validated_over_https_by_who_may_read_the_log(cluster: DevCluster, directory: Path) -> None:
+    run("topic", "create", "judged", cwd=directory)
+    run("produce", "judged", input=b"one\n", cwd=directory)
+    sources = [f"https://{state.http}" for state in cluster.status()]
+    profile = {"LEDGERMQ_PROFILE_FILE": str(cluster.credentials.profiles)}
+    assert b"VALID" in run("validate", *sources, environment=profile).stdout
+    ca = str(cluster.credentials.directory / "ca.pem")
+    refused = run("validate", "--ca", ca, *sources, status=2)
+    assert b"401" in refused.stdout + refused.stderr
