@@ -8,6 +8,8 @@ through this process. Therefore this module calls sendfile in a thread, on a dup
 descriptor. The thread is allowed to wait for the disk or for a slow client. The thread sends for at most `TURN_S`
 seconds in one turn, so it ends soon after a request is cancelled. While sendfile runs, no other code writes to the
 connection, because aiohttp answers the requests of a connection one after another.
+
+With TLS, the bytes go through the transport in pieces, because sendfile would bypass the encryption.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import os
 import select
 import time
 from concurrent.futures import Executor
+from typing import Any
 
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
@@ -25,6 +28,8 @@ TURN_S = 0.1
 # The connection of a client that accepts no byte for this time is closed, so that another client gets its thread.
 STALLED_S = 30.0
 _MOST_AT_ONCE = 8 << 20
+# With TLS.
+_PIECE_BYTES = 256 << 10
 
 
 class FileSender:
@@ -35,7 +40,7 @@ class FileSender:
         """Take over the open file `descriptor`; `close` closes it."""
         self._threads = threads
         self._file = descriptor
-        self._turn: asyncio.Future[int] | None = None
+        self._turn: asyncio.Future[Any] | None = None
 
     async def send(self, request: web.Request, writer: AbstractStreamWriter, offset: int, count: int) -> None:
         """Send `count` bytes from `offset`, after the headers in `writer`.
@@ -45,6 +50,13 @@ class FileSender:
         transport = request.transport
         if transport is None:
             raise ConnectionResetError("the client has disconnected")
+        if transport.get_extra_info("ssl_object") is not None:
+            try:
+                await self._send_encrypted(writer, offset, count)
+            except OSError:
+                transport.abort()
+                raise
+            return
         await _written_out(transport, writer)
         socket = os.dup(transport.get_extra_info("socket").fileno())
         try:
@@ -57,6 +69,23 @@ class FileSender:
 
     def close(self) -> None:
         self._after_turn(self._file)
+
+    async def _send_encrypted(self, writer: AbstractStreamWriter, offset: int, count: int) -> None:
+        """Send through the transport, which encrypts the bytes. sendfile would send them in plain text."""
+        loop = asyncio.get_running_loop()
+        while count:
+            wanted = min(count, _PIECE_BYTES)
+            self._turn = loop.run_in_executor(self._threads, os.pread, self._file, wanted, offset)
+            piece: bytes = await asyncio.shield(self._turn)
+            if not piece:
+                raise OSError("the file has become shorter")
+            offset, count = offset + len(piece), count - len(piece)
+            try:
+                async with asyncio.timeout(STALLED_S):
+                    await writer.write(piece)
+                    await writer.drain()
+            except TimeoutError as error:
+                raise ConnectionResetError(f"the client has accepted no byte for {STALLED_S:.0f} s") from error
 
     async def _send_all(self, socket: int, offset: int, count: int) -> None:
         loop = asyncio.get_running_loop()
