@@ -23,7 +23,7 @@ from ledger.nameserver.service import NameServerService, RouteService
 from ledger.v1 import broker_pb2_grpc, nameserver_pb2_grpc
 from raft.transport.cluster_secret import SecretCredentials, SecretError
 from raft.transport.node_proof import NAME_SERVER, NodeProofs
-from raft.transport.streams import SERVER_OPTIONS
+from raft.transport.streams import server_options
 from raft.v1 import raft_pb2_grpc
 
 log = logging.getLogger("ledgermq.nameserver")
@@ -66,7 +66,7 @@ class NameServer:
         self._watch, self._proofs = security.identity()
         self.registrations = Registrations(lambda: time.monotonic() * 1000)
         self._listen = listen
-        self._server = aio.server(interceptors=[RequestGuard()], options=SERVER_OPTIONS)
+        self._server = aio.server(interceptors=[RequestGuard()], options=server_options(0))
 
     async def start(self) -> None:
         """Open the port and serve. Raises NameServerError if the port cannot be opened."""

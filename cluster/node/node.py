@@ -57,7 +57,7 @@ from ledger.v1 import (
 from ledger.version import VERSION
 from raft.transport.control_streams import ControlStreams
 from raft.transport.grpc_transport import GrpcTransport, Identity, RaftService, Receiver, add_raft
-from raft.transport.streams import SERVER_OPTIONS
+from raft.transport.streams import server_options
 from raft.v1 import raft_pb2_grpc
 from store import Disk, NodeDirectory, PosixDisk, StoreError, read_boot_id
 
@@ -127,7 +127,9 @@ class Node:
         rights = TopicRights(shards.replicas, self._access.authorizer)
         self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, now_ms, rights)
         self._registry.register(ConsumptionCollector(self._consumer_groups, now_ms))
-        self._server = aio.server(interceptors=[RequestGuard(), self._access.guard], options=SERVER_OPTIONS)
+        self._server = aio.server(
+            interceptors=[RequestGuard(), self._access.guard], options=server_options(settings.largest_entry_bytes)
+        )
         served = SegmentRoutes(settings.node, settings.cluster, shards.local) if settings.serve_segments else None
         tls = http_context(identity.watch) if identity.watch is not None else None
         self._http = HttpPort(self._registry, shards.not_ready, served, self._access.http_rights, tls)

@@ -34,6 +34,14 @@ REFUSALS = (
 )
 
 MAX_MESSAGE_BYTES = 128 << 20
+# What a server reads of a stream before the node asks for it.
+LOOK_AHEAD_BYTES = 1 << 20
+MAX_METADATA_BYTES = 16 << 10
+# Calls at the same time on one connection. Further calls wait at the client.
+MAX_CALLS_OF_A_CONNECTION = 2_000
+# A connection that has not completed its handshake, or has no call for this time, is closed. Clients connect again.
+HANDSHAKE_MS = 10_000
+IDLE_MS = 600_000
 CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -49,17 +57,34 @@ CHANNEL_OPTIONS = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
 )
-SERVER_OPTIONS = (
-    ("grpc.http2.bdp_probe", 0),
-    ("grpc.http2.lookahead_bytes", 1048576),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    (
-        "grpc.http2.max_ping_strikes",
-        0,
-    ),  # peers ping idle streams; by default a gRPC server closes the connection for that
-    ("grpc.so_reuseport", 0),  # a port in use must be an error
-)
+# How much the largest request may exceed the largest entry.
+_BESIDE_AN_ENTRY_BYTES = 2 << 20
+# The smallest limit of requests: a byte range has up to 1 MiB, and requests of administrators can be long.
+_SMALLEST_LIMIT_BYTES = 8 << 20
+
+
+def server_options(largest_entry_bytes: int) -> tuple[tuple[str, int], ...]:
+    """Return the options of a gRPC server.
+
+    Anybody can call it, so what gRPC holds before it knows the caller is bounded: the size of a request, what it reads
+    ahead of a stream, and the time of a handshake. Compressed requests are refused, because a small one can be large
+    after decompression."""
+    return (
+        ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.max_receive_message_length", max(largest_entry_bytes + _BESIDE_AN_ENTRY_BYTES, _SMALLEST_LIMIT_BYTES)),
+        ("grpc.compression_enabled_algorithms_bitset", 1),
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.http2.lookahead_bytes", LOOK_AHEAD_BYTES),
+        ("grpc.max_metadata_size", MAX_METADATA_BYTES),
+        ("grpc.absolute_max_metadata_size", MAX_METADATA_BYTES),
+        ("grpc.max_concurrent_streams", MAX_CALLS_OF_A_CONNECTION),
+        ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
+        ("grpc.max_connection_idle_ms", IDLE_MS),
+        # Peers ping idle streams; by default a gRPC server closes the connection for that.
+        ("grpc.http2.max_ping_strikes", 0),
+        # A port in use must be an error.
+        ("grpc.so_reuseport", 0),
+    )
 
 
 class SendQueue:
