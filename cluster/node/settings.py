@@ -26,6 +26,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
 
 from cluster.address import check_address, is_loopback, split_address
+from cluster.node.formation import allowed_nodes
 from ledger.access.rules import validate_user_name
 from ledger.consumer_groups import validate_room
 from ledger.errors import InvalidArgumentError
@@ -97,6 +98,7 @@ def _check_user(name: str) -> str:
 Delay = Annotated[float, Field(gt=0, le=366 * 86_400, allow_inf_nan=False)]
 NodeId = Annotated[int, Field(ge=1, le=0xFFFF_FFFF)]
 Address = Annotated[str, AfterValidator(check_address)]
+AllowedNodes = Annotated[str, AfterValidator(allowed_nodes.check_pattern)]
 OptionalAddress = Annotated[str, AfterValidator(_check_optional_address)]
 
 
@@ -134,6 +136,9 @@ class NodeSettings(BaseSettings):
     # The address that clients are given for this node. The default is the node's own address in `peers`, because
     # `listen` may be 0.0.0.0; a node that `peers` does not name advertises `listen`.
     advertised: Address = Field(default_factory=_own_address)
+    # The hosts at which this node accepts new nodes: names, which may have *, and ranges of IP addresses. By default
+    # all names, and the loopback and private ranges.
+    allowed_nodes: Annotated[tuple[AllowedNodes, ...], NoDecode, BeforeValidator(_split_list)] = allowed_nodes.DEFAULT
     # Addresses of nodes for clients outside the nodes' network, for example on the host of containers: node number ->
     # address. A client that starts from one of these addresses uses them for all nodes. Clients collect the outside
     # addresses that all nodes report, so a node that is added later can name its own.

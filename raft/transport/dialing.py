@@ -11,15 +11,15 @@ from typing import Protocol
 from grpc import aio
 
 from raft.transport.node_proof import Metadata, NodeProofs
-from raft.transport.streams import CHANNEL_OPTIONS
+from raft.transport.streams import MAX_MESSAGE_BYTES, channel_options
 
 
 class Dialer(Protocol):
     """An interface: opens channels to the other nodes of the cluster."""
 
-    def channel(self, node: int, address: str) -> aio.Channel:
-        """Return a new channel to `node` at "host:port". The channel connects at the first call. The caller closes
-        it."""
+    def channel(self, node: int, address: str, largest_answer: int = MAX_MESSAGE_BYTES) -> aio.Channel:
+        """Return a new channel to `node` at "host:port", for answers of at most `largest_answer` bytes. The channel
+        connects at the first call. The caller closes it."""
 
     async def prove(self, channel: aio.Channel, node: int) -> Metadata:
         """Prove to `node` which node this node is, and return the metadata for the next call on the channel. Raises
@@ -35,5 +35,5 @@ class PlainDialer:
     async def prove(self, channel: aio.Channel, node: int) -> Metadata:
         return () if self._proofs is None else await self._proofs.prove(channel, node)
 
-    def channel(self, node: int, address: str) -> aio.Channel:
-        return aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+    def channel(self, node: int, address: str, largest_answer: int = MAX_MESSAGE_BYTES) -> aio.Channel:
+        return aio.insecure_channel(address, options=channel_options(largest_answer))

@@ -44,7 +44,6 @@ HANDSHAKE_MS = 10_000
 IDLE_MS = 600_000
 CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     # gRPC's own back-off takes seconds to notice that a peer is back.
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 50),
@@ -85,6 +84,11 @@ def server_options(largest_entry_bytes: int) -> tuple[tuple[str, int], ...]:
         # A port in use must be an error.
         ("grpc.so_reuseport", 0),
     )
+
+
+def channel_options(largest_answer: int) -> tuple[tuple[str, int], ...]:
+    """Return the options of a channel to another node, for answers of at most `largest_answer` bytes."""
+    return (*CHANNEL_OPTIONS, ("grpc.max_receive_message_length", largest_answer))
 
 
 class SendQueue:

@@ -29,6 +29,8 @@ from raft.v1 import raft_pb2, raft_pb2_grpc
 
 log = logging.getLogger("ledgermq.node.formation")
 
+LARGEST_ANSWER_BYTES = 1 << 20
+
 # How long a node may take to answer with its introduction.
 ANSWER_S = 2.0
 ASK_AGAIN_S = 0.2
@@ -116,7 +118,9 @@ class GrpcIntroductions:
     def __init__(self, peers: Mapping[int, str], dialer: Dialer | None = None) -> None:
         self._dialer = dialer or PlainDialer()
         self._unproven_log = RareLog(log)
-        self._channels = {node: self._dialer.channel(node, address) for node, address in peers.items()}
+        self._channels = {
+            node: self._dialer.channel(node, address, LARGEST_ANSWER_BYTES) for node, address in peers.items()
+        }
 
     async def ask(self, node: int, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
         channel = self._channels[node]

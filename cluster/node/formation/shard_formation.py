@@ -13,6 +13,7 @@ import asyncio
 import itertools
 import logging
 
+from cluster.node.formation.allowed_nodes import is_allowed
 from cluster.node.formation.first_start import (
     ASK_AGAIN_S,
     TELL_EVERY,
@@ -25,6 +26,7 @@ from cluster.node.replica.shard_log import ShardLog
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
 from ledger.broker.members.members import Introduction
+from ledger.errors import NodeRefusedError
 from ledger.topics import TOPICS_SHARD
 from raft.configuration_entry import ShardConfiguration, encode_configuration
 from raft.v1 import raft_pb2
@@ -86,7 +88,12 @@ class ShardFormation:
 
     async def ask_introduction(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
         """Ask the node at `address`, which a leader wants to add to this shard, for its introduction. Return None
-        if the node does not answer."""
+        if the node does not answer. Raises NodeRefusedError if the settings do not allow this address."""
+        if not is_allowed(address, self._settings.allowed_nodes):
+            raise NodeRefusedError(
+                f"the settings of node {self._settings.node} do not allow a node at {address}: add its host, or its "
+                "range of IP addresses, to `allowed_nodes`"
+            )
         request = raft_pb2.IntroduceRequest(
             cluster=configuration.cluster,
             shard=self._number,

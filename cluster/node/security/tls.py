@@ -14,7 +14,7 @@ from grpc import aio
 
 from cluster.node.security.certificates import CertificateWatch, node_dns_name
 from raft.transport.node_proof import Metadata, NodeProofs
-from raft.transport.streams import CHANNEL_OPTIONS
+from raft.transport.streams import MAX_MESSAGE_BYTES, channel_options
 
 
 def server_credentials(watch: CertificateWatch) -> grpc.ServerCredentials:
@@ -49,10 +49,10 @@ class TlsDialer:
         self._watch = watch
         self._proofs = proofs
 
-    def channel(self, node: int, address: str) -> aio.Channel:
+    def channel(self, node: int, address: str, largest_answer: int = MAX_MESSAGE_BYTES) -> aio.Channel:
         credentials = grpc.ssl_channel_credentials(self._watch.current.ca)
         name = ("grpc.ssl_target_name_override", node_dns_name(self._cluster, node))
-        return aio.secure_channel(address, credentials, options=(*CHANNEL_OPTIONS, name))
+        return aio.secure_channel(address, credentials, options=(*channel_options(largest_answer), name))
 
     async def prove(self, channel: aio.Channel, node: int) -> Metadata:
         return await self._proofs.prove(channel, node)
