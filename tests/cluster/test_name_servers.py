@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
+import grpc
 import pytest
 import pytest_asyncio
 from click.testing import CliRunner
+from grpc import aio
 
 from cluster.cli.servers.nameserver import nameserver
 from cluster.local.processes import DevCluster
-from cluster.node.nameserver import NameServer, NameServerError
+from cluster.node.nameserver import NameServer, NameServerError, NameServerSecurity
+from ledger.v1 import broker_pb2, nameserver_pb2, nameserver_pb2_grpc
 from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
 from tests.cluster.ports import free_base_port
 from tests.cluster.waiter import until
@@ -37,7 +42,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, addresses: list[str]) -> I
 
 @pytest_asyncio.fixture
 async def servers(cluster: DevCluster, addresses: list[str]) -> AsyncIterator[list[NameServer]]:
-    servers = [NameServer(address) for address in addresses]
+    security = NameServerSecurity(cluster_secret_file=cluster.credentials.directory / "cluster.secret")
+    servers = [NameServer(address, security) for address in addresses]
     for server in servers:
         await server.start()
         await until(lambda server=server: len(server.registrations) == 3, "all nodes have registered")  # type: ignore[misc]
@@ -59,6 +65,16 @@ async def test_clients_that_know_only_name_servers_find_the_nodes_and_go_on_with
         for number in range(50):
             await producer.send("named", b"%d" % number)
             assert (await anext(consumer)).value == b"%d" % number
+
+
+async def test_only_nodes_that_prove_themselves_register(servers: list[NameServer], addresses: list[str]) -> None:
+    async with aio.insecure_channel(addresses[0], options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+        stream: Any = nameserver_pb2_grpc.NameServerStub(channel).Register(timeout=5)
+        routes = broker_pb2.GetRouteResponse(cluster="dev", nodes=[broker_pb2.NodeRoute(node=1, address="evil:1")])
+        with contextlib.suppress(aio.AioRpcError):
+            await stream.write(nameserver_pb2.Registration(node=1, routes=routes))
+        assert await stream.code() is grpc.StatusCode.UNAUTHENTICATED
+        assert "evil:1" not in [node.address for node in servers[0].registrations.routes(()).nodes]
 
 
 async def test_a_name_server_knows_of_changes_at_once_and_of_a_dead_node_too(

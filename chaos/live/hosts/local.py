@@ -133,6 +133,7 @@ class LocalEnvironment(NodesOfFiles):
         return {
             "data": str(self.data(node)),
             "listen": f"{host}:{PORT}",
+            "insecure": True,
             "advertised": self.address(node),
             "http": self.http(node),
             "boot_id_file": str(self._boot_id(node)),
