@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
+from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, moment_text
 from cluster.cli.output import print_json, print_table, say
 from cluster.cli.question import ask
 from cluster.cli.security.passwords import new_password, new_password_option
 from ledger.client.admin.admin import AsyncAdmin
-from ledger.client.admin.users_admin import UserSummary
+from ledger.client.admin.users_admin import DelegatedTokenText, UserSummary
 
 _certificate_option = click.option(
     "--certificate-only", is_flag=True, help="No password: the user authenticates with a client certificate."
@@ -77,6 +77,33 @@ def rotate(name: str, new_password_file: Path | None, certificate_only: bool, bo
 
     asyncio.run(work())
     say(f"User {name} has a new password." if password else f"User {name} has no password any more.")
+
+
+@user.command()
+@click.option(
+    "--right",
+    "rights",
+    nargs=2,
+    multiple=True,
+    required=True,
+    metavar="ACTION RESOURCE",
+    help="A right of the token, such as: subscribe topic:orders. Repeat it for more rights.",
+)
+@click.option(
+    "--hours", type=click.FloatRange(0, 720, min_open=True), default=8, show_default=True, help="Hours until it ends."
+)
+@bootstrap_option
+def token(rights: tuple[tuple[str, str], ...], hours: float, bootstrap: str) -> None:
+    """Print a token with a part of your own rights, for programs that must not have your password. Clients take it
+    as LEDGERMQ_TOKEN."""
+
+    async def work() -> DelegatedTokenText:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            return await admin.delegate_token(rights, round(hours * 3_600_000))
+
+    made = asyncio.run(work())
+    click.echo(made.token)
+    say(f"The token ends at {moment_text(made.expires_ms)}. It is a secret.")
 
 
 @user.command()

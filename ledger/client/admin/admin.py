@@ -21,7 +21,7 @@ from ledger.client.admin.every_shard import EveryShard
 from ledger.client.admin.members_admin import MembersAdmin, OnProgress
 from ledger.client.admin.offsets import QueueTimes, checked_time, list_offsets, offsets_for_times
 from ledger.client.admin.queries import MAX_MESSAGES, get_message, query_messages
-from ledger.client.admin.users_admin import UsersAdmin, UserSummary
+from ledger.client.admin.users_admin import DelegatedTokenText, UsersAdmin, UserSummary
 from ledger.client.connection.channels import failure
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.environment import PROCESS, Environment, secured
@@ -313,6 +313,18 @@ class AsyncAdmin(AsyncLifetime):
         UnknownUserError or InvalidArgumentError."""
         self._client.check_open()
         return await self._users.test(user, action, resource)
+
+    async def delegate_token(self, rights: Iterable[tuple[str, str]], ttl_ms: int) -> DelegatedTokenText:
+        """Return a token that has a part of this user's rights for `ttl_ms` ms (1 s to 30 days), for example for the
+        executors of a Spark job. Clients take it as `token`.
+
+            rights   pairs of an action and a resource, such as ("subscribe", "topic:orders")
+
+        The token never has more rights than its user. A new password of the user ends it. Raises
+        InvalidArgumentError.
+        """
+        self._client.check_open()
+        return await self._users.delegate(rights, ttl_ms)
 
     # -- members and leadership
 

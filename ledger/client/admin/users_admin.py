@@ -25,6 +25,16 @@ class UserSummary(NamedTuple):
     rules: int
 
 
+class DelegatedTokenText(NamedTuple):
+    """A delegated token, which is a secret, and the time when it ends, in ms since 1970."""
+
+    token: str
+    expires_ms: int
+
+    def __repr__(self) -> str:
+        return f"DelegatedTokenText(expires_ms={self.expires_ms})"
+
+
 class UsersAdmin:
     """Adds and removes users, and grants and revokes rules, over the connections of one admin client."""
 
@@ -69,6 +79,12 @@ class UsersAdmin:
         request = security_pb2.TestRightRequest(user=user, action=action, resource=resource)
         response = await self._client.call(TOPICS_SHARD, lambda stub, s: stub.TestRight(request, timeout=s))
         return Verdict(response.allowed, rule_of(response.rule) if response.HasField("rule") else None)
+
+    async def delegate(self, rights: Iterable[tuple[str, str]], ttl_ms: int) -> DelegatedTokenText:
+        rules = [Rule("me", action, resource) for action, resource in rights]
+        request = security_pb2.DelegateTokenRequest(rules=on_the_wire(rules), ttl_ms=ttl_ms)
+        response = await self._client.call(TOPICS_SHARD, lambda stub, s: stub.DelegateToken(request, timeout=s))
+        return DelegatedTokenText(response.token, response.expires_ms)
 
 
 async def verifier_of(password: str | None) -> security_pb2.ScramVerifier | None:

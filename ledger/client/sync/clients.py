@@ -17,7 +17,7 @@ from ledger.client.admin.consumer_group_records import ConsumerGroupDescription,
 from ledger.client.admin.consumer_groups_admin import ResetTarget
 from ledger.client.admin.members_admin import OnProgress
 from ledger.client.admin.offsets import QueueTimes
-from ledger.client.admin.users_admin import UserSummary
+from ledger.client.admin.users_admin import DelegatedTokenText, UserSummary
 from ledger.client.connection.lifetime import Lifetime
 from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.client.consumer.cursor import QueueBatch
@@ -277,6 +277,9 @@ class Admin(Lifetime):
 
     def test_right(self, user: str, action: str, resource: str) -> Verdict:
         return self._thread.run(self._client.test_right(user, action, resource))
+
+    def delegate_token(self, rights: Iterable[tuple[str, str]], ttl_ms: int) -> DelegatedTokenText:
+        return self._thread.run(self._client.delegate_token(rights, ttl_ms))
 
     def members(self, *, shard: int = 0, timeout_ms: float | None = None) -> Members:
         return self._thread.run(self._client.members(shard=shard, timeout_ms=timeout_ms))

@@ -75,6 +75,16 @@ def test_users_rights_and_their_refusals(cluster: DevCluster, directory: Path, t
     run("user", "remove", "alice", "--yes", cwd=directory)
 
 
+def test_a_delegated_token_has_the_rights_that_are_named(cluster: DevCluster, directory: Path, tmp_path: Path) -> None:
+    run("topic", "create", "delegated", cwd=directory)
+    made = run("user", "token", "--right", "publish", "topic:delegated", "--hours", "1", cwd=directory)
+    environment = {"LEDGERMQ_TOKEN": made.stdout.decode().strip()}
+    here = ("--bootstrap", cluster.bootstrap, "--ca", str(cluster.credentials.directory / "ca.pem"))
+    run("produce", "delegated", *here, input=b"one\n", cwd=tmp_path, environment=environment)
+    refused = run("topic", "delete", "delegated", "--yes", *here, cwd=tmp_path, environment=environment, status=1)
+    assert b"has no right to delete topic:delegated" in refused.stderr
+
+
 def test_a_password_is_never_an_argument() -> None:
     assert b"--password " not in run("topic", "list", "--help").stdout
     refused = run("user", "add", "bob", "--bootstrap", "127.0.0.1:1", status=1)
