@@ -94,7 +94,7 @@ lock: $(VENV)/.test ## pin the newest versions that pyproject.toml allows, with 
 
 lock-peers: $(VENV)/.test ## the same for the clients of other systems that bench-peers measures
 	$(PIP) install pip-tools
-	CUSTOM_COMPILE_COMMAND="make lock-peers" $(BIN)/pip-compile --quiet --upgrade --allow-unsafe --strip-extras \
+	CUSTOM_COMPILE_COMMAND="make lock-peers" $(BIN)/pip-compile --quiet --upgrade --allow-unsafe --no-strip-extras \
 	    --generate-hashes --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 	    --output-file bench/peers/requirements.txt bench/peers/requirements.in
 
