@@ -86,8 +86,8 @@ class Machine(Protocol):
     machine."""
 
     def apply(self, header: Header, body: memoryview) -> None:
-        """Apply the next committed entry. Raises CannotApplyError if this program cannot apply the entry; the state is
-        then as before the entry, and the driver passes no later entry.
+        """Apply the next committed entry. Raises CannotApplyError if this program cannot apply the entry. The driver
+        then passes no later entry, and asks for no encoded state: the entry may have changed a part of the state.
 
         In one run of the process, the driver passes each entry once, and in order."""
 

@@ -135,7 +135,7 @@ class BrokerReplica:
     # -- the state machine: called by the driver
 
     def apply(self, header: Header, body: memoryview) -> None:
-        """Apply a committed entry. Raises CannotApplyError."""
+        """Apply a committed entry. Raises CannotApplyError, and StoreError if an index cannot be written."""
         if self._logged_failure:
             log.info("shard %d: this node accepts writes again", self.shard)
             self._logged_failure = ""
@@ -143,6 +143,14 @@ class BrokerReplica:
             self._apply(header, body)
         except (LedgerError, InvalidConfigurationError) as reason:
             raise CannotApplyError(header.index, str(reason)) from reason
+        except StoreError:
+            raise
+        except Exception as bug:
+            # Every node has this entry, and applies it again at each start. So the error must not end the node.
+            log.critical("shard %d: the program failed at entry %d", self.shard, header.index, exc_info=True)
+            raise CannotApplyError(
+                header.index, f"this program failed at it ({type(bug).__name__}): install a version without the fault"
+            ) from bug
 
     def _apply(self, header: Header, body: memoryview) -> None:
         match header.kind:

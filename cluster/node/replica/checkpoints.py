@@ -94,10 +94,12 @@ class Checkpoints:
     # -- new checkpoints
 
     def draft(self, replica: BrokerReplica) -> CheckpointDraft | None:
-        """Return a draft of a checkpoint at the applied index, or None if no entry was applied since the last
-        draft."""
+        """Return a draft of a checkpoint at the applied index. Return None if no entry was applied since the last
+        draft, or if the replica stopped at an entry, because this entry may have changed a part of the state."""
         driver, commit_log, index = replica.driver, replica.log, replica.driver.applied
         if driver.log_start is None or index in (self._last, commit_log.first_index - 1):
+            return None
+        if driver.cannot_apply is not None:
             return None
         first = self._first_to_write(commit_log)
         configuration = driver.log_start.configuration
