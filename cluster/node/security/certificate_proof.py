@@ -4,15 +4,21 @@ The caller has checked with TLS that it speaks with the right node. Python's gRP
 every caller of a port, or ask for none. So callers send their certificate in the proof (raft/transport/node_proof.py),
 and one port serves nodes, users with certificates, and users with passwords. The library `cryptography` judges the
 chain of certificates and makes the signatures.
+
+Anybody can send certificates. The library looks for a path through all of them, and a hostile chain, with keys that the
+sender chose to be slow, costs it seconds. Therefore the signatures are checked first from the authority downwards: the
+first certificate that the authority did not sign ends the proof, and no key of a stranger is ever used.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
@@ -22,11 +28,13 @@ from ledger.access.certificate import sign
 from raft.transport.node_proof import Proof
 
 MAX_CHAIN_BYTES = 32 << 10
+MAX_CERTIFICATES = 8
 _FLAWS = (
     ValueError,
     TypeError,
     VerificationError,
     InvalidSignature,
+    UnsupportedAlgorithm,
     x509.ExtensionNotFound,
     x509.DuplicateExtension,
 )
@@ -61,18 +69,45 @@ class CertificateCredentials:
 
 def proven_uris(ca_pem: bytes, chain_pem: bytes, signature: bytes, content: bytes) -> list[str] | None:
     """Return the URIs of a certificate, if an authority has signed it, if it is valid now, and if the signature over
-    `content` is by its key. Otherwise return None."""
+    `content` is by its key. Otherwise return None.
+
+    The chain begins with the certificate itself; each further certificate is the one that signed the certificate before
+    it."""
     if len(chain_pem) > MAX_CHAIN_BYTES:
         return None
     try:
-        first, *others = x509.load_pem_x509_certificates(chain_pem)
-        store = Store(x509.load_pem_x509_certificates(ca_pem))
-        PolicyBuilder().store(store).time(datetime.now(UTC)).build_client_verifier().verify(first, others)
+        authorities = x509.load_pem_x509_certificates(ca_pem)
+        first, *others = _signed_chain(x509.load_pem_x509_certificates(chain_pem), authorities)
+        policy = PolicyBuilder().store(Store(authorities)).time(datetime.now(UTC))
+        policy.build_client_verifier().verify(first, others)
         _check_signature(first.public_key(), signature, content)
         names = first.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except _FLAWS:
         return None
     return names.get_values_for_type(x509.UniformResourceIdentifier)
+
+
+def _signed_chain(
+    chain: Sequence[x509.Certificate], authorities: Sequence[x509.Certificate]
+) -> Sequence[x509.Certificate]:
+    """Return the chain up to the first certificate that an authority has signed. Raise InvalidSignature if there is no
+    such certificate, or if a certificate is not signed by the next one."""
+    signed = (at for at, each in enumerate(chain) if any(_is_issued_by(each, authority) for authority in authorities))
+    if len(chain) > MAX_CERTIFICATES or (last := next(signed, None)) is None:
+        raise InvalidSignature
+    for issuer, issued in pairwise(reversed(chain[: last + 1])):
+        issued.verify_directly_issued_by(issuer)
+    return chain[: last + 1]
+
+
+def _is_issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    if certificate.issuer != authority.subject:
+        return False
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def _check_signature(key: Any, signature: bytes, content: bytes) -> None:
