@@ -1,6 +1,6 @@
 """TLS of the ports of a node, and of its channels to other nodes.
 
-gRPC asks for the server's certificate at every new connection, so a renewed certificate counts at once. Channels to
+gRPC asks at every new connection whether the certificate has changed, so a renewed one counts at once. Channels to
 other nodes keep the authorities that they were opened with. During a rotation of an authority, the file `tls_ca` has
 the old one and the new one.
 """
@@ -8,6 +8,7 @@ the old one and the new one.
 from __future__ import annotations
 
 import ssl
+import threading
 
 import grpc
 from grpc import aio
@@ -19,12 +20,37 @@ from raft.transport.streams import MAX_MESSAGE_BYTES, channel_options
 
 def server_credentials(watch: CertificateWatch) -> grpc.ServerCredentials:
     """Return the credentials of a gRPC port. Callers prove themselves later (certificate_proof.py)."""
+    certificates = ServedCertificates(watch)
+    # grpc's stubs do not know that None means "unchanged".
+    return grpc.dynamic_ssl_server_credentials(certificates.first(), certificates.newer)  # type: ignore[arg-type]
 
-    def configuration() -> grpc.ServerCertificateConfiguration:
-        now = watch.current
-        return grpc.ssl_server_certificate_configuration([(now.key, now.certificate)])
 
-    return grpc.dynamic_ssl_server_credentials(configuration(), configuration)
+class ServedCertificates:
+    """What a gRPC port serves. gRPC asks before each handshake whether there are newer certificates.
+
+    gRPC exchanges the certificates of a port without a lock around the handshakes that begin meanwhile. Two handshakes
+    at the same moment as an exchange can end the process (`Check failed: prior > 0` in gRPC's sync.cc). So `newer` must
+    return None as long as the files are the same; otherwise every caller that opens connections could end the node."""
+
+    def __init__(self, watch: CertificateWatch) -> None:
+        self._watch = watch
+        self._served = watch.current
+        # gRPC asks in threads of its own.
+        self._lock = threading.Lock()
+
+    def first(self) -> grpc.ServerCertificateConfiguration:
+        return self._configuration()
+
+    def newer(self) -> grpc.ServerCertificateConfiguration | None:
+        """Return the certificates of the files, or None if they are those that this port serves already."""
+        with self._lock:
+            if (now := self._watch.current) is self._served:
+                return None
+            self._served = now
+            return self._configuration()
+
+    def _configuration(self) -> grpc.ServerCertificateConfiguration:
+        return grpc.ssl_server_certificate_configuration([(self._served.key, self._served.certificate)])
 
 
 def http_context(watch: CertificateWatch) -> ssl.SSLContext:
