@@ -49,7 +49,7 @@ class Resource(NamedTuple):
     name: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self.name}" if self.kind != "cluster" else "cluster"
+        return f"{self.kind}:{_shown(self.name)}" if self.kind != "cluster" else "cluster"
 
 
 CLUSTER = Resource("cluster")
@@ -165,6 +165,11 @@ def validate_user_name(name: str) -> None:
             f"{name[:MAX_NAME_LENGTH]!r} is not a valid user name: use 1 to {MAX_NAME_LENGTH} of the characters "
             "A-Z a-z 0-9 _ . @ -"
         )
+
+
+def _shown(name: str) -> str:
+    """Return the name on one line. Callers choose names, and names stand in log lines and in responses."""
+    return name if len(name) <= MAX_NAME_LENGTH and name.isprintable() else ascii(name[:MAX_NAME_LENGTH])
 
 
 def _listed(words: Iterable[str]) -> str:

@@ -42,6 +42,8 @@ MAX_KNOWN = 1_000
 # Passwords that are computed at the same time. Further callers wait.
 MAX_COMPUTED = 2
 MAX_HEADER = 4_096
+# Of a path in the log.
+MAX_PATH = 200
 WRONG_S = 0.5
 
 
@@ -63,7 +65,8 @@ class HttpRights:
             caller = await self._caller(request)
             self._authorizer.check(caller, action_of(request), CLUSTER)
         except LedgerError as error:
-            self._refused_log.warning("refused %s to %s: %s", request.path, request.remote, error)
+            path = request.raw_path[:MAX_PATH]  # percent-encoded, so it is one line
+            self._refused_log.warning("refused %s to %s: %s", path, request.remote, error)
             return refusal(error)
         return await handler(request)
 

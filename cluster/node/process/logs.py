@@ -27,6 +27,7 @@ def set_up_logging(form: Literal["text", "json"], level: str) -> None:
                 structlog.stdlib.add_logger_name,
                 structlog.processors.TimeStamper(fmt="iso", utc=True),
                 structlog.processors.format_exc_info,
+                _without_false_lines,
             ],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
@@ -34,3 +35,15 @@ def set_up_logging(form: Literal["text", "json"], level: str) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
+
+
+def _without_false_lines(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Indent all lines of an event but the first one, and escape control characters. Callers choose some of the words
+    in log lines, and could otherwise write lines that look like lines of the node."""
+    lines = str(event["event"]).split("\n")
+    event["event"] = "\n    ".join("".join(map(_escaped, line)) for line in lines)
+    return event
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else ascii(character)[1:-1]

@@ -126,8 +126,8 @@ class RightsGuard(aio.ServerInterceptor):
             self._authorizer.check_caller(caller)
             if needed is None:
                 raise PermissionDeniedError(f"no client may call {method}")
-            for action, resource in needed.rights(request, self._topic_name):
-                self._authorizer.check(caller, action, resource)
+            for right in needed.rights(request, self._topic_name):
+                self._authorizer.check(caller, right.action, right.resource, right.topic_id)
         except LedgerError as error:
             await self._refuse(method, caller, needed, request, error, context)
             raise AssertionError("abort always raises") from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ledger.access.rules import Action, Resource, Verdict, decide
+from ledger.access.rules import MAX_NAME_LENGTH, Action, Resource, Verdict, decide
 from ledger.broker.access.callers import Caller
 from ledger.broker.replicas import Replicas
 from ledger.errors import AuthenticationError, PermissionDeniedError, UnavailableError
@@ -48,9 +48,12 @@ class Authorizer:
             self._look()
             await asyncio.sleep(LOOK_S)
 
-    def check(self, caller: Caller, action: Action, resource: Resource) -> None:
-        """Raise PermissionDeniedError if the caller does not have the right, and the errors of `check_caller`."""
+    def check(self, caller: Caller, action: Action, resource: Resource, topic_id: int = 0) -> None:
+        """Raise PermissionDeniedError if the caller does not have the right, and the errors of `check_caller`. If the
+        caller named a topic by `topic_id`, the error has the topic's name only if the caller may see the topic."""
         if not self.may(caller, action, resource):
+            if topic_id and not self.may(caller, "describe", resource):
+                raise PermissionDeniedError(f"User {caller} has no right to {action} the topic with the id {topic_id}.")
             raise PermissionDeniedError(
                 f"User {caller} has no right to {action} {resource}: an administrator can grant it with "
                 f"`ledgermq acl grant {caller.user} {action} {resource}`."
@@ -61,6 +64,9 @@ class Authorizer:
         if caller.has_every_right:
             return True
         self.check_caller(caller)
+        if len(resource.name) > MAX_NAME_LENGTH:
+            # Callers choose names, and decisions are kept. No rule looks at more of a name than this.
+            resource = Resource(resource.kind, resource.name[: MAX_NAME_LENGTH + 1])
         access = self.access
         if access.changed_at != self._decided_at or len(self._decided) >= MAX_KEPT:
             self._decided.clear()

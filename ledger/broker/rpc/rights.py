@@ -9,11 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ledger.access.rules import CLUSTER, Action, Resource, topic_resource
 
-Right = tuple[Action, Resource]
+
+class Right(NamedTuple):
+    """A right that a call needs."""
+
+    action: Action
+    resource: Resource
+    # The id by which the caller named the topic, or 0. A refusal tells the name only to callers that may see it.
+    topic_id: int = 0
+
+
 # Returns the name of the topic with this id, or "" for an unknown topic.
 TopicName = Callable[[int], str]
 Rights = Callable[[Any, TopicName], Iterable[Right]]
@@ -40,30 +49,42 @@ ANY_USER = Needed()
 
 def _topic(action: Action) -> Rights:
     """The method names one topic by its id."""
-    return lambda request, topic_name: [(action, topic_resource(topic_name(request.topic_id)))]
+    return lambda request, topic_name: [_on_topic(action, request.topic_id, topic_name)]
 
 
 def _named_topic(action: Action) -> Rights:
-    return lambda request, topic_name: [(action, topic_resource(request.name))]
+    return lambda request, topic_name: [Right(action, topic_resource(request.name))]
 
 
 def _group(action: Action) -> Rights:
-    return lambda request, topic_name: [(action, Resource("group", request.consumer_group))]
+    return lambda request, topic_name: [Right(action, Resource("group", request.consumer_group))]
 
 
-def _group_and_topics(action: Action, field: str) -> Rights:
-    """The method names a consumer group, and topics by their ids in the messages of `field`."""
+def _group_and_topic(action: Action) -> Rights:
+    """The method names a consumer group, and one topic by its id."""
+    return lambda request, topic_name: [
+        Right(action, Resource("group", request.consumer_group)),
+        _on_topic("subscribe", request.topic_id, topic_name),
+    ]
+
+
+def _group_and_topics(action: Action, *fields: str) -> Rights:
+    """The method names a consumer group, and topics by their ids in the messages of `fields`."""
 
     def rights(request: Any, topic_name: TopicName) -> Iterable[Right]:
-        yield action, Resource("group", request.consumer_group)
-        for topic_id in {each.topic_id: None for each in getattr(request, field)}:
-            yield "subscribe", topic_resource(topic_name(topic_id))
+        yield Right(action, Resource("group", request.consumer_group))
+        for topic_id in {each.topic_id: None for field in fields for each in getattr(request, field)}:
+            yield _on_topic("subscribe", topic_id, topic_name)
 
     return rights
 
 
 def _cluster(action: Action) -> Rights:
-    return lambda request, topic_name: [(action, CLUSTER)]
+    return lambda request, topic_name: [Right(action, CLUSTER)]
+
+
+def _on_topic(action: Action, topic_id: int, topic_name: TopicName) -> Right:
+    return Right(action, topic_resource(topic_name(topic_id)), topic_id)
 
 
 _OF_BROKER = {
@@ -78,13 +99,14 @@ _OF_BROKER = {
     "GetStatus": Needed(rights=_cluster("describe")),
 }
 _OF_GROUPS = {
-    "Join": Needed(rights=_group_and_topics("subscribe", "subscriptions")),
+    "Join": Needed(rights=_group_and_topics("subscribe", "subscriptions", "configured")),
     "AwaitAssignment": Needed(rights=_group("subscribe")),
     "Release": Needed(rights=_group("subscribe")),
     "Leave": Needed(rights=_group("subscribe")),
     "Claim": Needed(rights=_group_and_topics("subscribe", "queues")),
     "Acknowledge": Needed(rights=_group("subscribe")),
-    "Move": Needed(rights=_group("subscribe")),
+    # A move copies a message to a topic that everybody with the right on the group may read.
+    "Move": Needed(rights=_group_and_topic("subscribe")),
     "PrepareRetries": Needed(rights=_group("subscribe")),
 }
 _OF_GROUP_OPERATIONS = {

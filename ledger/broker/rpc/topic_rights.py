@@ -71,7 +71,7 @@ class TopicRights:
         has ended."""
         if self._authorizer is not None:
             topic = self._replicas.topic(topic_id)
-            self._authorizer.check(caller, action, topic_resource(topic.name if topic is not None else ""))
+            self._authorizer.check(caller, action, topic_resource(topic.name if topic is not None else ""), topic_id)
 
     def _error(self, caller: Caller, topic_id: int) -> LedgerError | None:
         try:

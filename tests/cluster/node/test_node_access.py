@@ -288,16 +288,34 @@ async def test_an_open_stream_feels_a_revoked_right(site: Site) -> None:
 
 async def test_a_refusal_does_not_tell_whether_a_topic_exists(site: Site) -> None:
     async with site.client("admin") as admin:
-        await admin.create_topic("secret")
+        secret = await admin.create_topic("secret")
         await admin.add_user("mallory")
         async with site.client("mallory") as mallory:
-            texts = []
-            for topic_id in (1, 999):
+            texts = set()
+            for topic_id in (secret, 999):
                 with pytest.raises(aio.AioRpcError) as refused:
                     await mallory.call(mallory.node.DeleteTopic, broker_pb2.DeleteTopicRequest(topic_id=topic_id))
-                texts.append((refused.value.code(), "secret" in str(refused.value.details())))
-            assert texts[0][0] is texts[1][0] is grpc.StatusCode.PERMISSION_DENIED
+                assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+                texts.add(str(refused.value.details()).replace(str(topic_id), "N"))
+                texts.add(str((await mallory.fetch(topic_id))[topic_id]).replace(str(topic_id), "N"))
+            assert texts == {
+                f"User mallory has no right to {action} the topic with the id N." for action in ("delete", "subscribe")
+            }
             assert await mallory.topics() == set()
+
+
+async def test_a_name_that_a_caller_chose_stays_short_and_on_one_line(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Before, a user without rights wrote lines into the audit log that looked like lines of the node."""
+    async with site.client("admin") as admin:
+        await admin.add_user("mallory")
+        async with site.client("mallory") as mallory:
+            with caplog.at_level("INFO"), pytest.raises(aio.AioRpcError) as refused:
+                await mallory.create_topic("x\nadmin from ipv4:10.0.0.1:1: GrantRules: done" + "y" * 100_000)
+            assert len(str(refused.value.details())) < 1_000
+            assert await site.http("/x%0aforged") == 401
+    assert not any("\n" in record.getMessage() for record in caplog.records)
 
 
 # -- proofs
