@@ -17,6 +17,8 @@ from ledger.access.rules import MAX_RULES, MAX_RULES_OF_A_USER, MAX_USERS, Rule
 from ledger.errors import InvalidArgumentError, UnknownUserError, UserExistsError
 
 MAX_DELEGATED_TOKENS = 10_000
+# So no user takes the tokens of all others.
+MAX_TOKENS_OF_A_USER = 200
 # An administrator: every right on everything.
 EVERY_RIGHT = ("all", "*")
 
@@ -145,6 +147,12 @@ class AccessTable:
     def delegate(self, token: DelegatedToken, index: int) -> None:
         """Add a delegated token. Raises UnknownUserError, or InvalidArgumentError if there are too many tokens."""
         self.require(token.user)
+        own = sum(each.user == token.user for each in self.tokens.values())
+        if own >= MAX_TOKENS_OF_A_USER:
+            raise InvalidArgumentError(
+                f"User {token.user} has {own} delegated tokens already, which is the limit: wait until some expire, "
+                "delegate for a shorter time, or end them all with a new password."
+            )
         if len(self.tokens) >= MAX_DELEGATED_TOKENS:
             raise InvalidArgumentError(
                 f"There are {len(self.tokens)} delegated tokens already, which is the limit: wait until some expire, "

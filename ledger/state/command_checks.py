@@ -42,6 +42,8 @@ MAX_NODE = 0xFFFF_FFFF
 # Of a SHA-256.
 DIGEST_BYTES = 32
 MAX_RULES_OF_A_COMMAND = 1_000
+# Every user may make tokens, so they must be cheap.
+MAX_RULES_OF_A_TOKEN = 32
 MIN_TOKEN_TTL_MS = 1_000
 MAX_TOKEN_TTL_MS = 30 * 86_400_000
 
@@ -126,6 +128,10 @@ def _check_access(command: AccessCommand) -> None:
         case DelegateToken(digest, user, rules, ttl_ms):
             _check_digest("digest of a token", digest)
             validate_user_name(user)
+            if len(rules) > MAX_RULES_OF_A_TOKEN:
+                raise InvalidArgumentError(
+                    f"A token cannot have {len(rules)} rules: give at most {MAX_RULES_OF_A_TOKEN}, or use patterns."
+                )
             _check_rules(rules)
             if any(rule.deny or rule.user != user for rule in rules):
                 raise InvalidArgumentError(f"The rules of a token of {user} must allow, and must be rules of {user}.")

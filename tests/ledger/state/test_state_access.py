@@ -10,7 +10,8 @@ from ledger.access.password import Verifier
 from ledger.access.rules import Rule
 from ledger.errors import InvalidArgumentError, UnknownUserError, UserExistsError
 from ledger.state import State
-from ledger.state.access_table import MAX_DELEGATED_TOKENS
+from ledger.state.access_table import MAX_DELEGATED_TOKENS, MAX_TOKENS_OF_A_USER
+from ledger.state.command_checks import MAX_RULES_OF_A_TOKEN
 from ledger.state.command_encoding import encode_command
 from ledger.state.commands import (
     AddUser,
@@ -124,9 +125,27 @@ def test_a_token_expires_by_append_times(shard: Shard0) -> None:
 
 
 def test_tokens_have_a_limit(shard: Shard0) -> None:
-    for number in range(MAX_DELEGATED_TOKENS):
-        shard.apply(DelegateToken(number.to_bytes(32, "big"), "alice", (ORDERS,), 60_000))
+    users = [f"user-{number}" for number in range(MAX_DELEGATED_TOKENS // MAX_TOKENS_OF_A_USER)]
+    for number, user in enumerate(users):
+        shard.apply(AddUser(user, VERIFIER))
+        for token in range(MAX_TOKENS_OF_A_USER):
+            digest = (number * MAX_TOKENS_OF_A_USER + token).to_bytes(32, "big")
+            shard.apply(DelegateToken(digest, user, (Rule(user, "publish", "topic:a"),), 60_000))
+    assert len(shard.state.access.tokens) == MAX_DELEGATED_TOKENS
     assert isinstance(shard.apply(DelegateToken(b"d" * 32, "alice", (ORDERS,), 60_000)), InvalidArgumentError)
+
+
+def test_a_user_cannot_take_the_tokens_of_all_users(shard: Shard0) -> None:
+    for number in range(MAX_TOKENS_OF_A_USER + 1):
+        refused = shard.apply(DelegateToken(number.to_bytes(32, "big"), "alice", (ORDERS,), 60_000))
+    assert isinstance(refused, InvalidArgumentError)
+    assert len(shard.state.access.tokens) == MAX_TOKENS_OF_A_USER
+
+
+def test_a_token_has_few_rules(shard: Shard0) -> None:
+    rules = tuple(Rule("alice", "publish", f"topic:t{number}") for number in range(MAX_RULES_OF_A_TOKEN + 1))
+    assert isinstance(shard.apply(DelegateToken(b"d" * 32, "alice", rules, 60_000)), InvalidArgumentError)
+    assert not isinstance(shard.apply(DelegateToken(b"d" * 32, "alice", rules[1:], 60_000)), InvalidArgumentError)
 
 
 def test_before_level_2_there_are_no_users() -> None:
