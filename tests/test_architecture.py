@@ -171,6 +171,7 @@ def module_files(name: str) -> list[Path]:
 RIM_OF_RAFT = (
     "raft/transport/control_streams.py",
     "raft/transport/dialing.py",
+    "raft/transport/proof_slots.py",
     "raft/transport/node_proof.py",
     "raft/transport/grpc_transport.py",
     "raft/transport/streams.py",

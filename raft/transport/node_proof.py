@@ -15,7 +15,6 @@ Without credentials a node proves nothing and asks for no proof.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import secrets
 import struct
@@ -27,6 +26,7 @@ from typing import Any, NamedTuple, Protocol
 import grpc
 from grpc import aio
 
+from raft.transport.proof_slots import ProofSlots
 from raft.v1 import raft_pb2, raft_pb2_grpc
 
 Metadata = tuple[tuple[str, str], ...]
@@ -37,9 +37,10 @@ NONCE_BYTES = 32
 NAME_SERVER = 0
 PROOF_S = 5.0
 TOKEN_S = 30.0
-# Tokens and unfinished proofs of one node. The oldest token ends when there are more.
+# Tokens and unfinished proofs of one node. The oldest one ends when there are more.
 MAX_TOKENS = 10_000
 MAX_PROOFS = 256
+MAX_PROOFS_OF_A_HOST = 128
 
 
 class Proof(NamedTuple):
@@ -91,7 +92,7 @@ class NodeProofs(raft_pb2_grpc.NodeProofServicer):
         self._node = node
         self._credentials = credentials
         self._monotonic_s = monotonic_s
-        self._unfinished = 0
+        self._slots = ProofSlots(MAX_PROOFS, MAX_PROOFS_OF_A_HOST)
         # By the SHA-256 of the token, the oldest first.
         self._tokens: dict[bytes, _Token] = {}
 
@@ -137,17 +138,11 @@ class NodeProofs(raft_pb2_grpc.NodeProofServicer):
                 grpc.StatusCode.FAILED_PRECONDITION,
                 "this node has no cluster secret and no certificate: give all nodes the same kind of proof",
             )
-        if self._unfinished >= MAX_PROOFS:
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many nodes prove themselves: try again")
-        self._unfinished += 1
-        flaw = ""
         try:
-            async with asyncio.timeout(PROOF_S):
+            async with self._slots.taken(context.peer(), PROOF_S):
                 flaw = await self._judge(context, self._credentials)
         except TimeoutError:
-            flaw = f"the proof was not complete within {PROOF_S:.0f} s"
-        finally:
-            self._unfinished -= 1
+            flaw = f"the proof was not complete within {PROOF_S:.0f} s, or others began too many proofs: try again"
         if flaw:
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, flaw)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -22,6 +21,7 @@ from ledger.broker.rpc.refusals import Context, RefusingService, answers
 from ledger.errors import AuthenticationError, BusyError, InvalidArgumentError, LedgerError, to_wire
 from ledger.state.commands import AddUser, GrantRules, RemoveUser, RevokeRules, RotateUser
 from ledger.v1 import security_pb2, security_pb2_grpc
+from raft.transport.proof_slots import ProofSlots, SlotsTakenError
 
 ProvenUris = Callable[[bytes, bytes, bytes], list[str] | None]
 
@@ -53,30 +53,25 @@ class SecurityService(RefusingService, security_pb2_grpc.SecurityServicer):
         self._sessions = sessions
         self._users = users
         self._now_ms = now_ms
-        # The proofs that are in progress, by host.
-        self._proofs: Counter[str] = Counter()
+        self._slots = ProofSlots(MAX_PROOFS, MAX_PROOFS_OF_A_HOST)
 
     # -- proofs
 
     async def Authenticate(self, request_iterator: Any, context: Context) -> None:  # noqa: N802 (gRPC names)
-        host = context.peer().rpartition(":")[0]
-        if self._proofs.total() >= MAX_PROOFS or self._proofs[host] >= MAX_PROOFS_OF_A_HOST:
-            await _refuse(context, BusyError("too many callers prove who they are at the moment: try again shortly"))
-            return
-        self._proofs[host] += 1
         try:
-            async with asyncio.timeout(PROOF_S):
+            async with self._slots.taken(context.peer(), PROOF_S):
                 await self._prove(context)
         except TimeoutError:
-            await _refuse(context, AuthenticationError(f"the proof was not complete within {PROOF_S:.0f} s: try again"))
+            late = f"the proof was not complete within {PROOF_S:.0f} s, or others began too many proofs: try again"
+            await _refuse(context, AuthenticationError(late))
+        except SlotsTakenError:
+            await _refuse(context, BusyError("too many callers prove who they are at the moment: try again shortly"))
         except LedgerError as error:
             if isinstance(error, AuthenticationError):
+                # The slot is held even if the caller does not wait for the answer, so guesses stay slow.
+                self._slots.hold(context.peer(), WRONG_S)
                 await asyncio.sleep(WRONG_S)
             await _refuse(context, error)
-        finally:
-            self._proofs[host] -= 1
-            if not self._proofs[host]:
-                del self._proofs[host]
 
     async def _prove(self, context: Context) -> None:
         access = self._authorizer.access

@@ -22,7 +22,7 @@ def root_logger() -> Iterator[None]:
 @pytest.mark.usefixtures("root_logger")
 def test_no_word_of_a_caller_makes_a_line_that_looks_like_one_of_the_node(capsys: pytest.CaptureFixture[str]) -> None:
     set_up_logging("text", "info")
-    logging.getLogger("ledgermq.test").info("refused %s", "a\n2026-01-01T00:00:00Z [info] forged\r\x1b[2Kb é")
+    logging.getLogger("ledgermq.node").info("refused %s", "a\n2026-01-01T00:00:00Z [info] forged\r\x1b[2Kb é")
     first, second = capsys.readouterr().err.splitlines()
     assert "refused a" in first
     assert second.startswith("    2026-01-01")
