@@ -52,6 +52,9 @@ log = logging.getLogger("ledgermq.raft.transport")
 # queue drops none of them.
 APPEND_BOUND = 128
 
+# Python refuses to read a number of thousands of digits.
+_MOST_DIGITS = 10
+
 _SERVICE = raft_pb2.DESCRIPTOR.services_by_name["Raft"].full_name
 _REPLICATE = f"/{_SERVICE}/Replicate"
 
@@ -384,5 +387,5 @@ def in_hex(text: str) -> bytes:
 
 
 def number(text: str) -> int:
-    """Return the number in a metadata value. A value that is not a number gives -1, which no node or shard has."""
-    return int(text) if text.isdecimal() else -1
+    """Return the number in a metadata value. A value that is not the number of a node or shard gives -1."""
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else -1

@@ -10,6 +10,8 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from ipaddress import IPv6Address, ip_address, ip_network
+from urllib.parse import unquote
 
 
 class SlotsTakenError(Exception):
@@ -73,5 +75,14 @@ class ProofSlots:
 
 
 def host_of(peer: str) -> str:
-    """Return the host in gRPC's name of a connection, such as "ipv4:127.0.0.1:40000"."""
-    return peer.rpartition(":")[0]
+    """Return the host in gRPC's name of a connection, such as "ipv4:127.0.0.1:40000". The addresses of one IPv6 network
+    (/64) count as one host, because one caller can have them all."""
+    host = peer.rpartition(":")[0]
+    text = unquote(host.partition(":")[2]).strip("[]").partition("%")[0]
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return host
+    if not isinstance(address, IPv6Address) or address.ipv4_mapped:
+        return host
+    return str(ip_network(f"{address}/64", strict=False))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raft.transport.bulk import Bulk, parse, serialize
-from raft.transport.grpc_transport import RaftService, add_raft
+from raft.transport.grpc_transport import RaftService, add_raft, number
 from raft.v1 import raft_pb2
 
 NUMBERS = st.integers(0, 2**64 - 1)
@@ -69,3 +69,8 @@ async def test_nodes_read_it_so() -> None:
         assert await call.read() is grpc.aio.EOF
     assert got == [sent]
     await server.stop(None)
+
+
+@pytest.mark.parametrize("text", ["", "-1", "one", "1" * 5_000])
+def test_a_metadata_value_that_is_no_number_is_the_number_of_no_node(text: str) -> None:
+    assert number(text) == -1

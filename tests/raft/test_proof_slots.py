@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from raft.transport.proof_slots import ProofSlots, SlotsTakenError
+from raft.transport.proof_slots import ProofSlots, SlotsTakenError, host_of
 from tests.cluster.waiter import eventually
 
 STRANGER, NODE = "ipv4:10.0.0.9:1000", "ipv4:10.0.0.2:1000"
@@ -76,3 +76,14 @@ async def test_a_wrong_proof_holds_its_slot_whether_or_not_the_caller_waits() ->
 
     await eventually(are_free, "the slots are free again")
     await finished(slots, STRANGER)
+
+
+def test_a_host_is_an_ipv4_address_or_an_ipv6_network() -> None:
+    hosts = [
+        host_of(f"ipv6:%5B{address}%5D:40000") for address in ("2001:db8::1", "2001:db8::ffff:2", "2001:db8:0:1::1")
+    ]
+    assert hosts == ["2001:db8::/64", "2001:db8::/64", "2001:db8:0:1::/64"]
+    mapped = [host_of(f"ipv6:%5B::ffff:10.0.0.{last}%5D:40000") for last in (1, 2)]
+    assert mapped[0] != mapped[1]
+    assert host_of("ipv4:10.0.0.1:40000") == host_of("ipv4:10.0.0.1:40001") != host_of("ipv4:10.0.0.2:40000")
+    assert host_of("unix:") == "unix"

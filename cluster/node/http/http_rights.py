@@ -22,11 +22,11 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from ledger.access.password import MECHANISM
+from ledger.access.password import MECHANISM, Verifier
 from ledger.access.rules import CLUSTER, Action
 from ledger.broker.access.authorizer import Authorizer
 from ledger.broker.access.callers import Caller
-from ledger.broker.access.proofs import REFUSED, prove_token
+from ledger.broker.access.proofs import REFUSED, prove_token, user_to_prove
 from ledger.errors import AuthenticationError, LedgerError, PermissionDeniedError, UnavailableError
 from ledger.state.access_table import User
 from ledger.topics import TOPICS_SHARD
@@ -39,8 +39,9 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 FOR_EVERYBODY = ("/healthz", "/readyz")
 # Passwords that were found right, so that a scrape does not compute thousands of rounds each time.
 MAX_KNOWN = 1_000
-# Passwords that are computed at the same time. Further callers wait.
+# Passwords that are computed at the same time, and callers that wait for it. Further callers are refused.
 MAX_COMPUTED = 2
+MAX_WAITING = 64
 MAX_HEADER = 4_096
 # Of a path in the log.
 MAX_PATH = 200
@@ -52,7 +53,9 @@ class HttpRights:
         self._authorizer = authorizer
         self._now_ms = now_ms
         self._computing = asyncio.Semaphore(MAX_COMPUTED)
-        # A hash of (user, since, password) that was right. The most recently used last.
+        # The callers that wait for `_computing`.
+        self._waiting = 0
+        # A hash of (verifier, password) that was right. The most recently used last.
         self._known: OrderedDict[bytes, None] = OrderedDict()
         self._refused_log = RareLog(log)
 
@@ -79,26 +82,30 @@ class HttpRights:
                 return prove_token(proof.strip(), access, self._now_ms())
             case "basic":
                 name, password = _basic(proof)
-                user = access.users.get(name)
-                if await self._is_right(name, user, password) and user is not None:
+                user, verifier = user_to_prove(access, name)
+                if await self._is_right(user, verifier, password) and user is not None:
                     return Caller(user.name, user.since)
                 await asyncio.sleep(WRONG_S)
                 raise AuthenticationError(REFUSED)
         raise AuthenticationError("the request has no Authorization header with Basic or Bearer")
 
-    async def _is_right(self, name: str, user: User | None, password: str) -> bool:
-        verifier = user.verifier if user is not None else None
-        if user is None or verifier is None:
-            return False
-        key = hashlib.sha256(f"{name}\0{user.since}\0{password}".encode()).digest()
+    async def _is_right(self, user: User | None, verifier: Verifier, password: str) -> bool:
+        """Return True if the verifier is the one of this password. Raises UnavailableError if too many callers wait."""
+        key = hashlib.sha256(verifier.stored_key + password.encode()).digest()
         if key in self._known:
             self._known.move_to_end(key)
             return True
-        async with self._computing:
-            _, stored_key, _, _ = await asyncio.to_thread(
-                MECHANISM.make_auth_info, password, verifier.iterations, verifier.salt
-            )
-        if not hmac.compare_digest(stored_key, verifier.stored_key):
+        if self._waiting >= MAX_WAITING:
+            raise UnavailableError(f"{self._waiting} callers wait for the check of a password: try again shortly")
+        self._waiting += 1
+        try:
+            async with self._computing:
+                _, stored_key, _, _ = await asyncio.to_thread(
+                    MECHANISM.make_auth_info, password, verifier.iterations, verifier.salt
+                )
+        finally:
+            self._waiting -= 1
+        if not hmac.compare_digest(stored_key, verifier.stored_key) or user is None:
             return False
         self._known[key] = None
         while len(self._known) > MAX_KNOWN:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from scramp import ScramException
 
-from ledger.access.password import ITERATIONS, KEY_BYTES, MECHANISM
+from ledger.access.password import ITERATIONS, KEY_BYTES, MECHANISM, Verifier
 from ledger.broker.access.callers import Caller
 from ledger.errors import AuthenticationError
 from ledger.state.access_table import AccessTable, User
@@ -46,14 +46,18 @@ class PasswordProof:
         return Caller(self._user.name, self._user.since), answer
 
     def _verifier(self, name: str) -> tuple[bytes, bytes, bytes, int]:
-        user = self._access.users.get(name)
-        if user is None or user.verifier is None:
-            salt = _derived(self._access.salt_key, "salt", name)
-            keys = _derived(self._access.salt_key, "stored", name), _derived(self._access.salt_key, "server", name)
-            return salt, *keys, ITERATIONS
-        self._user = user
-        verifier = user.verifier
+        self._user, verifier = user_to_prove(self._access, name)
         return verifier.salt, verifier.stored_key, verifier.server_key, verifier.iterations
+
+
+def user_to_prove(access: AccessTable, name: str) -> tuple[User | None, Verifier]:
+    """Return the user with its verifier. A user that is unknown, or that has no password, gets None and the verifier of
+    a password that nobody has. So answers and their times do not tell which users exist."""
+    user = access.users.get(name)
+    if user is not None and user.verifier is not None:
+        return user, user.verifier
+    salt, stored, server = (_derived(access.salt_key, purpose, name) for purpose in ("salt", "stored", "server"))
+    return None, Verifier(salt, ITERATIONS, stored, server)
 
 
 def prove_token(token: str, access: AccessTable, now_ms: int) -> Caller:
