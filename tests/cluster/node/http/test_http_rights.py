@@ -18,6 +18,8 @@ from ledger.broker.access.callers import Caller
 from ledger.state.access_table import AccessTable, User
 from tests.cluster.waiter import eventually
 
+pytestmark = pytest.mark.real
+
 PASSWORD = "correct horse"
 
 
