@@ -14,6 +14,8 @@ import pytest
 from cluster.local.processes import DevCluster
 from tests.cluster.cli.command import run
 
+pytestmark = pytest.mark.real
+
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -39,6 +39,8 @@ FOR_EVERY_USER = (
     "RotateUser",
 )
 
+pytestmark = pytest.mark.real
+
 
 # Otherwise gRPC shares one connection between the channels of a process.
 OWN_CONNECTION = (("grpc.use_local_subchannel_pool", 1),)

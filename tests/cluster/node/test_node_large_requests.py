@@ -11,6 +11,8 @@ from grpc import aio
 
 from tests.cluster.fleet import Fleet
 
+pytestmark = pytest.mark.real
+
 ANY_SIZE = (("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1))
 
 

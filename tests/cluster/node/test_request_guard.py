@@ -15,6 +15,8 @@ from cluster.node.request_guard import RequestGuard
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 from raft.transport.rare_log import LOG_INTERVAL_S
 
+pytestmark = pytest.mark.real
+
 # A field of 100 bytes of which only one is there.
 MALFORMED = b"\x0a\x64x"
 

@@ -37,6 +37,7 @@ def test_other_patterns_are_refused(pattern: str) -> None:
         check_pattern(pattern)
 
 
+@pytest.mark.real
 async def test_a_node_is_not_added_at_another_address(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, 1, allowed_nodes=("127.0.0.0/8",))
     await fleet.start()
