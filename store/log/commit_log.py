@@ -244,6 +244,9 @@ class CommitLog:
     def term(self, index: int) -> int:
         return self.reading.term(index)
 
+    def chain(self, index: int) -> int:
+        return self.reading.tail_at(index).chain
+
     def entry(self, index: int) -> tuple[Header, memoryview]:
         return self.reading.entry(index)
 

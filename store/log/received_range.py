@@ -50,12 +50,13 @@ def _followers(data: Readable, tail: LogTail, grid: Grid) -> Iterator[Header]:
         header = entry.verified(data, cells, at)
         if start is None:
             start = header.position
+        if at == 0 and header.index == tail.index + 1 and not tail.leads_to(header):
+            # Before the place: two logs that differ can have the same entry at different positions.
+            raise ForkedError(header.index, entry.chained(tail.chain, header.crc), header.chain)
         tail.check_place(header, start + at, grid)
         if grid.base(start) != grid.base(header.position):
             raise EntryFlawError("the range spans two segments")
         if not tail.leads_to(header):
-            if at == 0:
-                raise ForkedError(header.index, entry.chained(tail.chain, header.crc), header.chain)
             raise EntryFlawError(f"the chain of entry {header.index} does not continue the one before it")
         yield header
         tail = LogTail.of(header)

@@ -330,6 +330,19 @@ class TestExamine:
         with pytest.raises(ForkedError, match="replicas differ at index 3"):
             other.examine(leader.reading.read_range(3, 4), 2)
 
+    def test_a_fork_is_no_damage_though_the_other_history_has_entries_of_other_sizes(self, leader: CommitLog) -> None:
+        """Before, such a range was taken for a damaged one, and was requested again for ever."""
+        other = open_log(MemoryDisk())
+        other.append([draft(77, 30), draft(78, 400)], term=2, commit=0, now_ms=1000)
+        assert other.end != leader.reading.header(2).end
+        with pytest.raises(ForkedError, match="replicas differ at index 3"):
+            other.examine(leader.reading.read_range(3, 4), 2)
+
+    def test_the_chain_up_to_each_entry(self, leader: CommitLog) -> None:
+        assert leader.chain(0) == 0
+        indexes = range(1, leader.last_index + 1)
+        assert [leader.chain(index) for index in indexes] == [leader.reading.header(index).chain for index in indexes]
+
     def test_write_sees_a_fork_inside_a_range(self, leader: CommitLog, follower: CommitLog) -> None:
         follower.truncate(1)
         follower.append([draft(99, 40)], term=2, commit=0, now_ms=1000)
