@@ -295,6 +295,15 @@ class DiskFullError(LedgerError):
     retriable = True
 
 
+class DivergedError(LedgerError):
+    """The nodes of the shard have different logs, and one of the two logs was committed. For example, a majority of
+    the nodes was put back to an old copy of its data. The shard takes no writes until an operator has removed the nodes
+    with the wrong log.
+    """
+
+    code = "DIVERGED"
+
+
 class InternalError(LedgerError):
     """The node or the client failed in a way that is a defect of ledgermq. The log output has the details."""
 
@@ -478,6 +487,7 @@ _TYPES: tuple[type[LedgerError], ...] = (
     UnavailableError,
     StorageFailedError,
     DiskFullError,
+    DivergedError,
     InternalError,
     ChangeInProgressError,
     UnknownNodeError,

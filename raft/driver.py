@@ -27,6 +27,7 @@ from raft.bulk_sender import BulkSender
 from raft.configuration_entry import decode_configuration
 from raft.core import (
     Append,
+    AppendResponse,
     Busy,
     Configuration,
     Crowded,
@@ -44,7 +45,8 @@ from raft.core import (
     Transferring,
 )
 from raft.driver_settings import DriverRuntime, ReplicaStorage
-from raft.errors import CannotApplyError, LossAcceptedError
+from raft.errors import CannotApplyError
+from raft.forks import Forks
 from raft.interfaces import DriverDisk, Machine, Proposal, Transport
 from raft.log_start import LogStart
 from raft.log_writer import LogWriter
@@ -90,6 +92,7 @@ class Driver:
         self._proposals = WaitingProposals()
         self._reads = WaitingReads()
         self._received = ReceivedRange(raft, log)
+        self._forks = Forks(raft, log)
         self._writer = LogWriter(raft, log, disk, now_ms=runtime.now_ms, on_persisted=self._settle)
         self._applier = Applier(
             raft,
@@ -156,6 +159,8 @@ class Driver:
     def receive(self, message: RaftMessage) -> None:
         """Handle a vote request, a heartbeat or an answer from another node. Raises InvalidMessage."""
         self._notice_pause()
+        if isinstance(message, AppendResponse) and self._forks.is_unproven(message):
+            return
         self.raft.step(message)
         self._settle()
 
@@ -164,26 +169,34 @@ class Driver:
 
         Raises InvalidMessage, CorruptRangeError if the bytes are damaged, and ForkedError if they do not continue this
         log's chain. After an error the caller breaks the stream, and the leader sends the range again. If the
-        range forks at the same index again, the leader's log and this log really differ. If the two logs really
-        differ, this node stops leading and writing, because it cannot know which of the two logs is right."""
+        range forks at the same index again, the leader's log and this log really differ: this node diverges from the
+        leader, and tells the leader."""
         self._notice_pause()
         if entries and self.failure is not None and not self._received.continues_log(append):
             return  # this node cannot write the range, and a rejection would make the leader send it again at once
         try:
             append = self._received.take(append, entries)
         except ForkedError as fork:
-            if self._received.forked_again(fork):
-                self.fail(fork)
-            raise
+            if not self._forks.is_proven(fork):
+                raise
+            self._fork(append, append.prev_index)
+            return
+        if forked_at := self._forks.within(self._received.headers):
+            self._fork(append, forked_at)
+            return
         try:
             self.raft.step(append)
-        except Diverged as diverged:
-            self.fail(LossAcceptedError(diverged.index))
         except InvalidMessage:
             self._received.forget()
             raise
         self._settle()
         self._received.forget()
+
+    def _fork(self, append: Append, index: int) -> None:
+        """Diverge from the leader, whose log has other bytes up to `index`."""
+        self._received.forget()
+        self.raft.forked(append, index, self._forks.committed_chain)
+        self._settle()
 
     def receive_snapshot(self, chunk: SnapshotChunk, piece: SnapshotPiece) -> None:
         """Handle a piece of the snapshot at the leader's log start. Raises InvalidMessage."""
@@ -191,7 +204,10 @@ class Driver:
         self._installation.check_piece(chunk, piece)
         self._installation.piece = piece
         try:
-            self.raft.step(chunk)
+            if self._forks.contradicts(chunk.index, piece.offer.term):
+                self.raft.contradicted(chunk, piece.offer.term)
+            else:
+                self.raft.step(chunk)
             self._settle()
         finally:
             self._installation.piece = None
@@ -209,6 +225,12 @@ class Driver:
         """Check that an entry with a body of `size` bytes can be proposed now.
 
         Raise Refusal if the entry cannot be proposed now, or StoreError if this node cannot write."""
+        self._check_leads()
+        if divergences := self.raft.divergences:
+            raise Diverged([*divergences.values()])
+        self._check_load(size)
+
+    def _check_leads(self) -> None:
         self._notice_pause()
         if self._stopped:
             raise NotLeader(0)
@@ -216,6 +238,8 @@ class Driver:
             raise self.failure
         if not self.leads:
             raise NotLeader(self.raft.leader)
+
+    def _check_load(self, size: int) -> None:
         if self.raft.transferring_to:
             raise Transferring(self.raft.transferring_to)
         if reason := self._runtime.stalled():
@@ -234,11 +258,13 @@ class Driver:
 
     def change(self, proposal: Proposal, configuration: Configuration) -> None:
         """Append a configuration entry, which takes effect at once. `proposal` gets its result like any other
-        proposal.
+        proposal. A change is possible also while this node diverges from other nodes, so that an operator can remove
+        them.
 
         Raise Refusal if the change is refused, or StoreError if the disk fails. If the call raises, the entry was
         certainly not appended."""
-        self.check_room(len(proposal.draft.body))
+        self._check_leads()
+        self._check_load(len(proposal.draft.body))
         self._write_proposals()  # proposals that were queued earlier get smaller indexes
         self.raft.change(configuration, len(proposal.draft.body))
         try:
@@ -352,6 +378,11 @@ class Driver:
             self._installation.take(ready.chunk)
         if ready.trusted:
             self._disk.trusted()
+        if ready.diverged:
+            self._machine.diverged(self.raft.divergences)
+        for peer in ready.reopen:
+            self._machine.unacknowledged(peer)
+            self._transport.reopen(peer)
         for message in ready.messages:
             self._transport.send(message)
         for token, index in ready.reads:

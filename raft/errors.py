@@ -3,8 +3,6 @@ what the operator must do."""
 
 from __future__ import annotations
 
-from store import StoreError
-
 
 class CannotApplyError(Exception):
     """The state machine cannot apply a committed entry, so this replica applies no more entries. For example, the entry
@@ -20,13 +18,3 @@ class CutFailedError(Exception):
 
     def __init__(self, last_index: int) -> None:
         super().__init__(f"the log could not be cut to entry {last_index}: check the disk, then start this node again")
-
-
-class LossAcceptedError(StoreError):
-    """This node holds committed entries whose loss the other nodes accepted."""
-
-    def __init__(self, index: int) -> None:
-        super().__init__(
-            f"The other nodes accepted the loss of entries that are committed here, from index {index} on. Decide "
-            "whether you need these entries; then remove this node and add it again with an empty directory."
-        )

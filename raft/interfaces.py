@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Protocol
 
 from raft.configuration_entry import ShardConfiguration
-from raft.core import Append, RaftMessage, RoleChange, SnapshotChunk
+from raft.core import Append, Divergences, RaftMessage, RoleChange, SnapshotChunk
 from raft.errors import CannotApplyError
 from raft.snapshot_piece import SnapshotPiece
 from store import EntryDraft, Header, Readable, Snapshot, StoreError
@@ -28,6 +28,7 @@ class Log(Protocol):
     def write(self, data: Readable, headers: list[Header], first: int) -> None: ...
     def truncate(self, last_index: int) -> None: ...
     def term(self, index: int) -> int: ...
+    def chain(self, index: int) -> int: ...
     def entry(self, index: int) -> tuple[Header, memoryview]: ...
     def view_range(self, first: int, last: int) -> Readable: ...
     def begins_segment(self, index: int) -> bool: ...
@@ -50,6 +51,10 @@ class Transport(Protocol):
 
     def send_snapshot(self, chunk: SnapshotChunk, piece: SnapshotPiece) -> None:
         """Send a piece of a snapshot over the bulk connection."""
+
+    def reopen(self, peer: int) -> None:
+        """Close the bulk connection to this peer, and open a new connection. The peer answers heartbeats, and nothing
+        that was sent over the bulk connection."""
 
     def configured(self, configuration: ShardConfiguration, served: Container[int]) -> None:
         """Connect to the members of `configuration`, the newest configuration in the log, and disconnect from removed
@@ -115,6 +120,14 @@ class Machine(Protocol):
     def stopped_applying(self, reason: CannotApplyError) -> None:
         """The driver calls `stopped_applying` once, after `apply` raised this error. This node does not lead the shard
         any more, and can be read up to the last applied entry."""
+
+    def diverged(self, divergences: Divergences) -> None:
+        """The driver calls `diverged` when the set of nodes from which this replica diverges has changed. Unless the
+        set is empty, `check_room` raises Diverged."""
+
+    def unacknowledged(self, peer: int) -> None:
+        """The driver calls `unacknowledged` on the leader each time before it reopens the bulk connection to a
+        follower that answers heartbeats and acknowledges nothing."""
 
     def failed(self, failure: StoreError) -> None:
         """The driver calls `failed` when the disk refused a write of this shard.

@@ -6,7 +6,7 @@ from raft.configuration_entry import InvalidConfigurationError
 from raft.core import Append, InvalidMessage, Raft
 from raft.interfaces import Log
 from raft.ranges import configurations, term_runs
-from store import ForkedError, Header, Readable
+from store import Header, Readable
 
 
 class ReceivedRange:
@@ -18,8 +18,6 @@ class ReceivedRange:
         self.headers: list[Header] = []
         self._raft = raft
         self._log = log
-        # The index at which the last range that did not continue this log's chain differed from the log.
-        self._forked_at = 0
 
     def take(self, append: Append, entries: Readable) -> Append:
         """Return the Append with the terms and configurations that its entries contain.
@@ -31,6 +29,8 @@ class ReceivedRange:
         damaged, or ForkedError if they do not continue this log's chain."""
         if not entries or not self.continues_log(append) or append.term < self._raft.term:
             return append
+        if append.sender in self._raft.divergences:
+            return append  # the core refuses it without looking at the entries
         headers = self._log.examine(entries, append.prev_index)
         try:
             configured = configurations(headers, entries)
@@ -52,13 +52,6 @@ class ReceivedRange:
     def forget(self) -> None:
         """Drop the range after the core has accepted or rejected it."""
         self.data, self.headers = b"", []
-
-    def forked_again(self, fork: ForkedError) -> bool:
-        """Record that a received range contradicts the chain of this log at an index (a fork). Return True if the
-        previous fork was at the same index. The fork is then real, and not a transmission error."""
-        again = fork.index == self._forked_at
-        self._forked_at = fork.index
-        return again
 
     def continues_log(self, append: Append) -> bool:
         """Return True if the entry before the range is in this log."""

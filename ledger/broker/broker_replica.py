@@ -40,6 +40,7 @@ from ledger.errors import (
     BusyError,
     ChangeInProgressError,
     DiskFullError,
+    DivergedError,
     LedgerError,
     NoLeaderError,
     NotLeaderError,
@@ -50,9 +51,20 @@ from ledger.state.command_checks import check_command
 from ledger.state.command_encoding import encode_command
 from ledger.state.commands import Command
 from raft.configuration_entry import InvalidConfigurationError, ShardConfiguration, decode_configuration
-from raft.core import Busy, ChangeInProgress, Crowded, Refusal, RoleChange, Stalled, Transferring
+from raft.core import (
+    Busy,
+    ChangeInProgress,
+    Crowded,
+    Diverged,
+    Divergences,
+    Refusal,
+    RoleChange,
+    Stalled,
+    Transferring,
+)
 from raft.driver import Driver
 from raft.errors import CannotApplyError
+from raft.transport.rare_log import RareLog
 from store import (
     Checkpoint,
     CommitLog,
@@ -106,8 +118,12 @@ class BrokerReplica:
         self._pending_batches: dict[int, asyncio.Future[Committed]] = {}
         # By index: results of commands of this leader, until their proposals take them.
         self._command_results: dict[int, CommandResult] = {}
+        # How often this leader opened the stream to a follower again, because the follower only answered heartbeats.
+        self.streams_reopened = 0
         # The last disk failure that was logged; empty after a success.
         self._logged_failure = ""
+        self._divergence_log = RareLog(log)
+        self._unacknowledged_log = RareLog(log)
         # Why this node refuses new data although its disk works: the disk is nearly full. Empty if it accepts data.
         self.no_room = ""
 
@@ -207,6 +223,8 @@ class BrokerReplica:
         if change.accepts_loss:
             self.losses_accepted += 1
             log.error("shard %d: %s", self.shard, loss_accepted(change.term, self._doubt()))
+        if change.was_unacknowledged and self._projected is not None:
+            log.error("shard %d: stopped leading, because a majority acknowledged nothing", self.shard)
         if not self.driver.leads:
             self._projected = None
             self._command_results.clear()
@@ -219,6 +237,35 @@ class BrokerReplica:
         if str(failure) != self._logged_failure:  # the driver tries a full disk again and again
             self._logged_failure = str(failure)
             log.error("shard %d: no writes on this node: %s", self.shard, failure)
+
+    def diverged(self, divergences: Divergences) -> None:
+        if divergences:
+            self._divergence_log.error("%s", self.divergence)
+        else:
+            log.warning("shard %d: no member contradicts this log any more: writes are accepted again", self.shard)
+
+    @property
+    def divergence(self) -> str:
+        """Return how the logs of other members contradict this log and what to do, or "" if none does."""
+        divergences = self.driver.raft.divergences
+        return divergence_of(self.shard, divergences) if divergences else ""
+
+    def unacknowledged(self, peer: int) -> None:
+        self.streams_reopened += 1
+        self._unacknowledged_log.warning(
+            "shard %d: node %d answers heartbeats and acknowledges no entries: opening the stream to it again",
+            self.shard,
+            peer,
+        )
+
+    @property
+    def unacknowledged_by(self) -> list[int]:
+        """Return the followers that keep this leader from committing, because they answer heartbeats and acknowledge no
+        entries. Return an empty list if this leader commits, or if this node does not lead."""
+        raft = self.driver.raft
+        if not raft.is_unacknowledged:
+            return []
+        return [node for node, progress in sorted(raft.progress.items()) if progress.answers.are_missing]
 
     def stopped_applying(self, reason: CannotApplyError) -> None:
         log.error(
@@ -432,6 +479,9 @@ class BrokerReplica:
                 return BusyError(f"{trouble}: try again shortly")
             case Stalled():
                 return BusyError(f"the disk of this node is too slow ({trouble}): try again shortly")
+            case Diverged():
+                self._divergence_log.error("%s", self.divergence)
+                return DivergedError(self.divergence)
             case Transferring():
                 return BusyError(f"leadership is being handed to node {trouble.to}: try again shortly")
             case ChangeInProgress():
@@ -457,6 +507,16 @@ class BrokerReplica:
             leader=leader,
             leader_address=address or None,
         )
+
+
+def divergence_of(shard: int, divergences: Divergences) -> str:
+    """Return the text that tells operators and clients of a divergence, and what to do."""
+    told = "; ".join(str(each) for _, each in sorted(divergences.items()))
+    return (
+        f"the replicas of shard {shard} have diverged, although one of the two logs is committed ({told}). The shard "
+        "takes no writes until an operator decides which nodes are right, removes the other nodes (`ledgermq cluster "
+        'remove-node`), and adds them again with empty directories: see "Diverged replicas" in OPERATING.md'
+    )
 
 
 def loss_accepted(term: int, doubt: Suspect | None) -> str:

@@ -39,6 +39,7 @@ class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     STORAGE_FAILED: _ClassVar[Code]
     DISK_FULL: _ClassVar[Code]
     INTERNAL: _ClassVar[Code]
+    DIVERGED: _ClassVar[Code]
     UNKNOWN_NODE: _ClassVar[Code]
     NODE_EXISTS: _ClassVar[Code]
     NODE_REFUSED: _ClassVar[Code]
@@ -86,6 +87,7 @@ THROTTLED: Code
 STORAGE_FAILED: Code
 DISK_FULL: Code
 INTERNAL: Code
+DIVERGED: Code
 UNKNOWN_NODE: Code
 NODE_EXISTS: Code
 NODE_REFUSED: Code

@@ -21,10 +21,13 @@ This package contains, in reading order:
     reads.py            linearizable reads (read index)
     transfer.py         handover of leadership to another voter
     suspicion.py        the rule for a node that may have lost entries it acknowledged
+    divergence.py       the rule for nodes whose logs contradict each other below a commit index
+    answers.py          notices a follower that answers heartbeats and nothing else
     errors.py           why the core refuses a request
 """
 
 from raft.core.configuration import Configuration
+from raft.core.divergence import CommittedEntry, Divergence, Divergences
 from raft.core.election_timer import RaftTiming
 from raft.core.errors import (
     Busy,
@@ -63,9 +66,12 @@ __all__ = [
     "Busy",
     "ChangeInProgress",
     "ChangeRefused",
+    "CommittedEntry",
     "Configuration",
     "Crowded",
     "Diverged",
+    "Divergence",
+    "Divergences",
     "Durable",
     "FollowerProgress",
     "Heartbeat",

@@ -1,8 +1,12 @@
-"""Defines the refusals of the core, the error `InvalidMessage`, and the error `Diverged`, after which a server must
-stop. A refusal is not a fault of the server. A refused request has changed nothing.
+"""Defines the refusals of the core, and the error `InvalidMessage`. A refusal is not a fault of the server. A refused
+request has changed nothing.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+from raft.core.divergence import Divergence
 
 
 class Refusal(Exception):  # noqa: N818 (an answer, not a failure)
@@ -65,6 +69,17 @@ class ChangeInProgress(Refusal):
     yet. Request the change again later."""
 
 
+class Diverged(Refusal):
+    """This server diverges from other members (see divergence.py), so it takes no entries of clients. Changes of
+    members are still possible. `divergences` has one proof for each of these members."""
+
+    retriable = False
+
+    def __init__(self, divergences: Sequence[Divergence]) -> None:
+        super().__init__("; ".join(str(each) for each in divergences))
+        self.divergences = tuple(divergences)
+
+
 class InvalidMessage(Exception):  # noqa: N818 (as the others here)
     """No correct server can have sent this message (see message_checks.py). The core has refused the message and
     changed nothing. `sender` is the node in whose name the message came."""
@@ -72,16 +87,3 @@ class InvalidMessage(Exception):  # noqa: N818 (as the others here)
     def __init__(self, sender: int, reason: str) -> None:
         super().__init__(f"node {sender} sent a message that no correct node sends: {reason}")
         self.sender = sender
-
-
-class Diverged(Exception):  # noqa: N818 (as the others here)
-    """The leader lacks an entry that this server knows to be committed, so this server must stop.
-
-    The logs of the leader and of this server differ only if the other nodes accepted the loss of committed entries
-    without this server (see suspicion.py). `index` is the first index at which the leader's log and this server's log
-    differ.
-    """
-
-    def __init__(self, index: int, term: int) -> None:
-        super().__init__(f"the leader of term {term} lacks the committed entry {index}")
-        self.index = index

@@ -7,7 +7,9 @@ leader.
 
 from __future__ import annotations
 
+from raft.core.divergence import CommittedEntry, Divergence
 from raft.core.election_timer import ElectionTimer
+from raft.core.log_terms import runs_from
 from raft.core.messages import Append, AppendResponse, Heartbeat, HeartbeatResponse, SnapshotChunk, SnapshotResponse
 from raft.core.ready import Role
 from raft.core.server import Server
@@ -50,7 +52,9 @@ class Follower:
 
     def on_append(self, append: Append) -> None:
         self._hear(append.sender)
-        if append.prev_index < self._server.log.snapshot_index:
+        if divergence := self._divergence_from(append):
+            self.diverge(divergence)
+        elif append.prev_index < self._server.log.snapshot_index:
             # An old Append: the entry before its range is committed here.
             self._acknowledge(min(self._server.commit, self._server.durable))
         elif not self._server.log.holds(append.prev_index, append.prev_term):
@@ -75,6 +79,7 @@ class Follower:
                 heartbeat.round,
                 server.suspicion,
                 server.feature_level,
+                owes_nothing=server.writable and not self._owed and heartbeat.sender not in server.divergences,
             )
         )
 
@@ -84,7 +89,9 @@ class Follower:
         If the snapshot's entries are already committed on this server, the follower answers that the snapshot is
         installed."""
         self._hear(chunk.sender)
-        if chunk.index <= self._server.commit:
+        if divergence := self._server.divergences.get(chunk.sender):
+            self._claim(divergence)
+        elif chunk.index <= self._server.commit:
             self.answer_chunk(chunk, received=0, installed=True)
         elif self._server.writable:
             self._server.chunk = chunk
@@ -126,7 +133,9 @@ class Follower:
     def _hear(self, leader: int) -> None:
         assert self.leader in (0, leader), f"{self.leader} and {leader} both lead term {self._server.term}"
         self.leader = leader
-        self._timer.restart()
+        # A server that diverges from its leader lets another server lead.
+        if leader not in self._server.divergences:
+            self._timer.restart()
 
     def _is_here(self, append: Append) -> bool:
         return self._server.log.first_difference(append.runs, append.last_index) > append.last_index
@@ -159,6 +168,50 @@ class Follower:
                 hint_index=hint_index,
                 hint_term=server.log.term(hint_index),
                 suspicion=server.suspicion,
+            )
+        )
+
+    # -- divergence
+
+    def diverge(self, divergence: Divergence) -> None:
+        """Note that the leader's log contradicts a committed entry, or has other bytes, and tell the leader. A sender
+        that is no member could not be removed, so it is only refused."""
+        if divergence.node in self._server.members:
+            self._server.diverge(divergence)
+        self._claim(divergence)
+
+    def _divergence_from(self, append: Append) -> Divergence | None:
+        """Return the divergence from the leader if the leader's log contradicts a committed entry of this server. In
+        Raft, a later leader has all committed entries (Leader Completeness, section 5.4.3)."""
+        server = self._server
+        log, commit, prev = server.log, server.commit, append.prev_index
+        if known := server.divergences.get(append.sender):
+            return known
+        if not log.snapshot_index <= prev <= commit:
+            return None
+        if not log.holds(prev, append.prev_term):
+            return self.divergence_at(append.sender, prev, append.prev_term)
+        first = log.first_difference(append.runs, append.last_index) if prev < commit else commit + 1
+        if first > min(commit, append.last_index):
+            return None
+        return self.divergence_at(append.sender, first, runs_from(append.runs, first)[0].term)
+
+    def divergence_at(self, leader: int, index: int, leader_term: int) -> Divergence:
+        """Return the divergence from the leader, whose entry at the committed `index` is of another term."""
+        own_term = self._server.log.term(index)
+        return Divergence(leader, index, own_term, leader_term, CommittedEntry(index, own_term))
+
+    def _claim(self, divergence: Divergence) -> None:
+        """Tell the leader which committed entry of this server it contradicts. The leader checks it in its own log."""
+        server = self._server
+        server.send(
+            AppendResponse(
+                server.node,
+                divergence.node,
+                server.term,
+                rejected=True,
+                suspicion=server.suspicion,
+                contradicted=divergence.committed,
             )
         )
 

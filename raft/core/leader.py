@@ -3,8 +3,9 @@
 An entry of the leader's *own term* is committed when a majority holds it; all earlier entries are committed with it
 (section 5.4.2). Each leadership has its own Leader object.
 
-A leader steps down if it hears no majority, if it has handed leadership over, or if its disk is too slow. A leader
-also steps down if a committed configuration does not contain it.
+A leader steps down if it hears no majority, if it has handed leadership over, if its disk is too slow, or if mute
+followers keep it from committing. A leader also steps down if a committed configuration does not contain it, or if it
+diverges from too many voters.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
+from raft.core.answers import YIELD_PATIENCE
 from raft.core.configuration import Configuration
-from raft.core.errors import Busy, ChangeInProgress, ChangeRefused, Transferring
+from raft.core.divergence import CommittedEntry, Divergence
+from raft.core.errors import Busy, ChangeInProgress, ChangeRefused, Diverged, Transferring
 from raft.core.messages import Append, AppendResponse, Heartbeat, HeartbeatResponse, SnapshotChunk, SnapshotResponse
 from raft.core.progress import FollowerProgress
 from raft.core.quorum import majority, reached_by_majority
@@ -117,8 +120,10 @@ class Leader:
         if self._is_stuck():
             self._server.is_slow = True
             return self.leave()
-        for progress in self.progress.values():
-            progress.tick()
+        self._reopen_silent_streams()
+        if self._waits_for(lambda progress: not progress.answers.is_mute):
+            self._server.yields_until = self._server.ticks + YIELD_PATIENCE * self._timing.election_ticks
+            return self.leave()
         self._transfer.tick()
         # Heartbeats follow the server's tick count, not the time of the election. So all shards of a node, which tick
         # together, send their heartbeats together.
@@ -154,8 +159,13 @@ class Leader:
 
     def propose(self, sizes: Sequence[int]) -> int:
         """Append one new entry for each element of `sizes`, which are sizes in bytes. Return the index of the first
-        new entry. Raise Busy if too many bytes are uncommitted, or Transferring during a handover. If all earlier
-        entries are committed, entries of any size are accepted."""
+        new entry. Raise Busy if too many bytes are uncommitted, Transferring during a handover, or Diverged if this
+        server diverges from a member. If all earlier entries are committed, entries of any size are accepted."""
+        if divergences := self._server.divergences:
+            raise Diverged([*divergences.values()])
+        return self._append_own(sizes)
+
+    def _append_own(self, sizes: Sequence[int]) -> int:
         assert sizes, "a proposal has at least one entry"
         if self._transfer.to:
             raise Transferring(self._transfer.to)
@@ -173,7 +183,8 @@ class Leader:
 
         Each change adds or removes at most one voter. A change is refused until the previous change and an entry of
         this leader's term are committed. If the leader did not wait for an entry of its own term, two majorities
-        could have no common node (Ongaro's correction of 2015 to section 4.1 of the dissertation)."""
+        could have no common node (Ongaro's correction of 2015 to section 4.1 of the dissertation). A divergence does
+        not prevent a change."""
         server = self._server
         if not configuration.voters:
             raise ChangeRefused("a shard needs a voter; this would remove the last one")
@@ -181,7 +192,7 @@ class Leader:
             raise ChangeRefused("voters change one at a time; this would change several")
         if server.commit < self._no_op or server.configurations.newest_index > server.commit:
             raise ChangeInProgress("an earlier change is not committed yet; ask again shortly")
-        index = self.propose([size])
+        index = self._append_own([size])
         server.configurations.extend([(index, configuration)])
         self._meet_members()
         return index
@@ -235,8 +246,13 @@ class Leader:
 
     def on_append_response(self, response: AppendResponse) -> Role | None:
         progress = self._hear(response)
-        if progress is None or (progress.suspicion and not response.suspicion):
-            return None  # the sender is not a member, or it answered before it restarted as a suspect
+        if progress is None:
+            return None  # the sender is not a member
+        progress.answers.came()
+        if response.contradicted is not None:
+            return self._contradicted(progress, response.sender, response.contradicted)
+        if progress.diverges or (progress.suspicion and not response.suspicion):
+            return None  # the sender answered before it diverged, or before it restarted as a suspect
         log = self._server.log
         if response.rejected:
             agreement = log.last_at_or_below(response.hint_index, response.hint_term)
@@ -247,7 +263,10 @@ class Leader:
 
     def on_snapshot_response(self, response: SnapshotResponse) -> Role | None:
         progress = self._hear(response)
-        if progress is None or (progress.suspicion and not response.suspicion):
+        if progress is None:
+            return None
+        progress.answers.came()
+        if progress.diverges or (progress.suspicion and not response.suspicion):
             return None
         if response.installed:
             return self._accepted(progress, response.sender, response.index)
@@ -266,6 +285,7 @@ class Leader:
             return None
         progress.round = max(progress.round, response.round)
         progress.feature_level = response.feature_level
+        progress.answers.heartbeat(self._server.ticks, owes_nothing=response.owes_nothing)
         if progress.suspicion and not response.suspicion and progress.suspicion.is_over(response.round):
             progress.trust()
             return self.count()
@@ -274,6 +294,16 @@ class Leader:
     def unreachable(self, peer: int) -> None:
         if peer in self.progress:
             self.progress[peer].restart()
+
+    def _contradicted(self, progress: FollowerProgress, sender: int, committed: CommittedEntry) -> Role | None:
+        """Handle a rejection whose sender has committed another entry than this leader has at the same index. The
+        claim counts only if this leader's own log proves that the logs differ there."""
+        server, index = self._server, committed.index
+        if progress.diverges or not server.log.snapshot_index <= index <= server.log.last_index:
+            return None
+        server.diverge(Divergence(sender, index, server.log.term(index), committed.term, committed))
+        progress.diverge()
+        return None if server.agrees_with_majority else self.leave()
 
     def count(self) -> Role | None:
         """Commit up to the last index that a majority holds, if the entry at that index is of this leader's term
@@ -299,6 +329,7 @@ class Leader:
             if node != server.node and node not in self.progress:
                 self.progress[node] = FollowerProgress(server.log.last_index)
                 self.progress[node].heard_at = server.ticks
+                self.progress[node].diverges = node in server.divergences
 
     def _settle_members(self) -> Role | None:
         """After a configuration is committed, stop sending to nodes outside of the configuration. If this leader is
@@ -357,6 +388,28 @@ class Leader:
         if self._fresh_round and self._confirmed_round() >= self._fresh_round:
             self._fresh_round = 0
         return self._fresh_round == 0
+
+    @property
+    def is_unacknowledged(self) -> bool:
+        """Return True if this leader cannot commit the entries that it holds, only because followers that answer
+        heartbeats acknowledge nothing."""
+        return self._waits_for(lambda progress: not progress.answers.are_missing)
+
+    def _waits_for(self, answers: Callable[[FollowerProgress], bool]) -> bool:
+        """Return True if held entries wait to be committed, and this server is no majority together with the followers
+        for which `answers` is True."""
+        server = self._server
+        if server.durable <= server.commit:
+            return False
+        return sum(self._of_voters(True, answers)) < majority(server.voters)
+
+    def _reopen_silent_streams(self) -> None:
+        """Count a tick for every follower. Ask the driver to open the streams again whose followers answer only
+        heartbeats."""
+        server = self._server
+        for peer, progress in self.progress.items():
+            if progress.tick(server.ticks, self._timing):
+                server.reopened.append(peer)
 
     def _is_stuck(self) -> bool:
         """Return True if this leader's writes have waited so long for the disk that it should step down."""

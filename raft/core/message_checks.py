@@ -11,6 +11,7 @@ with the members: a new leader can be a member whose configuration entry this se
 from __future__ import annotations
 
 from raft.core.candidate import Candidate
+from raft.core.divergence import CommittedEntry
 from raft.core.errors import InvalidMessage
 from raft.core.follower import Follower
 from raft.core.leader import Leader
@@ -114,6 +115,8 @@ def _check_answer(message: RaftMessage, server: Server, leader: Leader) -> None:
     match message:
         case HeartbeatResponse() if not 0 <= message.round <= leader.round:
             raise InvalidMessage(message.sender, f"round {message.round} of heartbeats has not begun")
+        case AppendResponse(contradicted=CommittedEntry() as committed):
+            _check_claim(message, committed, server)
         case AppendResponse(rejected=True):
             _check_numbers(message, message.rejected_index, message.hint_index, message.hint_term)
         case AppendResponse() if not 0 <= message.match <= server.log.last_index:
@@ -122,6 +125,17 @@ def _check_answer(message: RaftMessage, server: Server, leader: Leader) -> None:
             raise InvalidMessage(message.sender, f"a snapshot at entry {message.index} was never sent")
         case SnapshotResponse():
             _check_numbers(message, message.index, message.received)
+
+
+def _check_claim(message: RaftMessage, committed: CommittedEntry, server: Server) -> None:
+    """Check that the entry can be committed, and that this leader's log contradicts it. If only the bytes of the two
+    entries differ, the driver has compared the chains."""
+    index, term, log = committed.index, committed.term, server.log
+    _check_numbers(message, index, term)
+    if index < 1 or not 1 <= term <= message.term:
+        raise InvalidMessage(message.sender, f"entry {index} of term {term} cannot be committed in term {message.term}")
+    if log.holds(index, term) and not committed.chain:
+        raise InvalidMessage(message.sender, f"this leader does not contradict entry {index} of term {term}")
 
 
 def _check_numbers(message: RaftMessage, *numbers: int) -> None:

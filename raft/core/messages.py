@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from raft.core.configuration import Configuration
+from raft.core.divergence import CommittedEntry
 from raft.core.log_terms import TermRun
 
 
@@ -68,6 +69,8 @@ class HeartbeatResponse(RaftMessage):
     suspicion: int = 0
     # The highest feature level that the sender's program supports. The core does not know what the levels mean.
     feature_level: int = 0
+    # The sender takes entries, and has answered every Append and every piece of a snapshot that it received.
+    owes_nothing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,8 @@ class AppendResponse(RaftMessage):
     If the Append is accepted, the sender's log agrees with the leader's log up to `match`. In the log of the answer's
     sender, the entries up to `match` are as durable as the flush mode promises. If the Append is rejected, the logs
     differ at `rejected_index`, and cannot agree after `hint_index`. In the log of the answer's sender, the entry at
-    `hint_index` has the term `hint_term`.
+    `hint_index` has the term `hint_term`. If the leader contradicts a committed entry, `contradicted` is this entry,
+    and the other fields have no meaning (see divergence.py).
     """
 
     match: int = 0
@@ -134,3 +138,4 @@ class AppendResponse(RaftMessage):
     hint_index: int = 0
     hint_term: int = 0
     suspicion: int = 0
+    contradicted: CommittedEntry | None = None

@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections import deque
 from enum import Enum
 
+from raft.core.answers import Answers
+from raft.core.election_timer import RaftTiming
 from raft.core.suspicion import Suspicion
 
 MAX_IN_FLIGHT_MESSAGES = 64
@@ -37,6 +39,8 @@ class FollowerProgress:
 
     __slots__ = (
         "_in_flight",
+        "answers",
+        "diverges",
         "feature_level",
         "heard_at",
         "in_flight_bytes",
@@ -78,16 +82,21 @@ class FollowerProgress:
         self.feature_level = 0
         # Not None while the follower is a suspect: its acknowledgements do not count (see suspicion.py).
         self.suspicion: Suspicion | None = None
+        # The follower's log contradicts a committed entry, so the follower gets no entries (see divergence.py).
+        self.diverges = False
+        # Whether the follower answers what it is sent (see answers.py).
+        self.answers = Answers()
 
     @property
     def held(self) -> int:
-        """Return the index that counts for a commit: `match`, or 0 while the follower is a suspect."""
-        return 0 if self.suspicion else self.match
+        """Return the index that counts for a commit: `match`, or 0 while the follower is a suspect or diverges."""
+        return 0 if self.suspicion or self.diverges else self.match
 
     @property
     def confirmed(self) -> int:
-        """Return the heartbeat round that counts for a read: `round`, or 0 while the follower is a suspect."""
-        return 0 if self.suspicion else self.round
+        """Return the heartbeat round that counts for a read: `round`, or 0 while the follower is a suspect or
+        diverges."""
+        return 0 if self.suspicion or self.diverges else self.round
 
     @property
     def in_flight(self) -> int:
@@ -99,13 +108,15 @@ class FollowerProgress:
 
     @property
     def may_stream(self) -> bool:
-        return self.mode is Mode.REPLICATE and not self.is_full
+        return self.mode is Mode.REPLICATE and not self.is_full and not self.diverges
 
     def must_ask(self, patience: int) -> bool:
         """Return True if the leader should send an empty Append that asks whether both logs agree at index next -
         1. Before the leader sends entries, it asks whether both logs agree at the entry before them. The leader
            also asks if Appends in flight were not acknowledged for `patience` ticks, because some of them may be
            lost."""
+        if self.diverges:
+            return False
         if self.mode is Mode.REPLICATE:
             return self.waited >= patience
         return self.mode is Mode.PROBE and not self.paused
@@ -140,7 +151,7 @@ class FollowerProgress:
     def must_send(self, snapshot_index: int) -> bool:
         """Return True if the leader should send the next piece of the snapshot at this index now. The piece is sent
         only if the follower lacks entries up to this index and no piece waits for its answer."""
-        if self.next > snapshot_index:
+        if self.next > snapshot_index or self.diverges:
             return False
         if self.mode is not Mode.SNAPSHOT or self.snapshot_index != snapshot_index:
             self.restart()
@@ -184,8 +195,21 @@ class FollowerProgress:
             self.in_flight_bytes = self.waited = 0
         self.paused = False
 
-    def tick(self) -> None:
+    def diverge(self) -> None:
+        """Forget the acknowledgements of a follower whose log contradicts a committed entry, and send it nothing."""
+        self.restart()
+        self.match = 0
+        self.diverges = True
+
+    def tick(self, now: int, timing: RaftTiming) -> bool:
+        """Count one tick. Return True if the stream to the follower must be opened again, because the follower does not
+        answer what it is sent. The progress has then been restarted."""
         self.waited = self.waited + 1 if self._in_flight else 0
+        is_due = not self.diverges and (self.paused or bool(self._in_flight))
+        if not self.answers.tick(now, timing, is_due=is_due):
+            return False
+        self.restart()
+        return True
 
     def heartbeat(self) -> None:
         """Allow the leader to repeat a message that was not answered since the last heartbeat."""

@@ -22,8 +22,11 @@ The driver must follow the rules below:
 
 Calls:
 
-- step(message)             takes any message for this node, also an old or repeated message. Raises Diverged, after
-                            which this node must stop.
+- step(message)             takes any message for this node, also an old or repeated message.
+- forked(append, i, chain)  comes instead of step(append), if the leader's log has the same term as this log at index i,
+                            and other bytes up to there.
+- contradicted(chunk, term) comes instead of step(chunk), if this node has committed another entry than the snapshot's
+                            last one.
 - held_up()                 comes before any other call, if this node did nothing for longer than an election takes.
 - propose(sizes)            returns (term, first index). Raises Refusal. The driver writes the entries in the same turn.
 - change(configuration, size) does the same for one configuration entry.
@@ -44,6 +47,7 @@ from collections.abc import Mapping, Sequence
 
 from raft.core.candidate import PRE_VOTE, Campaign, Candidate
 from raft.core.configuration import Configuration
+from raft.core.divergence import CommittedEntry, Divergence, Divergences
 from raft.core.election_timer import ElectionTimer
 from raft.core.errors import NotLeader
 from raft.core.follower import Follower
@@ -83,6 +87,7 @@ class Raft:
         self._reported_role = self._role_change()
         self._reported_configuration = self._configuration_state()
         self._reported_suspect = self.is_suspect
+        self._reported_divergences = self._server.divergences
 
     # -- the state of this server
 
@@ -134,6 +139,17 @@ class Raft:
         return self._server.suspicion != 0
 
     @property
+    def divergences(self) -> Divergences:
+        """Return the divergences from other servers by node id (see divergence.py)."""
+        return self._server.divergences
+
+    @property
+    def is_unacknowledged(self) -> bool:
+        """Return True if this leader cannot commit, only because followers that answer heartbeats acknowledge
+        nothing."""
+        return isinstance(self._role, Leader) and self._role.is_unacknowledged
+
+    @property
     def transferring_to(self) -> int:
         """Return the node to which this leader hands leadership over, or 0 if there is no handover."""
         return self._role.transferring_to if isinstance(self._role, Leader) else 0
@@ -159,8 +175,7 @@ class Raft:
     # -- inputs
 
     def step(self, message: RaftMessage) -> None:
-        """Handle a message to this server. Raises Diverged, and InvalidMessage if no correct server can have sent
-        the message."""
+        """Handle a message to this server. Raises InvalidMessage if no correct server can have sent the message."""
         assert message.receiver == self.node, f"node {self.node} was given a message for {message.receiver}"
         check(message, self._server, self._role)
         match message:
@@ -197,6 +212,23 @@ class Raft:
                     self._become(self._stand(Campaign(transfer=True)))
             case _:
                 raise AssertionError(f"no such message: {message}")
+
+    def forked(self, append: Append, index: int, chain: int) -> None:
+        """Report that the logs of this Append's leader and of this server have the same term at `index`, and other
+        bytes up to there. `chain` is the chain of this log up to the commit index, which the leader can compare with
+        its own log."""
+        check(append, self._server, self._role)
+        if self._follow(append):
+            term, committed = self.log.term(index), CommittedEntry(self.commit, self.log.term(self.commit), chain)
+            self._as_follower().diverge(Divergence(append.sender, index, term, term, committed))
+
+    def contradicted(self, chunk: SnapshotChunk, term: int) -> None:
+        """Report that the leader's snapshot ends with an entry of `term`, and that this node has committed an entry of
+        another term at this index."""
+        check(chunk, self._server, self._role)
+        if self._follow(chunk):
+            follower = self._as_follower()
+            follower.diverge(follower.divergence_at(chunk.sender, chunk.index, term))
 
     def tick(self) -> None:
         """Count one tick of Raft's clock."""
@@ -323,8 +355,9 @@ class Raft:
         no_op, commit, role = self._take_no_op(), self._take_commit(), self._take_role()
         reads = self._role.take_reads() if isinstance(self._role, Leader) else ()
         configuration, trusted = self._take_configuration(), self._take_trusted()
-        chunk = self._server.take_chunk()
-        if not (messages or save or write or no_op or commit or reads or role or trusted or chunk or configuration):
+        chunk, reopen, diverged = self._server.take_chunk(), self._server.take_reopened(), self._take_diverged()
+        nothing_written = not (messages or save or write or no_op or commit or reads)
+        if nothing_written and not (role or trusted or chunk or configuration or reopen or diverged):
             return None
         return Ready(
             messages=messages,
@@ -337,6 +370,8 @@ class Raft:
             configuration=configuration,
             chunk=chunk,
             trusted=trusted,
+            reopen=reopen,
+            diverged=diverged,
         )
 
     def _has_news(self) -> bool:
@@ -351,6 +386,7 @@ class Raft:
             or reported.leader != role.leader
             or self._reported_configuration[0] != server.configurations.newest_index
             or self._reported_suspect != (server.suspicion != 0)
+            or self._reported_divergences is not server.divergences
             or (isinstance(role, Leader) and role.has_reads)
         )
 
@@ -378,7 +414,8 @@ class Raft:
 
     def _role_change(self) -> RoleChange:
         accepts_loss = isinstance(self._role, Leader) and self._role.accepts_loss
-        return RoleChange(self.role, self.term, self.leader, accepts_loss)
+        was_unacknowledged = self.role is Role.FOLLOWER and self.leader == 0 and self._server.yields
+        return RoleChange(self.role, self.term, self.leader, accepts_loss, was_unacknowledged)
 
     def _take_configuration(self) -> bool:
         was, self._reported_configuration = self._reported_configuration, self._configuration_state()
@@ -391,6 +428,10 @@ class Raft:
     def _take_trusted(self) -> bool:
         was, self._reported_suspect = self._reported_suspect, self.is_suspect
         return was and not self.is_suspect
+
+    def _take_diverged(self) -> bool:
+        was, self._reported_divergences = self._reported_divergences, self._server.divergences
+        return was is not self._reported_divergences
 
     # -- terms (section 5.1)
 

@@ -68,6 +68,8 @@ class RoleChange:
     leader: int
     # All voters elected this leader, and some of them are suspects. Committed entries that they lost may be gone.
     accepts_loss: bool = False
+    # This server led, and stepped down because mute followers kept it from committing (see answers.py).
+    was_unacknowledged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +99,7 @@ class Ready:
     chunk: SnapshotChunk | None = None
     # The suspicion of this node is lifted: remove the suspect mark, at any later time.
     trusted: bool = False
+    # Open the streams for entries to these followers again, because they answer heartbeats and nothing else.
+    reopen: tuple[int, ...] = ()
+    # The set of servers from which this server diverges has changed.
+    diverged: bool = False

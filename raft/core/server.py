@@ -13,9 +13,10 @@ present term and vote differ from the saved term and vote. A server acknowledges
 from __future__ import annotations
 
 from raft.core.configuration import Configuration, Configurations
-from raft.core.errors import Diverged
+from raft.core.divergence import NONE, Divergence, Divergences, that_remain
 from raft.core.log_terms import LogTerms, runs_from
 from raft.core.messages import Append, RaftMessage, SnapshotChunk
+from raft.core.quorum import majority
 from raft.core.ready import Save, Write
 from raft.core.settings import Durable, RecoveredState
 
@@ -35,6 +36,7 @@ class Server:
         "chunk",
         "commit",
         "configurations",
+        "divergences",
         "durable",
         "feature_level",
         "is_slow",
@@ -42,9 +44,11 @@ class Server:
         "matched",
         "node",
         "promise",
+        "reopened",
         "suspicion",
         "ticks",
         "writable",
+        "yields_until",
     )
 
     def __init__(self, node: int, recovered: RecoveredState, feature_level: int = 0) -> None:
@@ -73,6 +77,10 @@ class Server:
         self.is_slow = False
         # Not 0: this server may have lost entries that it acknowledged (see suspicion.py).
         self.suspicion = recovered.suspicion
+        # By node: the members whose log contradicts a committed entry (see divergence.py). Replaced, never changed.
+        self.divergences: Divergences = NONE
+        # Before this tick the server does not stand: a majority did not acknowledge its entries (see answers.py).
+        self.yields_until = 0
         # Term and vote as the server acts on them; promise.term >= log.last_term. After a crash, the log may have a
         # newer term than the vote file. Then this node has sent no vote in that term, because a vote is saved first.
         self.promise = vote if vote.term >= log.last_term else Durable(log.last_term)
@@ -85,6 +93,8 @@ class Server:
         # The write, and the piece of a snapshot, that the next Ready carries.
         self._write: Write | None = None
         self.chunk: SnapshotChunk | None = None
+        # The followers whose streams the next Ready asks the driver to open again.
+        self.reopened: list[int] = []
         # Tokens of saves and writes, one sequence; each is used once.
         self._token = 0
         # Entries of writes with an older token may have been overwritten, so `persisted` ignores these tokens.
@@ -119,7 +129,28 @@ class Server:
         be able to elect a leader, because it is possible that only this server has a log that is up-to-date enough
         to win (dissertation, section 4.2.2)."""
         is_wanted = self.is_voter or self.node in self.configurations.voters_before(self.commit)
-        return is_wanted and self.writable and self.can_apply and not self.is_slow
+        is_able = self.writable and self.can_apply and not self.is_slow and not self.yields
+        return is_wanted and is_able and self.agrees_with_majority
+
+    @property
+    def yields(self) -> bool:
+        """Return True while this server lets others stand, because a majority did not acknowledge its entries."""
+        return self.ticks < self.yields_until
+
+    # -- divergence
+
+    @property
+    def agrees_with_majority(self) -> bool:
+        """Return True unless this server diverges from so many voters that the rest is no majority."""
+        if not self.divergences:
+            return True
+        agreeing = [voter for voter in self.voters if voter not in self.divergences]
+        return len(agreeing) >= majority(self.voters)
+
+    def diverge(self, divergence: Divergence) -> None:
+        """Note that another server has a different committed log. The first proof about a server stays."""
+        if divergence.node not in self.divergences:
+            self.divergences = {**self.divergences, divergence.node: divergence}
 
     # -- term and vote
 
@@ -143,6 +174,7 @@ class Server:
             self._outbox
             or self._write
             or self.chunk
+            or self.reopened
             or promise.term != saving.term
             or promise.voted_for != saving.voted_for
         )
@@ -195,15 +227,13 @@ class Server:
         """Add the entries of an Append whose prev_index agrees with this log (section 5.3).
 
         Cut a conflicting entry and all entries after it. Keep own entries that agree with the Append, because the
-        Append may be out of date. Raises Diverged if a committed entry conflicts."""
+        Append may be out of date. The caller has checked that no committed entry conflicts."""
         first = self.log.first_difference(append.runs, append.last_index)
         if first <= append.last_index:
             self._write_from(first, append)
         self.matched = max(self.matched, append.last_index)
 
     def _write_from(self, first: int, append: Append) -> None:
-        if first <= self.commit:
-            raise Diverged(first, self.term)
         assert first > self.matched, f"the leader of term {self.term} contradicts itself at {first}"
         token, truncate_to = self.next_token(), None
         if first <= self.log.last_index:
@@ -226,6 +256,10 @@ class Server:
         chunk, self.chunk = self.chunk, None
         return chunk
 
+    def take_reopened(self) -> tuple[int, ...]:
+        reopened, self.reopened = tuple(self.reopened), []
+        return reopened
+
     def log_starts_behind(self, index: int) -> None:
         """Drop the entries up to `index`: the log now begins after this entry."""
         assert index <= self.commit, f"entry {index} is not committed: {self.commit}"
@@ -239,6 +273,7 @@ class Server:
         self.log = LogTerms(snapshot_index=index, snapshot_term=term)
         self.configurations = Configurations([(index, configuration)])
         self.commit = self.durable = self.matched = index
+        self.divergences = that_remain(self.divergences, [configuration])
         self.can_apply = True  # the snapshot replaces the state, too
 
     def take_write(self) -> Write | None:
@@ -265,5 +300,8 @@ class Server:
     def commit_to(self, index: int) -> None:
         """Raise the commit index to `index`, if `index` is larger."""
         assert index <= self.log.last_index, f"commit {index} lies beyond the log's end {self.log.last_index}"
+        if self.divergences:
+            newly_committed = self.configurations.within(self.commit + 1, index)
+            self.divergences = that_remain(self.divergences, [members for _, members in newly_committed])
         self.commit = max(self.commit, index)
         self.matched = max(self.matched, self.commit)

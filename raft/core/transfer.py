@@ -3,7 +3,7 @@
     begin ──> the target lacks entries ──> it holds the whole log: TimeoutNow ──> it stands, and wins in a newer term
       |                |                              |
       |                +------------------------------+──> an election timeout passes: the leader gives up and leads on
-      +──> refused: the target is not a voter, is a suspect, or was not heard lately
+      +──> refused: the target is not a voter, is a suspect or diverges, or was not heard lately
 
 During a handover the leader accepts no proposals, so the target's log can become equal to the leader's log. Proposals
 from before the handover are not lost. A shard can have a preferred leader. If another voter leads the shard, it hands
@@ -47,6 +47,8 @@ class Transfer:
             raise TransferRefused(f"node {to} leads already")
         if progress is None or to not in server.voters:
             raise TransferRefused(f"node {to} is no voter of this shard")
+        if progress.diverges:
+            raise TransferRefused(f"the log of node {to} contradicts the log of node {server.node}")
         if progress.suspicion:
             raise TransferRefused(f"node {to} may have lost entries in a crash and is catching up")
         if server.ticks - progress.heard_at >= self._timing.election_ticks:

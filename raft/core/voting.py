@@ -15,7 +15,10 @@ def grants(server: Server, request: VoteRequest, leader: int) -> bool:
     knows it, or 0.
 
     A suspect may grant a pre-vote, and its answer says that it is a suspect. A suspect grants a vote only if the
-    request is unanimous, which means that every voter granted the pre-vote."""
+    request is unanimous, which means that every voter granted the pre-vote. A server never votes for a server from
+    which it diverges."""
+    if request.sender in server.divergences:
+        return False
     if not server.log.is_no_newer_than(request.last_index, request.last_term):
         return False
     if request.pre:

@@ -185,6 +185,11 @@ class GrpcTransport:
         if (link := self._links.get(chunk.receiver)) is not None:
             link.bulk.send(serialize(snapshot_to_wire(chunk, piece)))
 
+    def reopen(self, peer: int) -> None:
+        """Close the bulk connection to this peer, and open a new connection."""
+        if (link := self._links.get(peer)) is not None:
+            link.reopen()
+
     # -- the incoming stream, called by RaftService
 
     async def serve_replicate(self, sender: int, context: aio.ServicerContext[Any, Any]) -> None:
@@ -234,14 +239,12 @@ class PeerLink:
         self._control_streams = control_streams
         self._control: ControlStream | None = None
         self._channel = control_streams.dialer.channel(node, address)
+        # Whether the next call needs a new connection, because the present one swallows what it should carry.
+        self._must_reconnect = False
         me = identity.node
-        # The messages are encoded already, because several peers may get the same bytes. So there is no serializer.
-        replicate: Callable[..., Any] = self._channel.stream_stream(
-            _REPLICATE, response_deserializer=raft_pb2.AppendResponse.FromString
-        )
         self.bulk = OutboundStream(
             f"replication stream of shard {identity.shard} to node {node} at {address}",
-            lambda: self._open(replicate),
+            self._open,
             bound=APPEND_BOUND,
             on_answer=lambda wire: receiver.message(answer_from_wire(wire, node, me)),
             on_broken=lambda: receiver.unreachable(node),
@@ -259,22 +262,35 @@ class PeerLink:
         await self.bulk.stop()
         await self._channel.close()
 
+    def reopen(self) -> None:
+        """Close the bulk connection, and open a new connection soon."""
+        self._must_reconnect = True
+        self.bulk.reopen()
+
     def send(self, message: RaftMessage) -> None:
         """Send a vote request or a heartbeat. Drop the message if the peer's incarnation is not known."""
         if self._control is not None and (incarnation := self._incarnation()):
             self._control.send(self._identity.shard, incarnation, message)
 
-    async def _open(self, method: Callable[..., Any]) -> Any:
+    async def _open(self) -> Any:
         """Open a call to the peer, which names the peer's incarnation. Return None if the peer's incarnation is not
         known."""
         incarnation = self._incarnation()
         if not incarnation:
             return None
+        if self._must_reconnect:
+            old, self._channel = self._channel, self._control_streams.dialer.channel(self._node, self.address)
+            self._must_reconnect = False
+            await old.close()
         identity = self._identity
         who = caller(identity.cluster, identity.node, self._node)
         meant = (("ledgermq-shard", str(identity.shard)), ("ledgermq-incarnation", incarnation.hex()))
         proof = await self._control_streams.dialer.prove(self._channel, self._node)
-        return method(metadata=(*who, *meant, *proof))
+        # The messages are encoded already, because several peers may get the same bytes. So there is no serializer.
+        replicate: Callable[..., Any] = self._channel.stream_stream(
+            _REPLICATE, response_deserializer=raft_pb2.AppendResponse.FromString
+        )
+        return replicate(metadata=(*who, *meant, *proof))
 
 
 # Returns None if this node cannot answer yet.

@@ -145,6 +145,8 @@ class OutboundStream:
         self._refused = refused
         self._queue: SendQueue | None = None
         self._task: asyncio.Task[None] | None = None
+        # The present call, while there is one.
+        self._conversation: asyncio.Task[None] | None = None
         self._trouble = ""
 
     def start(self) -> None:
@@ -156,6 +158,11 @@ class OutboundStream:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
+    def reopen(self) -> None:
+        """End the present call, and open a new call soon."""
+        if self._conversation is not None:
+            self._conversation.cancel()
+
     def send(self, message: Any) -> None:
         """Queue the message without waiting, or drop the message while the stream is down."""
         if self._queue is not None:
@@ -164,8 +171,12 @@ class OutboundStream:
     async def _run(self) -> None:
         while True:
             try:
-                await self._converse()
+                self._conversation = asyncio.create_task(self._converse(), name=f"{self._name} call")
+                await self._conversation
                 delay = RETRY_S
+            except asyncio.CancelledError:
+                heed_cancellation()
+                delay = RETRY_S  # only the call was cancelled, by `reopen`
             except aio.AioRpcError as error:
                 delay = RETRY_REFUSED_S if error.code() in REFUSALS else RETRY_S
                 self._tell(f"{error.code().name}: {error.details()}")
@@ -176,7 +187,7 @@ class OutboundStream:
                 delay = RETRY_REFUSED_S
                 self._tell(str(error))
             finally:
-                self._queue = None
+                self._queue = self._conversation = None
                 self._on_broken()
             heed_cancellation()
             await asyncio.sleep(delay)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from raft.core import (
     Append,
     AppendResponse,
+    CommittedEntry,
     Heartbeat,
     HeartbeatResponse,
     RaftMessage,
@@ -59,6 +60,7 @@ def control_to_wire(message: RaftMessage) -> raft_pb2.ControlMessage:
                     round=message.round,
                     suspicion=message.suspicion,
                     feature_level=message.feature_level,
+                    owes_nothing=message.owes_nothing,
                 )
             )
         case TimeoutNow():
@@ -111,6 +113,7 @@ def control_from_wire(wire: raft_pb2.ControlMessage, sender: int, receiver: int)
                 round=heard.round,
                 suspicion=heard.suspicion,
                 feature_level=heard.feature_level,
+                owes_nothing=heard.owes_nothing,
             )
         case "timeout_now":
             return TimeoutNow(sender=sender, receiver=receiver, term=wire.timeout_now.term)
@@ -184,6 +187,14 @@ def answer_to_wire(answer: AppendResponse | SnapshotResponse) -> raft_pb2.Append
     if isinstance(answer, SnapshotResponse):
         received = raft_pb2.SnapshotReceived(index=answer.index, received=answer.received, installed=answer.installed)
         return raft_pb2.AppendResponse(term=answer.term, snapshot=received, suspicion=answer.suspicion)
+    if answer.contradicted is not None:
+        entry = answer.contradicted
+        return raft_pb2.AppendResponse(
+            term=answer.term,
+            rejected=True,
+            suspicion=answer.suspicion,
+            contradicted=raft_pb2.CommittedEntry(index=entry.index, term=entry.term, chain=entry.chain),
+        )
     return raft_pb2.AppendResponse(
         term=answer.term,
         rejected=answer.rejected,
@@ -217,4 +228,9 @@ def answer_from_wire(wire: raft_pb2.AppendResponse, sender: int, receiver: int) 
         hint_index=wire.hint_index,
         hint_term=wire.hint_term,
         suspicion=wire.suspicion,
+        contradicted=_committed_from_wire(wire.contradicted) if wire.HasField("contradicted") else None,
     )
+
+
+def _committed_from_wire(wire: raft_pb2.CommittedEntry) -> CommittedEntry:
+    return CommittedEntry(wire.index, wire.term, wire.chain)

@@ -185,16 +185,18 @@ class Heartbeat(_message.Message):
     def __init__(self, term: _Optional[int] = ..., commit: _Optional[int] = ..., round: _Optional[int] = ..., lifted: _Optional[int] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
-    __slots__ = ("term", "round", "suspicion", "feature_level")
+    __slots__ = ("term", "round", "suspicion", "feature_level", "owes_nothing")
     TERM_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     SUSPICION_FIELD_NUMBER: _ClassVar[int]
     FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    OWES_NOTHING_FIELD_NUMBER: _ClassVar[int]
     term: int
     round: int
     suspicion: int
     feature_level: int
-    def __init__(self, term: _Optional[int] = ..., round: _Optional[int] = ..., suspicion: _Optional[int] = ..., feature_level: _Optional[int] = ...) -> None: ...
+    owes_nothing: bool
+    def __init__(self, term: _Optional[int] = ..., round: _Optional[int] = ..., suspicion: _Optional[int] = ..., feature_level: _Optional[int] = ..., owes_nothing: _Optional[bool] = ...) -> None: ...
 
 class TimeoutNow(_message.Message):
     __slots__ = ("term",)
@@ -237,7 +239,7 @@ class SnapshotPiece(_message.Message):
     def __init__(self, index: _Optional[int] = ..., index_term: _Optional[int] = ..., size: _Optional[int] = ..., crc: _Optional[int] = ..., offset: _Optional[int] = ..., piece: _Optional[bytes] = ..., piece_crc: _Optional[int] = ...) -> None: ...
 
 class AppendResponse(_message.Message):
-    __slots__ = ("term", "rejected", "match", "hint_index", "hint_term", "rejected_index", "suspicion", "snapshot")
+    __slots__ = ("term", "rejected", "match", "hint_index", "hint_term", "rejected_index", "suspicion", "snapshot", "contradicted")
     TERM_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
     MATCH_FIELD_NUMBER: _ClassVar[int]
@@ -246,6 +248,7 @@ class AppendResponse(_message.Message):
     REJECTED_INDEX_FIELD_NUMBER: _ClassVar[int]
     SUSPICION_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    CONTRADICTED_FIELD_NUMBER: _ClassVar[int]
     term: int
     rejected: bool
     match: int
@@ -254,7 +257,18 @@ class AppendResponse(_message.Message):
     rejected_index: int
     suspicion: int
     snapshot: SnapshotReceived
-    def __init__(self, term: _Optional[int] = ..., rejected: _Optional[bool] = ..., match: _Optional[int] = ..., hint_index: _Optional[int] = ..., hint_term: _Optional[int] = ..., rejected_index: _Optional[int] = ..., suspicion: _Optional[int] = ..., snapshot: _Optional[_Union[SnapshotReceived, _Mapping]] = ...) -> None: ...
+    contradicted: CommittedEntry
+    def __init__(self, term: _Optional[int] = ..., rejected: _Optional[bool] = ..., match: _Optional[int] = ..., hint_index: _Optional[int] = ..., hint_term: _Optional[int] = ..., rejected_index: _Optional[int] = ..., suspicion: _Optional[int] = ..., snapshot: _Optional[_Union[SnapshotReceived, _Mapping]] = ..., contradicted: _Optional[_Union[CommittedEntry, _Mapping]] = ...) -> None: ...
+
+class CommittedEntry(_message.Message):
+    __slots__ = ("index", "term", "chain")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    term: int
+    chain: int
+    def __init__(self, index: _Optional[int] = ..., term: _Optional[int] = ..., chain: _Optional[int] = ...) -> None: ...
 
 class SnapshotReceived(_message.Message):
     __slots__ = ("index", "received", "installed")

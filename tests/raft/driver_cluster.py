@@ -14,6 +14,7 @@ from raft.configuration_entry import ShardConfiguration, decode_configuration, e
 from raft.core import (
     Append,
     Configuration,
+    Divergences,
     Durable,
     LogTerms,
     Raft,
@@ -59,6 +60,8 @@ class RecordingMachine:
     roles: list[RoleChange] = field(default_factory=list)
     led: list[int] = field(default_factory=list)
     failures: list[StoreError] = field(default_factory=list)
+    divergences: list[Divergences] = field(default_factory=list)
+    mute: list[int] = field(default_factory=list)
     stopped: list[CannotApplyError] = field(default_factory=list)
     # Bodies of entries that this machine cannot apply.
     unknown: tuple[bytes, ...] = ()
@@ -93,6 +96,12 @@ class RecordingMachine:
 
     def stopped_applying(self, reason: CannotApplyError) -> None:
         self.stopped.append(reason)
+
+    def diverged(self, divergences: Divergences) -> None:
+        self.divergences.append(divergences)
+
+    def unacknowledged(self, peer: int) -> None:
+        self.mute.append(peer)
 
     def failed(self, failure: StoreError) -> None:
         self.failures.append(failure)
@@ -162,6 +171,7 @@ class Member:
         self.machine = RecordingMachine()
         self.turns: deque[Callable[[], None]] = deque()
         self.sent_ranges: list[Append] = []
+        self.reopened: list[int] = []
         self.configured_with: list[ShardConfiguration] = []
         self.monotonic_ms = 0
         self._cluster = cluster
@@ -242,6 +252,9 @@ class Member:
                 append.commit,
             )
             self._cluster.deliver(bare, bytes(entries))
+
+    def reopen(self, peer: int) -> None:
+        self.reopened.append(peer)
 
     def configured(self, configuration: ShardConfiguration, served: Container[int]) -> None:
         self.configured_with.append(configuration)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from raft.core import (
     Append,
     AppendResponse,
+    CommittedEntry,
     Heartbeat,
     HeartbeatResponse,
     RaftMessage,
@@ -66,6 +67,10 @@ def _question(sender: int, receiver: int, term: int, prev: int, prev_term: int, 
     return Append(sender, receiver, term, prev, prev_term, (), prev, commit)
 
 
+def _claim(sender: int, receiver: int, term: int, index: int, index_term: int) -> AppendResponse:
+    return AppendResponse(sender, receiver, term, rejected=True, contradicted=CommittedEntry(index, index_term))
+
+
 def _refusal(sender: int, receiver: int, term: int, index: int, hint: int, hint_term: int) -> AppendResponse:
     return AppendResponse(sender, receiver, term, 0, True, index, hint, hint_term)
 
@@ -81,6 +86,7 @@ _KINDS: dict[str, Callable[..., RaftMessage]] = {
     r"append (\d+)\.\.(\d+) after (\d+)/(\d+), commit (\d+)": _append,
     r"append nothing after (\d+)/(\d+), commit (\d+)": _question,
     r"not at (\d+), try (\d+)/(\d+)": _refusal,
+    r"has committed (\d+)/(\d+)": _claim,
     r"holds (\d+)": AppendResponse,
 }
 

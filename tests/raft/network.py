@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from raft.core import (
     Append,
     AppendResponse,
+    CommittedEntry,
     Configuration,
-    Diverged,
     Durable,
     Heartbeat,
     HeartbeatResponse,
@@ -201,6 +201,11 @@ class Node:
             say(f"{self.number} goes by {members} of entry {index}{', committed' * (index <= self.raft.commit)}")
         if ready.trusted:
             say(f"{self.number} is trusted again")
+        for peer in ready.reopen:
+            say(f"{self.number} opens the stream to {peer} again")
+        if ready.diverged:
+            told = "; ".join(str(each) for each in self.raft.divergences.values())
+            say(f"{self.number} notes: {told or 'no member contradicts this log'}")
         if ready.save:
             say(f"{self.number} saves term {ready.save.term} vote {ready.save.voted_for or 'none'}")
             self.saves.append(ready.save)
@@ -365,11 +370,8 @@ class Network:
             return
         self.say(describe(message))
         node = self.nodes[message.receiver]
-        try:
-            node.raft.step(message)
-        except Diverged:
-            if not self.history.losses_accepted:
-                raise
+        node.raft.step(message)
+        if self.history.losses_accepted and isinstance(message, Append) and message.sender in node.raft.divergences:
             self.say(f"{node.number} has another log than its leader, and is wiped")
             self.join(node.number)
             return
@@ -455,6 +457,8 @@ def describe(message: RaftMessage) -> str:
         case Append(prev_index=prev, prev_term=prev_term, last_index=last, term=term, commit=commit):
             carried = f"{prev + 1}..{last}" if last > prev else "nothing"
             return f"{head} append {carried} after {prev}/{prev_term}, term {term}, commit {commit}"
+        case AppendResponse(contradicted=CommittedEntry(index=index, term=committed_term), term=term):
+            return f"{head} has committed {index}/{committed_term}, term {term}"
         case AppendResponse(rejected=True, rejected_index=index, hint_index=hint, hint_term=hint_term, term=term):
             return f"{head} not at {index}, try {hint}/{hint_term}, term {term}"
         case AppendResponse(match=match, term=term):

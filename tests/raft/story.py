@@ -41,6 +41,7 @@
     kill NODE, restart NODE      stop or start NODE; its page cache survives
     power-cut NODE               stop NODE; only flushed entries survive
     restart NODE suspect         start NODE, which may have lost entries that it acknowledged
+    put-back NODE COUNT          stop NODE; its log and its vote are as they were when it had COUNT entries
 
     Output
     quiet COMMAND...             carry out COMMAND without output
@@ -55,7 +56,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from raft.core import Configuration, Refusal, Role
+from raft.core import Configuration, Durable, Refusal, Role
 from tests.raft.message_text import parse
 from tests.raft.network import ENTRY_BYTES, Entry, Network, Packet, describe
 
@@ -231,6 +232,12 @@ class Story:
 
     def power_cut(self, node: str) -> None:
         self.network.crash(int(node), keeps=lambda disk: disk.flushed)
+
+    def put_back(self, node: str, count: str) -> None:
+        self.network.history.end()
+        self.network.crash(int(node), keeps=lambda disk: disk.written[: int(count)])
+        disk = self.network.disks[int(node)]
+        disk.vote = Durable(disk.written[-1].term)
 
     def restart(self, node: str, suspect: str = "") -> None:
         self.network.restart(int(node), suspect=suspect == "suspect")

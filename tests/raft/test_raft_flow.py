@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from raft.core import Append, FollowerProgress
+from raft.core import Append, FollowerProgress, RaftTiming
 from raft.core.progress import MAX_IN_FLIGHT_BYTES, MAX_IN_FLIGHT_MESSAGES
 from tests.raft.network import ENTRY_BYTES, Network
 
@@ -127,12 +127,12 @@ def test_a_probe_always_moves_back() -> None:
 
 def test_silence_about_what_is_in_flight_is_asked_about_once_in_a_while() -> None:
     progress = streaming()
-    progress.tick()
+    progress.tick(1, RaftTiming(1, 10))
     assert progress.waited == 0, "nothing is in flight"
     progress.streamed(1, 1)
     for _ in range(10):
         assert not progress.must_ask(10)
-        progress.tick()
+        progress.tick(1, RaftTiming(1, 10))
     assert progress.must_ask(10)
     progress.asked()
     assert not progress.must_ask(10)

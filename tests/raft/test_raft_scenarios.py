@@ -76,6 +76,7 @@ def test_a_scenario_notices_a_difference() -> None:
         "1->2 append nothing after 4/2, term 3, commit 4",
         "2->1 holds 6, term 3",
         "2->1 not at 6, try 4/2, term 3",
+        "2->1 has committed 4/2, term 3",
     ],
 )
 def test_a_message_that_is_made_by_hand_reads_as_it_was_written(line: str) -> None:

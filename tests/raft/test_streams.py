@@ -33,6 +33,44 @@ class LateCall:
         pass
 
 
+class SilentCall(LateCall):
+    """A call on which nothing arrives. Its cancellation raises CancelledError."""
+
+    async def read(self) -> object:
+        self.is_read.set()
+        await asyncio.Event().wait()
+        return aio.EOF
+
+
+async def test_a_stream_that_is_opened_again_gets_a_new_call() -> None:
+    calls: asyncio.Queue[SilentCall] = asyncio.Queue()
+    broken: list[bool] = []
+
+    async def open_call() -> SilentCall:
+        call = SilentCall()
+        calls.put_nowait(call)
+        return call
+
+    stream = OutboundStream(
+        "a stream",
+        open_call,
+        bound=1,
+        on_answer=lambda _: None,
+        on_broken=lambda: broken.append(True),
+        refused=RefusedMessages(),
+    )
+    stream.reopen()  # nothing is open yet
+    stream.start()
+    async with asyncio.timeout(5):
+        for _ in range(3):
+            call = await calls.get()
+            await call.is_read.wait()
+            stream.reopen()
+        await calls.get()
+        await stream.stop()
+    assert len(broken) == 4, "at each new call, and at the end"
+
+
 async def test_a_swallowed_cancellation_stops_it_all_the_same() -> None:
     call = LateCall()
     broken: list[bool] = []

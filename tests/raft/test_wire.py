@@ -1,10 +1,12 @@
-"""The byte ranges that a leader sends to several followers in one turn."""
+"""The byte ranges that a leader sends to several followers in one turn, and the answers to them."""
 
 from __future__ import annotations
 
-from raft.core import Append
+import pytest
+
+from raft.core import Append, AppendResponse, CommittedEntry, HeartbeatResponse
 from raft.transport.bulk import parse
-from raft.transport.wire import ranges_to_wire
+from raft.transport.wire import answer_from_wire, answer_to_wire, control_from_wire, control_to_wire, ranges_to_wire
 
 
 def append_to(receiver: int, *, prev_index: int, last_index: int, commit: int = 4, term: int = 2) -> Append:
@@ -55,3 +57,16 @@ def test_what_is_sent_is_not_a_view_of_the_log() -> None:
     ((_, message),) = ranges_to_wire([(append_to(2, prev_index=5, last_index=6), memoryview(log))])
     log[:] = b"cut, gone"
     assert bytes(parse(message).entries) == b"as it was"
+
+
+@pytest.mark.parametrize("chain", [0, 0xFFFF_FFFF])
+def test_a_contradicted_entry_arrives(chain: int) -> None:
+    entry = CommittedEntry(7, 3, chain)
+    answer = AppendResponse(2, 1, 4, rejected=True, suspicion=9, contradicted=entry)
+    assert answer_from_wire(answer_to_wire(answer), 2, 1) == answer
+
+
+def test_a_follower_that_owes_nothing_says_so() -> None:
+    for owes_nothing in (True, False):
+        answer = HeartbeatResponse(2, 1, 4, 5, 9, 2, owes_nothing=owes_nothing)
+        assert control_from_wire(control_to_wire(answer), 2, 1) == answer

@@ -120,6 +120,9 @@ class SimLog:
     def term(self, index: int) -> int:
         return self.entries[index - 1].header.term if index else 0
 
+    def chain(self, index: int) -> int:
+        return self.entries[index - 1].header.chain if index else 0
+
     def header(self, index: int) -> Header:
         return self.entries[index - 1].header
 

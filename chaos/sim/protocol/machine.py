@@ -35,7 +35,7 @@ from ledger.errors import (
 )
 from ledger.state import BatchRecord, CommittedBatch, Projected, State
 from ledger.v1 import command_pb2
-from raft.core import NotLeader, Refusal, RoleChange
+from raft.core import Divergences, NotLeader, Refusal, RoleChange
 from raft.driver import Driver
 from raft.errors import CannotApplyError
 from store import EntryDraft, EntryKind, Header, Snapshot, StoreError
@@ -158,9 +158,14 @@ class SimMachine:
     driver: Driver
 
     def __init__(
-        self, on_applied: Applied, on_failed: Callable[[StoreError], None], on_loss: Callable[[], None]
+        self,
+        on_applied: Applied,
+        on_failed: Callable[[StoreError], None],
+        on_loss: Callable[[], None],
+        on_diverged: Callable[[Divergences], None],
     ) -> None:
-        """The callback `on_loss` is called when this node is elected after all voters have accepted a loss."""
+        """The callback `on_loss` is called when this node is elected after all voters have accepted a loss, and
+        `on_diverged` when the set of nodes from which this node diverges has changed."""
         self.state = State()
         # Messages that can be fetched, by topic and queue.
         self.queues: dict[tuple[int, int], list[MessageSpan]] = {}
@@ -168,6 +173,7 @@ class SimMachine:
         self._on_applied = on_applied
         self._on_failed = on_failed
         self._on_loss = on_loss
+        self._on_diverged = on_diverged
         self._projected: Projected | None = None
         # Batches that are proposed and not committed, by id() of their record. Never iterated: the order could differ.
         self._pending: dict[int, _Proposal] = {}
@@ -197,6 +203,12 @@ class SimMachine:
 
     def failed(self, failure: StoreError) -> None:
         self._on_failed(failure)
+
+    def diverged(self, divergences: Divergences) -> None:
+        self._on_diverged(divergences)
+
+    def unacknowledged(self, peer: int) -> None:
+        """Do nothing: the network of a simulation loses messages."""
 
     def encoded_state(self) -> NoReturn:
         raise AssertionError(NO_SNAPSHOTS)

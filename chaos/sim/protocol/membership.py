@@ -67,6 +67,13 @@ class SimMembership:
             self._ask(leader, self._next(leader, random))
         return taken
 
+    def remove(self, node: ProtocolNode) -> bool:
+        """Ask the leader to remove this member. Return True if the leader accepted the change."""
+        leader = leader_of(self._nodes)
+        if leader is None or leader.paused:
+            return False
+        return self._ask(leader, decode_configuration(leader.driver.configuration()).without(node.node))
+
     def _ask(self, leader: ProtocolNode, configuration: ShardConfiguration | None) -> bool:
         if configuration is None:
             return False

@@ -25,6 +25,7 @@ from raft.configuration_entry import ConfiguredMember, ShardConfiguration, decod
 from raft.core import (
     Append,
     Configuration,
+    Divergences,
     Durable,
     LogTerms,
     Raft,
@@ -59,6 +60,7 @@ class Watch(Protocol):
     def ticked(self, node: ProtocolNode) -> None: ...
     def disk_failed(self, node: ProtocolNode, failure: StoreError) -> None: ...
     def loss_accepted(self, node: ProtocolNode) -> None: ...
+    def diverged(self, node: ProtocolNode, divergences: Divergences) -> None: ...
 
 
 class ProtocolNode:
@@ -128,6 +130,7 @@ class ProtocolNode:
             lambda index, digest: self._watch.applied(self, index, digest),
             lambda failure: self._watch.disk_failed(self, failure),
             lambda: self._watch.loss_accepted(self),
+            lambda divergences: self._watch.diverged(self, divergences),
         )
         self.driver = self.machine.driver = self._make_driver(self._make_core())
         self._watch.started(self)
@@ -256,6 +259,9 @@ class ProtocolNode:
 
     def send_snapshot(self, chunk: SnapshotChunk, piece: object) -> None:
         raise AssertionError(NO_SNAPSHOTS)
+
+    def reopen(self, peer: int) -> None:
+        """Do nothing, because messages are datagrams. The core itself begins again to ask the peer."""
 
     def send(self, message: RaftMessage) -> None:
         self._watch.sends(self, message)

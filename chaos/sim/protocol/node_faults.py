@@ -98,6 +98,10 @@ class NodeFaults:
                 return self._fail_flush(node)
         return False
 
+    def remove(self, node: ProtocolNode) -> bool:
+        """Let the operator ask the leader to remove this member. Return True if the leader accepted the change."""
+        return self._membership.remove(node)
+
     def _spring(self, event: FaultEvent, happened: bool) -> None:
         if happened:
             self._sprung(event.kind)

@@ -31,8 +31,7 @@ from chaos.sim.protocol.protocol_clients import ProtocolClients
 from chaos.sim.stack.deliveries import MessageSpan
 from chaos.sim.stack.promises import Promises
 from chaos.sim.world import InvariantViolation, SimNodeLog
-from raft.core import RaftMessage
-from raft.errors import LossAcceptedError
+from raft.core import Divergences, RaftMessage
 from store import EntryKind, StoreError
 
 READS_AFTER_ELECTION_S = (0.05, 0.2, 0.5, 1.0)
@@ -172,17 +171,35 @@ class ProtocolWorld:
         self.invariants.wiped(node.node)
 
     def disk_failed(self, node: ProtocolNode, failure: StoreError) -> None:
-        if isinstance(failure, LossAcceptedError):
-            self.loop.call_later(1.0, self._give_up, node, node.incarnation)
-        elif node.log.failure is not None:
+        if node.log.failure is not None:
             self._node_faults.disk_failed(node)
 
+    def diverged(self, node: ProtocolNode, divergences: Divergences) -> None:
+        """If a loss was accepted, the follower's log is given up. Without an accepted loss, logs never diverge."""
+        if not divergences:
+            return
+        if not self.options.accepted_loss:
+            told = "; ".join(str(each) for each in divergences.values())
+            self.invariants.fail("no divergence", f"node {node.node}: {told}")
+        elif not node.leads:
+            self.loop.call_later(1.0, self._give_up, node, node.incarnation)
+
     def _give_up(self, node: ProtocolNode, incarnation: int) -> None:
-        """Wipe the disk of a node after its log has diverged from the committed log. The error message of such a
-        node asks the operator to add the node again with empty data."""
+        """Wipe the disk of a node after its log has diverged from its leader's log, and let the operator remove the
+        node."""
         if node.incarnation == incarnation:
             node.wipe()
             node.start()
+            self._remove(node)
+
+    def _remove(self, node: ProtocolNode) -> None:
+        """Ask the leader to remove a wiped node, until it is no member any more."""
+        leader = leader_of(self._nodes)
+        if leader is not None and leader.raft is not None and node.node not in leader.raft.configuration.members:
+            return
+        if node.stranger:
+            self._node_faults.remove(node)
+            self.loop.call_later(1.0, self._remove, node)
 
     def loss_accepted(self, node: ProtocolNode) -> None:
         """The state machine of a node calls this method when the node begins to lead after all voters have accepted

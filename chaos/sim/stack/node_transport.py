@@ -144,6 +144,10 @@ class SimTransport:
         spoiled = replace(whole, data=self._transit.of(whole.data))
         self._carry(chunk, lambda receiver: receiver.snapshot(arrives, spoiled))
 
+    def reopen(self, peer: int) -> None:
+        """Notify this replica a little later that the stream to the peer was broken off, as gRPC does."""
+        self._life.call_later(RETRY_S, self._receiver.unreachable, peer)
+
     def _carry(self, message: RaftMessage, hand_over: Callable[[Receiver], None]) -> None:
         if self._life.over:
             return

@@ -53,7 +53,10 @@ class RemovalWatch:
         membership = replica.membership
         if membership.standing is Standing.REMOVED:
             return True
-        if membership.standing is Standing.JOINING or replica.driver.raft.leader:
+        raft = replica.driver.raft
+        # A node that diverges from the others may not stand, so it keeps the leader that it last heard.
+        hears_leader = raft.leader and not raft.divergences
+        if membership.standing is Standing.JOINING or hears_leader:
             self._silent, self._ask_at = 0, SILENT_LOOKS
             return False
         self._silent += 1

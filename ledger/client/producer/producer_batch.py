@@ -16,6 +16,7 @@ from ledger.codec import Codec
 from ledger.errors import (
     BusyError,
     CorruptBatchError,
+    DivergedError,
     InvalidArgumentError,
     InvalidTopicNameError,
     LedgerError,
@@ -41,6 +42,7 @@ MESSAGE_OVERHEAD_BYTES = 16
 _REFUSED_BEFORE_APPEND = (
     BusyError,
     CorruptBatchError,
+    DivergedError,
     InvalidArgumentError,
     InvalidTopicNameError,
     MessageTooLargeError,

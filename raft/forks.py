@@ -1,0 +1,61 @@
+"""Proves divergences that the core cannot see, because the core knows only the terms of entries: a *fork* is an entry
+with the same index and term and other bytes, and the last entry of a snapshot is not in the core's message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from raft.core import AppendResponse, Raft
+from raft.interfaces import Log
+from store import ForkedError, Header, StoreError
+
+
+class Forks:
+    """Compares chains and terms of other nodes with the log of this replica."""
+
+    def __init__(self, raft: Raft, log: Log) -> None:
+        self._raft = raft
+        self._log = log
+        # The index at which the last range that did not continue this log's chain differed from the log.
+        self._forked_at = 0
+
+    @property
+    def committed_chain(self) -> int:
+        """Return the chain of this log up to the commit index, or 0 if it cannot be read."""
+        return self._chain(self._raft.commit)
+
+    def is_proven(self, fork: ForkedError) -> bool:
+        """Record that a received range does not continue the chain of this log. Return True if the previous fork was at
+        the same index. The fork is then real, and not a transmission error."""
+        again = fork.index == self._forked_at
+        self._forked_at = fork.index
+        return again
+
+    def within(self, headers: Sequence[Header]) -> int:
+        """Return the last index at which this log has an entry of the same term as the examined range, if the range has
+        other bytes up to there. Otherwise return 0."""
+        log = self._raft.log
+        if not headers or headers[0].index > log.last_index:
+            return 0
+        common = next((each for each in reversed(headers) if log.holds(each.index, each.term)), None)
+        return common.index if common is not None and self._chain(common.index) not in (0, common.chain) else 0
+
+    def is_unproven(self, response: AppendResponse) -> bool:
+        """Return True if a follower reports a fork, and the committed entry that it names is equal in this log. The
+        logs then differ only behind the follower's commit index, which proves nothing."""
+        claim = response.contradicted
+        if claim is None or not claim.chain or not self._raft.log.holds(claim.index, claim.term):
+            return False
+        return self._chain(claim.index) in (0, claim.chain)
+
+    def contradicts(self, index: int, term: int) -> bool:
+        """Return True if this replica has committed an entry of another term at this index."""
+        raft = self._raft
+        return raft.log.snapshot_index <= index <= raft.commit and raft.log.term(index) != term
+
+    def _chain(self, index: int) -> int:
+        try:
+            return self._log.chain(index)
+        except StoreError:  # damage that scrub repair has not repaired yet
+            return 0
