@@ -111,6 +111,10 @@ class ReplicaStatus:
     feature_level: int = 0
     # Why the replica applies no more entries; empty while it applies entries.
     stopped: str = ""
+    # How the logs of other members contradict this log; empty if none does.
+    diverged: str = ""
+    # On a leader that cannot commit: the followers that answer heartbeats and acknowledge no entries.
+    unacknowledged_by: tuple[int, ...] = ()
 
 
 class NodeView:
@@ -191,6 +195,8 @@ class NodeView:
             suspect=raft.is_suspect,
             feature_level=replica.state.feature_level,
             stopped=str(replica.driver.cannot_apply or ""),
+            diverged=replica.divergence,
+            unacknowledged_by=tuple(replica.unacknowledged_by),
         )
 
     def _role(self, replica: BrokerReplica) -> str:

@@ -119,7 +119,9 @@ class ShardStatus:
     node is added) or removed. `suspect` is True if this replica may have lost entries that it acknowledged. A suspect
     replica is not counted in majorities until it has caught up. `feature_level` is the level of the replicated state,
     which rises when all members of the shard run a newer version. `stopped` says why this replica applies no more
-    entries, and is empty while it applies entries.
+    entries, and is empty while it applies entries. `diverged` says how the logs of other members contradict this log,
+    and is empty if none does. `unacknowledged_by` names the followers that keep this leader from committing: they
+    answer heartbeats and acknowledge no entries.
     """
 
     shard: int
@@ -134,6 +136,8 @@ class ShardStatus:
     suspect: bool = False
     feature_level: int = 0
     stopped: str = ""
+    diverged: str = ""
+    unacknowledged_by: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,10 @@ class ReplicaRow:
     feature_level: int | None = None
     # Why the replica applies no more entries; empty while it applies entries.
     stopped: str | None = None
+    # How the logs of other members contradict this log; empty if none does.
+    diverged: str | None = None
+    # On a leader that cannot commit: the followers that answer heartbeats and acknowledge no entries.
+    unacknowledged_by: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +53,9 @@ class Health:
     Values:
 
         healthy       each shard has a leader, and all replicas take part
-        degraded      each shard has a leader, but a replica is unreachable, suspect, stopped or does not take part
-        unavailable   a shard has no leader
+        degraded      each shard takes writes, but a replica is unreachable, suspect, stopped, diverged or does not take
+                      part
+        unavailable   a shard has no leader, or its leader is diverged or unacknowledged
     """
 
     status: str
@@ -126,8 +131,10 @@ def info(bootstrap: str, output: str) -> None:
 
     A learner receives the log and does not vote. A suspect replica may have lost entries that it acknowledged. A
     suspect replica does not vote until it has caught up. A stopped replica applies no more entries, because its program
-    is older than the program of the other nodes; the reason is printed below the table. A node that was removed, or
-    that waits to be added, is shown only if --bootstrap names it.
+    is older than the program of the other nodes. A diverged replica and another member contradict each other, so the
+    shard takes no writes. An unacknowledged leader cannot commit, because followers acknowledge no entries. The reasons
+    are printed below the table. A node that was removed, or that waits to be added, is shown only if --bootstrap names
+    it.
     """
     rows = rows_of(_ask(bootstrap))
     if output == "json":
@@ -183,6 +190,8 @@ def rows_of(nodes: list[NodeStatus]) -> list[ReplicaRow]:
                     suspect=shard.suspect,
                     feature_level=shard.feature_level,
                     stopped=shard.stopped,
+                    diverged=shard.diverged,
+                    unacknowledged_by=shard.unacknowledged_by,
                 )
             )
     return rows
@@ -199,10 +208,14 @@ def health_of(rows: list[ReplicaRow]) -> Health:
         )
     if idle := [str(shard) for shard in shards if shard not in leaders]:
         return Health("unavailable", f"unavailable: no leader in shard {', '.join(idle)}; its queues wait for one")
+    if blocked := [
+        f"shard {leader.shard} {_marks(leader)[-1]}" for leader in leaders.values() if _takes_no_writes(leader)
+    ]:
+        return Health("unavailable", f"unavailable: no writes ({', '.join(blocked)}); `ledgermq cluster info` says why")
     takes_part = ("leader", "follower", "learner")
-    unwell = [row for row in rows if row.role not in takes_part or row.suspect or row.stopped]
+    unwell = [row for row in rows if row.role not in takes_part or _marks(row)]
     nodes, absent = {row.node for row in rows}, {row.node for row in unwell}
-    lag = max(row.lag or 0 for row in rows if row not in unwell)
+    lag = max((row.lag or 0 for row in rows if row not in unwell), default=0)
     status = "degraded" if unwell else "healthy"
     return Health(
         status,
@@ -233,10 +246,29 @@ def _print_rows(rows: list[ReplicaRow]) -> None:
     ]
     print_table(columns, cells)
     for row in rows:
-        if row.stopped:
-            say(f"Node {row.node}, shard {row.shard}: {row.stopped}")
+        for trouble in filter(None, (row.stopped, row.diverged, _unacknowledged(row))):
+            say(f"Node {row.node}, shard {row.shard}: {trouble}")
+
+
+def _unacknowledged(row: ReplicaRow) -> str:
+    nodes = ", ".join(str(node) for node in row.unacknowledged_by)
+    return f"no write is committed: nodes {nodes} answer heartbeats and acknowledge no entries" if nodes else ""
 
 
 def _role(row: ReplicaRow) -> str:
-    marks = [mark for mark, is_set in (("suspect", row.suspect), ("stopped", row.stopped)) if is_set]
-    return ", ".join([row.role, *marks])
+    return ", ".join([row.role, *_marks(row)])
+
+
+def _takes_no_writes(leader: ReplicaRow) -> bool:
+    return bool(leader.diverged or leader.unacknowledged_by)
+
+
+def _marks(row: ReplicaRow) -> list[str]:
+    """Return the words that say what is wrong with this replica."""
+    marks = {
+        "suspect": row.suspect,
+        "stopped": row.stopped,
+        "diverged": row.diverged,
+        "unacknowledged": row.unacknowledged_by,
+    }
+    return [mark for mark, is_set in marks.items() if is_set]

@@ -153,6 +153,11 @@ class RaftCollector:
                 ("raft_suspect", "1 while this node may have lost entries that it acknowledged."),
                 ("raft_feature_level", "The feature level of the replicated state."),
                 ("raft_stopped", "1 when this node cannot apply a committed entry, so it applies no more entries."),
+                (
+                    "raft_diverged",
+                    "Members whose log contradicts this node's log. Above 0: no writes.",
+                ),
+                ("raft_unacknowledged", "1 on a leader that cannot commit, because followers acknowledge no entries."),
                 ("raft_members", "Voters and learners of the configuration that this node has applied."),
                 ("raft_learners", "Learners of the configuration that this node has applied."),
                 ("log_end_position_bytes", "Position of the end of the log: its bytes since its first entry."),
@@ -166,6 +171,11 @@ class RaftCollector:
         losses = CounterMetricFamily(
             "ledgermq_raft_losses_accepted",
             "Elections of this node by votes of nodes that may have lost entries they acknowledged.",
+            labels=["shard"],
+        )
+        reopened = CounterMetricFamily(
+            "ledgermq_raft_streams_reopened",
+            "Streams to followers that this leader opened again, because a follower only answered heartbeats.",
             labels=["shard"],
         )
         dropped = CounterMetricFamily(
@@ -193,6 +203,8 @@ class RaftCollector:
                 "raft_suspect": int(raft.is_suspect),
                 "raft_feature_level": replica.state.feature_level,
                 "raft_stopped": int(driver.cannot_apply is not None),
+                "raft_diverged": len(raft.divergences),
+                "raft_unacknowledged": int(raft.is_unacknowledged),
                 "raft_members": len(members.members) if members else 0,
                 "raft_learners": len(members.learners) if members else 0,
                 "log_end_position_bytes": log.end,
@@ -209,5 +221,6 @@ class RaftCollector:
                 lag.add_metric([*label, str(peer)], log.last_index - progress.match)
             changes.add_metric(label, replica.leader_changes)
             losses.add_metric(label, replica.losses_accepted)
+            reopened.add_metric(label, replica.streams_reopened)
             dropped.add_metric(label, driver.log_start.dropped_bytes if driver.log_start else 0)
-        yield from (*plain.values(), role, lag, changes, losses, dropped, refused)
+        yield from (*plain.values(), role, lag, changes, losses, reopened, dropped, refused)

@@ -29,6 +29,11 @@ def not_ready(replica: BrokerReplica, transport: PeerTransport, damage: str, set
         return f"the disk refuses writes: {driver.failure}"
     if driver.cannot_apply is not None:
         return f"shard {number} applies no more entries on this node: {driver.cannot_apply}"
+    if replica.divergence:
+        return replica.divergence
+    if mute := replica.unacknowledged_by:
+        nodes = ", ".join(str(node) for node in mute)
+        return f"no write of shard {number} is committed: nodes {nodes} answer heartbeats and acknowledge no entries"
     if driver.raft.leader == 0:
         return f"no leader of shard {number} is known"
     if driver.raft.commit - driver.applied > BUSY_ENTRIES:

@@ -62,4 +62,6 @@ def shard_status(status: ReplicaStatus) -> broker_pb2.ShardStatus:
         suspect=status.suspect,
         feature_level=status.feature_level,
         stopped=status.stopped,
+        diverged=status.diverged,
+        unacknowledged_by=status.unacknowledged_by,
     )

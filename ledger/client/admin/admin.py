@@ -609,4 +609,6 @@ def _shard_status(shard: broker_pb2.ShardStatus) -> ShardStatus:
         suspect=shard.suspect,
         feature_level=shard.feature_level,
         stopped=shard.stopped,
+        diverged=shard.diverged,
+        unacknowledged_by=tuple(shard.unacknowledged_by),
     )

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -185,9 +186,9 @@ def test_a_demo_with_nothing_to_send(name: str, tmp_path: Path, capsys: pytest.C
 
 
 def node_status(
-    node: int, role: str, *, term: int = 3, last_index: int = 100, leader: int = 1, suspect: bool = False
+    node: int, role: str, *, term: int = 3, last_index: int = 100, leader: int = 1, **trouble: Any
 ) -> NodeStatus:
-    shard = ShardStatus(0, role, term, leader, last_index, last_index, last_index, 0, 0, suspect)
+    shard = ShardStatus(0, role, term, leader, last_index, last_index, last_index, 0, 0, **trouble)
     return NodeStatus(node, f"h:{node}", reachable=True, shards=(shard,))
 
 
@@ -214,6 +215,9 @@ def test_lag_is_counted_from_the_leader_of_the_highest_term() -> None:
         ([node_status(1, "leader"), node_status(2, "learner")], "healthy"),
         ([node_status(1, "leader"), node_status(2, "follower", suspect=True)], "degraded"),
         ([node_status(1, "leader"), node_status(2, "removed", leader=0)], "degraded"),
+        ([node_status(1, "leader"), node_status(2, "follower", diverged="entry 7")], "degraded"),
+        ([node_status(1, "leader", diverged="entry 7"), node_status(2, "follower")], "unavailable"),
+        ([node_status(1, "leader", unacknowledged_by=(2,)), node_status(2, "follower")], "unavailable"),
         ([node_status(1, "follower"), node_status(2, "candidate")], "unavailable"),
         ([NodeStatus(1, "h:1", reachable=False)], "unavailable"),
     ],
