@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 import click
 
 from cluster.allocator import keep_large_buffers
-from cluster.grpc_engine import prefer_older_engine
+from cluster.grpc_engine import log_only_errors, prefer_older_engine
 from ledger.version import VERSION
 
 INTERRUPTED = 130
@@ -149,6 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command that `arguments` name, and exit with the status of the command. If `arguments` is None, the
     arguments of this process are used."""
     prefer_older_engine()
+    log_only_errors()
     keep_large_buffers()
     sys.exit(_run(arguments))
 

@@ -20,15 +20,19 @@ from cluster.address import check_address
 from cluster.local.processes import DEFAULT_DIRECTORY, DevCluster
 from ledger.client.connection.security import PROFILE_FILE_VARIABLE, PROFILE_VARIABLE, profile_of
 from ledger.errors import InvalidArgumentError
+from ledger.local_socket import SOCKET, is_socket, socket_address
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 # Shorter than the default of the clients (30 s), because a person waits.
 REQUEST_TIMEOUT_MS = 10_000
 BOOTSTRAP_VARIABLE = "LEDGERMQ_BOOTSTRAP"
+_LOCAL = "local socket"
 
 
 def _find_cluster(ctx: click.Context, parameter: click.Parameter, given: str | None) -> str:
+    if (local := ctx.meta.get(_LOCAL)) is not None:
+        return str(local)
     ask_for_password()
     if not given:
         given = profile_servers()
@@ -103,7 +107,20 @@ _SECURITY_OPTIONS = (
 )
 
 
+def _find_socket(ctx: click.Context, _: click.Parameter, data: Path | None) -> None:
+    if data is None:
+        return
+    if not (data / SOCKET).exists():
+        raise click.BadParameter(
+            f"{data} has no {SOCKET}: name the data directory of a node that runs with `authentication = true`",
+            param_hint="--local",
+        )
+    ctx.meta[_LOCAL] = socket_address(data)
+
+
 def _address(text: str) -> str:
+    if is_socket(text):
+        return text
     try:
         return check_address(text)
     except ValueError as error:
@@ -120,6 +137,17 @@ _addresses_option: Callable[[Command], Command] = click.option(
 )
 
 
+_local_option: Callable[[Command], Command] = click.option(
+    "--local",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DATA",
+    expose_value=False,
+    is_eager=True,
+    callback=_find_socket,
+    help="Data directory of a node of this machine. Reach this node by its local socket, as an administrator.",
+)
+
+
 def security_options(command: Command) -> Command:
     """Add the options that say who the caller is."""
     for option in reversed(_SECURITY_OPTIONS):
@@ -129,7 +157,7 @@ def security_options(command: Command) -> Command:
 
 def bootstrap_option(command: Command) -> Command:
     """Add the options that say which cluster a command talks to, and who the caller is."""
-    return _addresses_option(security_options(command))
+    return _addresses_option(_local_option(security_options(command)))
 
 
 format_option: Callable[[Command], Command] = click.option(

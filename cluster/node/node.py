@@ -33,6 +33,7 @@ from cluster.node.replica.shard_log import ShardError
 from cluster.node.request_guard import RequestGuard
 from cluster.node.runtime import Addresses, Runtime, now_ms
 from cluster.node.security.access import NodeAccess, first_password
+from cluster.node.security.local_server import LocalServer
 from cluster.node.security.node_channel import NodeChannel
 from cluster.node.security.node_identity import node_identity
 from cluster.node.security.tls import http_context, server_credentials
@@ -130,6 +131,7 @@ class Node:
         self._server = aio.server(
             interceptors=[RequestGuard(), self._access.guard], options=server_options(settings.largest_entry_bytes)
         )
+        self._local = LocalServer(settings.data, self._make_local_server) if settings.authentication else None
         served = SegmentRoutes(settings.node, settings.cluster, shards.local) if settings.serve_segments else None
         tls = http_context(identity.watch) if identity.watch is not None else None
         self._http = HttpPort(self._registry, shards.not_ready, served, self._access.http_rights, tls)
@@ -140,6 +142,7 @@ class Node:
 
         Raises NodeError if a port cannot be opened. The caller must call `stop` also after an error."""
         await self._serve_grpc()
+        await self._serve_local()
         await self._serve_http()
         self._shards.start()
         self._tasks = [self._runtime.vital.spawn(self._meters.probe_loop_lag(), "event loop lag")]
@@ -157,6 +160,8 @@ class Node:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.stop(STOP_GRACE_S)
+        if self._local is not None:
+            await self._local.stop(STOP_GRACE_S)
         await self._http.stop()
         await self._shards.stop()
         self._directory.close()
@@ -177,13 +182,7 @@ class Node:
 
     async def _serve_grpc(self) -> None:
         add_raft(self._raft_service, self._server)
-        add_broker(self._broker, self._server)
-        operations_pb2_grpc.add_OperationsServicer_to_server(self._operations, self._server)
-        consumer_group_pb2_grpc.add_ConsumerGroupsServicer_to_server(self._consumer_groups, self._server)
-        consumer_group_operations_pb2_grpc.add_ConsumerGroupOperationsServicer_to_server(
-            self._group_operations, self._server
-        )
-        security_pb2_grpc.add_SecurityServicer_to_server(self._access.service, self._server)
+        self._add_client_services(self._server)
         raft_pb2_grpc.add_NodeProofServicer_to_server(self._identity.proofs, self._server)
         address = self._settings.listen
         try:
@@ -197,6 +196,30 @@ class Node:
             ) from error
         await self._server.start()
         log.info("node %d of cluster %r serves %s", self._settings.node, self._settings.cluster, address)
+
+    def _add_client_services(self, server: aio.Server) -> None:
+        add_broker(self._broker, server)
+        operations_pb2_grpc.add_OperationsServicer_to_server(self._operations, server)
+        consumer_group_pb2_grpc.add_ConsumerGroupsServicer_to_server(self._consumer_groups, server)
+        consumer_group_operations_pb2_grpc.add_ConsumerGroupOperationsServicer_to_server(self._group_operations, server)
+        security_pb2_grpc.add_SecurityServicer_to_server(self._access.service, server)
+
+    def _make_local_server(self) -> aio.Server:
+        guards = [RequestGuard(), self._access.local_guard]
+        server = aio.server(interceptors=guards, options=server_options(self._settings.largest_entry_bytes))
+        self._add_client_services(server)
+        return server
+
+    async def _serve_local(self) -> None:
+        if self._local is None:
+            return
+        try:
+            await self._local.start()
+        except (OSError, RuntimeError) as error:
+            raise NodeError(
+                f"cannot listen on the local socket in {self._settings.data}: {error}; the data directory must be on a "
+                "file system that has sockets"
+            ) from error
 
     async def _serve_http(self) -> None:
         address = self._settings.http

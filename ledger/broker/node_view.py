@@ -62,9 +62,10 @@ class NodeRoute:
 
 @dataclass(frozen=True, slots=True)
 class NodeRoutes:
-    """What a client learns about the cluster: the addresses of the nodes, and the limits. `configuration_index` is
-    the index of shard 0's configuration."""
+    """What a client learns about the cluster: the addresses of the nodes, and the limits. `node` is the node that
+    answers, and `configuration_index` the index of shard 0's configuration."""
 
+    node: int
     cluster: str
     max_message_bytes: int
     coordinators: int
@@ -149,7 +150,7 @@ class NodeView:
             for node, address in addresses.items()
         )
         limit = self._shards[TOPICS_SHARD].max_message_bytes
-        return NodeRoutes(facts.cluster, limit, COORDINATORS, nodes, self.configuration_index)
+        return NodeRoutes(facts.node, facts.cluster, limit, COORDINATORS, nodes, self.configuration_index)
 
     def topics(self, names: Collection[str] = ()) -> TopicRoutes:
         """Return the leader of each shard, and the topics named in `names`. Without names, return all topics.

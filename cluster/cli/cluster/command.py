@@ -17,7 +17,10 @@ from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_opt
 from cluster.cli.output import print_json, print_table, say
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.records import NodeStatus
+from ledger.local_socket import is_socket
 from raft.transport.cluster_secret import new_secret
+
+_ONLY_LOCAL = "\nThe local socket shows its own node. To see the others too, say who you are with --user or --profile."
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +139,14 @@ def info(bootstrap: str, output: str) -> None:
     are printed below the table. A node that was removed, or that waits to be added, is shown only if --bootstrap names
     it.
     """
-    rows = rows_of(_ask(bootstrap))
+    nodes = _ask(bootstrap)
+    rows = rows_of(nodes)
     if output == "json":
         print_json({"nodes": [asdict(row) for row in rows]})
-    else:
-        _print_rows(rows)
+        return
+    _print_rows(rows)
+    if is_socket(bootstrap):
+        say(_ONLY_LOCAL)
 
 
 @cluster.command()
@@ -150,10 +156,12 @@ def health(bootstrap: str, output: str) -> int:
     """Check that every shard has a leader, and that every replica is a leader, a follower or a learner and is not
     suspect.
 
-    The exit status is 0 if the cluster is healthy, and 1 if it is degraded or unavailable.
+    The exit status is 0 if the cluster is healthy, and 1 if it is degraded or unavailable. With --local the command
+    checks only what this node sees.
     """
-    rows = rows_of(_ask(bootstrap))
-    verdict = health_of(rows)
+    nodes = _ask(bootstrap)
+    rows = rows_of(nodes)
+    verdict = health_of_one(nodes[0]) if is_socket(bootstrap) and len(nodes) == 1 else health_of(rows)
     if output == "json":
         print_json({**asdict(verdict), "nodes": [asdict(row) for row in rows]})
     else:
@@ -224,6 +232,18 @@ def health_of(rows: list[ReplicaRow]) -> Health:
     )
 
 
+def health_of_one(node: NodeStatus) -> Health:
+    """Return the health of the cluster as one of its nodes sees it."""
+    idle = [str(shard.shard) for shard in node.shards if not shard.leader]
+    if idle or not node.shards:
+        shards = f"shard {', '.join(idle)}" if idle else "any shard"
+        return Health("unavailable", f"unavailable: node {node.node} knows no leader of {shards}")
+    unwell = any(shard.suspect or shard.stopped for shard in node.shards)
+    known = ", ".join(f"node {shard.leader} leads shard {shard.shard} in term {shard.term}" for shard in node.shards)
+    status = "degraded" if unwell else "healthy"
+    return Health(status, f"{status}, as node {node.node} sees it: {known}")
+
+
 def _who_leads(leaders: list[ReplicaRow]) -> str:
     if len(leaders) == 1:
         return f"node {leaders[0].node} leads in term {leaders[0].term}"
@@ -231,9 +251,12 @@ def _who_leads(leaders: list[ReplicaRow]) -> str:
 
 
 def _ask(bootstrap: str) -> list[NodeStatus]:
+    """Return the status of the nodes. A local socket without a user reaches only its own node."""
+
     async def work() -> list[NodeStatus]:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
-            return list(await admin.cluster())
+            nodes = list(await admin.cluster())
+        return [node for node in nodes if node.reachable] if is_socket(bootstrap) else nodes
 
     return asyncio.run(work())
 

@@ -11,6 +11,7 @@ from cluster.node.security.node_identity import NodeIdentity
 from cluster.node.security.rights_guard import RightsGuard
 from cluster.node.settings import NodeSettings, SettingsError
 from ledger.broker.access.authorizer import Authorizer
+from ledger.broker.access.callers import LOCAL_OPERATOR
 from ledger.broker.access.first_administrator import make_first_administrator
 from ledger.broker.access.sessions import Sessions
 from ledger.broker.access.users import Users
@@ -36,6 +37,10 @@ class NodeAccess:
         self.authorizer = authorizer if settings.authentication else None
         self.guard = RightsGuard(
             replicas, authorizer, sessions, identity.proofs, authentication=settings.authentication
+        )
+        # The check of the local socket, whose callers are administrators.
+        self.local_guard = RightsGuard(
+            replicas, authorizer, sessions, identity.proofs, authentication=True, everybody=LOCAL_OPERATOR
         )
         self.http_rights = HttpRights(authorizer, runtime.now_ms) if settings.authentication else None
 

@@ -101,8 +101,8 @@ class Authorizer:
         age_s = (self._monotonic_ms() - self._confirmed_ms) / 1000
         if age_s > STALE_S:
             raise UnavailableError(
-                f"this node has known no leader of shard 0 for {age_s:.0f} s, so its users and rules may be old: ask "
-                "another node, or restore a majority of shard 0"
+                f"this node has known no leader of shard 0 for {age_s:.0f} s, so its users and rules may be old. Ask "
+                "another node, start a majority of the nodes, or use `--local` on the node's machine"
             )
 
     def _look(self) -> None:

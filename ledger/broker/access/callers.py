@@ -28,6 +28,8 @@ class Caller:
 
 
 ANYBODY = Caller("anybody", has_every_right=True)
+# Whoever may open the local socket of the node (ledger/local_socket.py).
+LOCAL_OPERATOR = Caller("an operator on this machine", has_every_right=True)
 
 # The caller of the present call, which the check at the rim sets before it runs the method.
 _present: ContextVar[Caller] = ContextVar("caller", default=ANYBODY)

@@ -20,6 +20,7 @@ def route_response(view: NodeView, names: Collection[str] = ()) -> broker_pb2.Ge
 
 def put_nodes(routes: NodeRoutes, response: broker_pb2.GetRouteResponse) -> None:
     """Put the nodes of the cluster into the response."""
+    response.node = routes.node
     response.cluster = routes.cluster
     response.max_message_bytes = routes.max_message_bytes
     response.coordinators = routes.coordinators

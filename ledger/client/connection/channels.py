@@ -24,6 +24,7 @@ from ledger.errors import (
     RequestTimeoutError,
     UnavailableError,
 )
+from ledger.local_socket import SocketTarget, is_socket
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 from ledger.v1.consumer_group_operations_pb2_grpc import ConsumerGroupOperationsStub
@@ -85,9 +86,13 @@ class GrpcChannel:
 
     def __init__(self, address: str, client_id: str | None = None, security: Security = NONE) -> None:
         """`security` says whether the channel uses TLS, and how the client proves who it is. Raises
-        InvalidArgumentError if a file of `security` cannot be read."""
+        InvalidArgumentError if a file of `security`, or the directory of a socket, cannot be read."""
         options = [*_OPTIONS, *([("grpc.primary_user_agent", client_id)] if client_id else [])]
-        if security.tls:
+        self._target: SocketTarget | None = None
+        if is_socket(address):
+            self._target, security = socket_target(address), NONE  # the permissions of the file decide who may call
+            self._channel = grpc.aio.insecure_channel(self._target.name, options=options)
+        elif security.tls:
             self._channel = grpc.aio.secure_channel(address, tls_credentials(security), options=options)
         else:
             self._channel = grpc.aio.insecure_channel(address, options=options)
@@ -101,6 +106,19 @@ class GrpcChannel:
         # A thread of gRPC reports the end of the cancelled calls to this event loop a moment later. If the loop was
         # closed by then (`asyncio.run` closes it soon after the client), another loop of the process logs an error.
         await asyncio.sleep(_SETTLE_S)
+        if self._target is not None:
+            self._target.close()
+
+
+def local_channel(address: str, client_id: str | None = None) -> GrpcChannel:
+    """Return the channel to a local socket, for a client without a user. Raises AuthenticationError for another
+    address, because the socket of a node proves its caller only to that node."""
+    if not is_socket(address):
+        raise AuthenticationError(
+            f"The local socket of a node does not prove who this client is to node {address}: use the local socket on "
+            "that node's machine, or give a user."
+        )
+    return GrpcChannel(address, client_id)
 
 
 class Connections:
@@ -128,14 +146,25 @@ def tls_credentials(security: Security) -> grpc.ChannelCredentials:
     return grpc.ssl_channel_credentials(None if security.ca is None else read_file(security.ca, "ca"))
 
 
+def socket_target(address: str) -> SocketTarget:
+    """Return the target of a local socket. Raises InvalidArgumentError."""
+    try:
+        return SocketTarget(address)
+    except OSError as error:
+        raise InvalidArgumentError(f"The socket {address} cannot be reached: {error.strerror}.") from error
+
+
 def parse_addresses(bootstrap_servers: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
-    """Return the addresses of a list, or of a text of the form "host:port,host:port". Raises InvalidArgumentError
-    if there is no address, or if an address does not have the form host:port."""
+    """Return the addresses of a list, or of a text of the form "host:port,host:port". An address can also be the local
+    socket of a node, "unix:/path". Raises InvalidArgumentError if there is no address, or if an address has another
+    form."""
     parts = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
     addresses = tuple(part.strip() for part in parts if part.strip())
     if not addresses:
         raise InvalidArgumentError('bootstrap_servers is empty: give at least one node\'s address as "host:port".')
     for address in addresses:
+        if is_socket(address):
+            continue
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal() or not 1 <= int(port) <= 65_535:
             raise InvalidArgumentError(f'The address "{address}" is not valid: write it as "host:port".')

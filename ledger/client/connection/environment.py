@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ledger.client.connection.channels import Channel, GrpcChannel, parse_addresses
+from ledger.client.connection.channels import Channel, GrpcChannel, local_channel, parse_addresses
 from ledger.client.connection.security import NONE, SecurityOptions, check_names, security_of
+from ledger.local_socket import is_socket
 
 
 def now_ms() -> int:
@@ -53,7 +54,9 @@ def secured(
     if environment is not PROCESS:
         check_names(options)
         return environment
-    security = security_of(options, parse_addresses(servers))
+    addresses = parse_addresses(servers)
+    security = security_of(options, addresses)
     if security == NONE:
-        return environment
+        only_local = all(map(is_socket, addresses))
+        return replace(environment, channel=local_channel) if only_local else environment
     return replace(environment, channel=partial(GrpcChannel, security=security))

@@ -66,6 +66,8 @@ class Said:
     topics_index: int = 0
     # The report is about these topics only; empty: about all topics.
     asked: Collection[str] = ()
+    # The node that this client reaches by a socket of this machine, and the address of the socket.
+    local: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ class RouteTable:
         self.configuration = 0  # the index of the configuration that names `nodes`
         self._inside: dict[int, str] = {}
         self._outside: dict[int, str] = {}
+        self._local: dict[int, str] = {}
         # Whether this client uses outside addresses. It never becomes False again, because the node whose outside
         # address the user gave may be removed from the cluster.
         self._is_outside = False
@@ -117,6 +120,8 @@ class RouteTable:
 
     def reached(self, node: int, address: str) -> str:
         """Return the address at which this client reaches a node that other nodes reach at `address`."""
+        if (local := self._local.get(node)) is not None:
+            return local
         return self._outside.get(node, address) if self._is_outside else address
 
     @property
@@ -170,6 +175,7 @@ class RouteTable:
             self._inside.update(said.nodes)
         elif said.configuration >= self.configuration:
             self._inside, self.configuration = dict(said.nodes), said.configuration
+        self._local.update(said.local)
         self._outside.update(said.outside)
         self._outside = {node: address for node, address in self._outside.items() if node in self._inside}
         given = {_same(address) for address in self._bootstrap}

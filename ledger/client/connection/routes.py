@@ -24,6 +24,7 @@ from ledger.errors import (
     UnavailableError,
     UnknownTopicError,
 )
+from ledger.local_socket import is_socket
 from ledger.v1 import broker_pb2
 
 _REFRESH_SECONDS = 30.0
@@ -122,13 +123,13 @@ class Routes:
         if about_routes or isinstance(error, UnknownTopicError):
             self.refresh_soon()
 
-    def learn(self, response: broker_pb2.GetRouteResponse, asked: Collection[str] = ()) -> None:
+    def learn(self, response: broker_pb2.GetRouteResponse, asked: Collection[str] = (), address: str = "") -> None:
         """Update the table from a node's answer, and call the callbacks for its changes.
 
         `asked` has the names of the topics that the answer is about; if `asked` is empty, the answer is about all
-        topics.
+        topics. `address` is the address of the node that answered, if it is known.
         """
-        news = self.table.learn(_said(response, asked))
+        news = self.table.learn(_said(response, asked, address))
         self._changed(news.led)
         for name in news.topics:
             for callback in self.on_topic_change:
@@ -147,7 +148,7 @@ class Routes:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 return f"{address} (no answer within {_ANSWER_SECONDS:g} s)"
             return f"{address} ({(error.details() or error.code().name).rsplit(': ', 1)[-1]})"
-        self.learn(response)  # a node that is still starting reports at least the nodes
+        self.learn(response, address=address)  # a node that is still starting reports at least the nodes
         return ""
 
     async def _keep(self) -> None:
@@ -176,7 +177,7 @@ class Routes:
         return task
 
 
-def _said(response: broker_pb2.GetRouteResponse, asked: Collection[str]) -> Said:
+def _said(response: broker_pb2.GetRouteResponse, asked: Collection[str], address: str) -> Said:
     return Said(
         cluster=response.cluster,
         nodes={node.node: node.address for node in response.nodes},
@@ -189,6 +190,7 @@ def _said(response: broker_pb2.GetRouteResponse, asked: Collection[str]) -> Said
         topics_index=response.topics_index,
         asked=asked,
         outside={node.node: node.outside_address for node in response.nodes if node.outside_address},
+        local={response.node: address} if response.node and is_socket(address) else {},
     )
 
 

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from ledger.errors import InvalidArgumentError
+from ledger.local_socket import is_socket
 
 PROFILE_VARIABLE = "LEDGERMQ_PROFILE"
 PROFILE_FILE_VARIABLE = "LEDGERMQ_PROFILE_FILE"
@@ -214,7 +215,9 @@ def _checked(settings: Mapping[str, Any], servers: Iterable[str]) -> Security:
 
 
 def is_loopback(address: str) -> bool:
-    """Return True if "host:port" is on this machine."""
+    """Return True if "host:port", or a socket "unix:/path", is on this machine."""
+    if is_socket(address):
+        return True
     host = address.rpartition(":")[0].strip("[]")
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import socket
 import stat
 import tomllib
 from collections.abc import Iterator
@@ -137,3 +139,31 @@ def test_running_nodes_are_validated_over_https_by_who_may_read_the_log(cluster:
     ca = str(cluster.credentials.directory / "ca.pem")
     refused = run("validate", "--ca", ca, *sources, status=2)
     assert b"401" in refused.stdout + refused.stderr
+
+
+def test_an_operator_of_the_machine_needs_no_user(cluster: DevCluster, tmp_path: Path) -> None:
+    data = str(cluster.directory / "node-2" / "data")
+    table = run("cluster", "info", "--local", data, cwd=tmp_path)
+    assert b"local.sock" in table.stdout
+    assert b"shows its own node" in table.stderr
+    healthy = json.loads(run("cluster", "health", "--local", data, "--format", "json", cwd=tmp_path).stdout)
+    assert healthy["sentence"].startswith("healthy, as node 2 sees it: node ")
+    assert (
+        b"node 2 is not suspect"
+        in run("cluster", "recover", "--node", "2", "--local", data, cwd=tmp_path, status=1).stderr
+    )
+    wrong = run("cluster", "info", "--local", str(tmp_path), cwd=tmp_path, status=2)
+    assert b"has no local.sock" in wrong.stderr
+
+
+def test_a_stranger_without_tls_fills_no_log(cluster: DevCluster) -> None:
+    node = cluster.node(1)
+    host, _, port = node.address.rpartition(":")
+    before = node.log.stat().st_size
+    for _ in range(20):
+        with socket.create_connection((host, int(port)), 5) as stranger:
+            stranger.sendall(b"neither TLS nor HTTP " * 50)
+            stranger.settimeout(5)
+            with contextlib.suppress(OSError):
+                stranger.recv(100)  # the node closes the connection
+    assert node.log.stat().st_size - before < 1_000
