@@ -83,6 +83,7 @@ class Demo:
     def __init__(self, corpus: Corpus, cluster: Launcher, display: Display) -> None:
         self._corpus = corpus
         self._cluster = cluster
+        self._security = cluster.client_options
         self._display = display
         self._topic = f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
         self._sent = Tally()
@@ -93,7 +94,7 @@ class Demo:
         """Run all stages of the demo, from the creation of the topic to the verdict. Raises DemoError,
         NothingToSendError, LedgerError or DevError.
         """
-        async with AsyncAdmin(self._cluster.bootstrap) as admin:
+        async with AsyncAdmin(self._cluster.bootstrap, **self._security) as admin:
             await admin.create_topic(self._topic, queues=QUEUES)
             sender, seconds = await self._produce()
             self._display.stage(f"starting node {self._leader_before} again")
@@ -121,7 +122,7 @@ class Demo:
 
     async def _produce(self) -> tuple[LineSender, float]:
         self._display.stage(f"sending {self._corpus.name}")
-        async with AsyncProducer(self._cluster.bootstrap) as producer:
+        async with AsyncProducer(self._cluster.bootstrap, **self._security) as producer:
             began = time.monotonic()
             sender = LineSender(
                 producer, self._topic, on_acknowledged=lambda: self._outage.acknowledged(time.monotonic())
@@ -186,7 +187,7 @@ class Demo:
     async def _read(self, node: int) -> Tally:
         found = Tally()
         async with AsyncConsumer(
-            self._topic, bootstrap_servers=self._cluster.bootstrap, start="earliest", node=node
+            self._topic, bootstrap_servers=self._cluster.bootstrap, start="earliest", node=node, **self._security
         ) as consumer:
             ends = await consumer.end_offsets()
             nexts = {queue: 0 for _, queue in ends}

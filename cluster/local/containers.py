@@ -1,12 +1,13 @@
 """A local cluster of Docker containers; it keeps running when the program that started it ends.
 
-A cluster of containers stores no file on this machine. Each container has the cluster's name and the node number as
-labels, and the node's settings as environment variables. Later commands find the containers of the cluster by the
-labels. The containers that docker-compose creates from docker-compose.yml have the same labels as the containers of
-`ledgermq dev`.
+A cluster of containers stores no file on this machine, except what clients of a secured cluster need. Each container
+has the cluster's name and the node number as labels, and the node's settings as environment variables. Later commands
+find the containers of the cluster by the labels. The containers that docker-compose creates from docker-compose.yml
+have the same labels as the containers of `ledgermq dev`.
 
-    network  ledgermq-NAME
-    node N   container and volume ledgermq-NAME-N, clients at localhost:PORT, HTTP at PORT + 1
+    network   ledgermq-NAME
+    node N    container and volume ledgermq-NAME-N, clients at localhost:PORT, HTTP at PORT + 1
+    security  volumes ledgermq-NAME-authority and ledgermq-NAME-security, of a secured cluster (container_security.py)
 """
 
 from __future__ import annotations
@@ -15,17 +16,19 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from urllib.request import urlopen
 
-from docker.errors import APIError, NotFound
+from docker.errors import APIError, ContainerError, NotFound
 from docker.models.containers import Container
 from docker.types import Ulimit
 
+from cluster.local.container_security import ContainerSecurity, is_secured, node_variables, plain_opener
+from cluster.local.credentials import Credentials
 from cluster.local.engine import IMAGE, EngineError, connect, need_image
 from cluster.local.launcher import DEFAULT_NODES, leader_of, refuse_change, wait_ready
 from cluster.local.plan import DevError
 from cluster.local.ports import choose_ports, turn
-from cluster.local.state import NodeState, observe
+from cluster.local.state import NodeState, ask_proven, observe, state_of
+from ledger.client.connection.security import SecurityOptions
 
 CLUSTER_LABEL = "ledgermq.cluster"
 NODE_LABEL = "ledgermq.node"
@@ -78,6 +81,7 @@ class DockerCluster:
         base_port: int | None = None,
         flush: str | None = None,
         shards: int | None = None,
+        secure: bool | None = None,
         timeout_s: float = _START_TIMEOUT_S,
     ) -> list[NodeState]:
         """Start every node that does not run. Wait until every node answers and follows one leader in each shard.
@@ -87,10 +91,10 @@ class DockerCluster:
         with turn():  # other programs see a port as used when its container has started
             containers = self._containers()
             if not containers:
-                self._make(nodes or DEFAULT_NODES, base_port, flush or "async", shards or 1)
+                self._make(nodes or DEFAULT_NODES, base_port, flush or "async", shards or 1, secure=bool(secure))
             else:
                 wanted = {"nodes": nodes, "base_port": base_port, "flush": flush, "shards": shards}
-                self._refuse_change(containers, wanted)
+                self._refuse_change(containers, {**wanted, "secure": secure})
             for container in self._containers().values():
                 self._start(container)
         return self._wait_ready(timeout_s)
@@ -102,6 +106,8 @@ class DockerCluster:
             raise DevError(
                 f"there are no containers of a cluster {self.name!r}: create them with `ledgermq dev start --docker`"
             )
+        if self.is_secure:
+            return self._observe_proven(containers)
         with ThreadPoolExecutor(len(containers)) as pool:
             return list(pool.map(_observe, containers, containers.values()))
 
@@ -128,7 +134,27 @@ class DockerCluster:
             volume.remove(force=True)
         for network in self._engine.networks.list(filters=self._labelled):
             network.remove()
+        self.security.forget()
         return bool(containers)
+
+    @property
+    def credentials(self) -> Credentials:
+        return self.security.credentials
+
+    @property
+    def security(self) -> ContainerSecurity:
+        return ContainerSecurity(self.name)
+
+    @property
+    def is_secure(self) -> bool:
+        """Return True if clients need TLS and a user."""
+        return any(is_secured(container) for container in self._containers().values())
+
+    @property
+    def client_options(self) -> SecurityOptions:
+        """Return the options of a client that administers this cluster."""
+        containers = self._containers()
+        return self.security.client_options(containers, self.bootstrap) if self.is_secure else {}
 
     # -- for the demo
 
@@ -151,13 +177,15 @@ class DockerCluster:
 
     def log_directory(self, node: int, scratch: Path) -> Path:
         """Fetch shard 0's log from the node over HTTP into a directory under `scratch`, and return the directory."""
-        base = f"http://{_published(self._container(node), HTTP_PORT)}/shards/0/segments"
+        opened = self.security.opener if self.is_secure else plain_opener
+        scheme = "https" if self.is_secure else "http"
+        base = f"{scheme}://{_published(self._container(node), HTTP_PORT)}/shards/0/segments"
         directory = scratch / f"node-{node}"
         directory.mkdir()
-        with urlopen(base, timeout=_HTTP_TIMEOUT_S) as answer:
+        with opened(base, _HTTP_TIMEOUT_S) as answer:
             names = [segment["name"] for segment in json.load(answer)["segments"]]
         for name in names:
-            with urlopen(f"{base}/{name}", timeout=_HTTP_TIMEOUT_S) as answer, (directory / name).open("wb") as file:
+            with opened(f"{base}/{name}", _HTTP_TIMEOUT_S) as answer, (directory / name).open("wb") as file:
                 while piece := answer.read(_PIECE):
                     file.write(piece)
         return directory
@@ -181,7 +209,7 @@ class DockerCluster:
     def _name(self, node: int) -> str:
         return f"ledgermq-{self.name}-{node}"
 
-    def _make(self, nodes: int, base_port: int | None, flush: str, shards: int) -> None:
+    def _make(self, nodes: int, base_port: int | None, flush: str, shards: int, *, secure: bool) -> None:
         """Create the containers of all nodes. If one of them cannot be created, leave no container behind."""
         try:
             need_image(self._engine, self._image)
@@ -191,7 +219,7 @@ class DockerCluster:
         shared = {
             "LEDGERMQ_DATA": _DATA,
             "LEDGERMQ_LISTEN": "0.0.0.0:9871",
-            "LEDGERMQ_INSECURE": "true",
+            **({} if secure else {"LEDGERMQ_INSECURE": "true"}),
             "LEDGERMQ_HTTP": "0.0.0.0:9872",
             "LEDGERMQ_CLUSTER": self.name,
             "LEDGERMQ_PEERS": ",".join(f"{node}={self._name(node)}:9871" for node in ports),
@@ -206,14 +234,24 @@ class DockerCluster:
             network = self._engine.networks.create(
                 f"ledgermq-{self.name}", driver="bridge", labels={CLUSTER_LABEL: self.name}
             )
+            volumes = self._make_security(list(ports)) if secure else {}
             for node, port in ports.items():
-                self._make_node(node, port, network.name, shared)
-        except APIError as error:
+                variables = {**shared, **(node_variables(node) if secure else {})}
+                self._make_node(node, port, network.name, variables, volumes)
+        except (APIError, ContainerError) as error:
             with suppress(APIError, NotFound):
                 self.purge()
-            raise DevError(f"the containers cannot be created: {error.explanation}") from error
+            explanation = error.explanation if isinstance(error, APIError) else str(error)
+            raise DevError(f"the containers cannot be created: {explanation}") from error
 
-    def _make_node(self, node: int, port: int, network: str, shared: dict[str, str]) -> None:
+    def _make_security(self, nodes: list[int]) -> dict[str, dict[str, str]]:
+        hosts = {node: [self._name(node), HOST, "127.0.0.1"] for node in nodes}
+        labels = {CLUSTER_LABEL: self.name}
+        return self.security.make(self._engine, self._image, hosts, labels, _LIMITS)
+
+    def _make_node(
+        self, node: int, port: int, network: str, shared: dict[str, str], volumes: dict[str, dict[str, str]]
+    ) -> None:
         labels = {CLUSTER_LABEL: self.name, NODE_LABEL: str(node)}
         volume = self._engine.volumes.create(self._name(node), labels=labels)
         self._engine.containers.create(
@@ -223,7 +261,7 @@ class DockerCluster:
             labels=labels,
             network=network,
             environment={**shared, "LEDGERMQ_NODE": str(node)},
-            volumes={volume.name: {"bind": _DATA, "mode": "rw"}},
+            volumes={volume.name: {"bind": _DATA, "mode": "rw"}, **volumes},
             ports={PORT: ("127.0.0.1", port), HTTP_PORT: ("127.0.0.1", port + 1)},
             ulimits=[Ulimit(name="nofile", soft=_OPEN_FILES, hard=_OPEN_FILES)],
             **_LIMITS,
@@ -244,6 +282,7 @@ class DockerCluster:
             "base_port": (port, f"base port {port}"),
             "flush": (flush, f"flush {flush}"),
             "shards": (shards, f"{shards} shard(s)"),
+            "secure": (self.is_secure, "TLS and authentication" if self.is_secure else "no TLS and no authentication"),
         }
         advice = "leave the option out, or remove the cluster with `ledgermq dev purge --docker`"
         refuse_change(f"the cluster {self.name!r}", made, wanted, advice)
@@ -252,15 +291,33 @@ class DockerCluster:
         shards = int(_variable(next(iter(self._containers().values())), "SHARDS"))
         return wait_ready(self.status, shards, timeout_s, self._log_of)
 
+    def _observe_proven(self, containers: dict[int, Container]) -> list[NodeState]:
+        running = {node: _published(each, PORT) for node, each in containers.items() if _pid(each) is not None}
+        security = self.security.client_security(containers, self.bootstrap)
+        answers = [] if security is None else ask_proven(list(running.values()), security)
+        answer_of = dict(zip(running, answers, strict=False))
+        return [
+            state_of(node, _published(each, PORT), _published(each, HTTP_PORT), _pid(each), _volume(each), answer)
+            for node, each in containers.items()
+            for answer in [answer_of.get(node)]
+        ]
+
     def _log_of(self, node: int) -> tuple[str, str]:
         container = self._container(node)
         return f"the log of {container.name}", container.logs(tail=15).decode(errors="replace")
 
 
 def _observe(node: int, container: Container) -> NodeState:
-    pid = container.attrs["State"]["Pid"] or None
-    volume = next((each["Name"] for each in container.attrs["Mounts"] if each["Destination"] == _DATA), "")
-    return observe(node, _published(container, PORT), _published(container, HTTP_PORT), pid, Path(volume))
+    http = _published(container, HTTP_PORT)
+    return observe(node, _published(container, PORT), http, _pid(container), _volume(container))
+
+
+def _pid(container: Container) -> int | None:
+    return container.attrs["State"]["Pid"] or None
+
+
+def _volume(container: Container) -> Path:
+    return Path(next((each["Name"] for each in container.attrs["Mounts"] if each["Destination"] == _DATA), ""))
 
 
 def _published(container: Container, port: str) -> str:

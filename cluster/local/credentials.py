@@ -14,19 +14,17 @@ A client of a secured cluster needs the profile only: `LEDGERMQ_PROFILE_FILE=led
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.local.plan import ClusterPlan, DevError
+from cluster.private_file import write_private
 from ledger.client.connection.security import NONE, Security, SecurityOptions
 from raft.transport.cluster_secret import new_secret
 
 ADMINISTRATOR = "admin"
 PROFILE = "dev"
-_PASSWORD_BYTES = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class Credentials:
         if not plan.secure:
             secret = self.directory / "cluster.secret"
             if not secret.exists():
-                _write_private(secret, new_secret() + "\n")
+                write_private(secret, new_secret() + "\n")
             return {"cluster_secret_file": json.dumps(str(secret))}
         return self._secure_settings(plan, node)
 
@@ -68,21 +66,16 @@ class Credentials:
 
     def _secure_settings(self, plan: ClusterPlan, node: int) -> Mapping[str, str]:
         try:
-            from cluster.authority import new_authority, read_authority, write_pair
+            from cluster.provision import provision
         except ModuleNotFoundError as error:
             raise DevError(
                 f"a secured cluster needs the package {error.name}: pip install 'ledgermq[server]'"
             ) from error
-        if not (self.directory / "ca.pem").exists():
-            write_pair(self.directory, "ca", new_authority(plan.cluster).pair)
-        if not self.password.exists():
-            _write_private(self.password, secrets.token_urlsafe(_PASSWORD_BYTES) + "\n")
-        self._write_profile(plan)
-        pair = read_authority(self.directory, plan.cluster).node(node, ["localhost", "127.0.0.1"])
-        certificate, key = write_pair(self.directory, f"node-{node}", pair, replace=True)
+        provision(self.directory, self.directory, plan.cluster, {node: ["localhost", "127.0.0.1"]})
+        self.write_profile(",".join(plan.address(each) for each in plan.nodes))
         found: dict[str, object] = {
-            "tls_certificate": str(certificate),
-            "tls_key": str(key),
+            "tls_certificate": str(self.directory / f"node-{node}.pem"),
+            "tls_key": str(self.directory / f"node-{node}.key"),
             "tls_ca": str(self.directory / "ca.pem"),
             "authentication": True,
             "first_administrator": ADMINISTRATOR,
@@ -90,8 +83,8 @@ class Credentials:
         }
         return {name: json.dumps(value) for name, value in found.items()}
 
-    def _write_profile(self, plan: ClusterPlan) -> None:
-        servers = ",".join(plan.address(node) for node in plan.nodes)
+    def write_profile(self, servers: str) -> None:
+        """Write the profile with which clients administer the cluster. `servers` has the addresses of the nodes."""
         lines = [
             "# Written by `ledgermq dev`.",
             f"default = {json.dumps(PROFILE)}",
@@ -101,13 +94,4 @@ class Credentials:
             f"user = {json.dumps(ADMINISTRATOR)}",
             f"password_file = {json.dumps(str(self.password))}",
         ]
-        _write_private(self.profiles, "\n".join(lines) + "\n")
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read."""
-    partial = path.with_name(f"{path.name}.partial")
-    partial.unlink(missing_ok=True)
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(partial, path)
+        write_private(self.profiles, "\n".join(lines) + "\n")

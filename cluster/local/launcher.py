@@ -15,8 +15,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from cluster.local.credentials import Credentials
 from cluster.local.plan import DevError
 from cluster.local.state import NodeState, agree
+from ledger.client.connection.security import SecurityOptions
 
 DEFAULT_NODES = 3
 _POLL_S = 0.05
@@ -32,6 +34,18 @@ class Launcher(Protocol):
     def bootstrap(self) -> str:
         """Return the addresses of all nodes for clients on this machine, separated by commas."""
 
+    @property
+    def is_secure(self) -> bool:
+        """Return True if clients need TLS and a user."""
+
+    @property
+    def client_options(self) -> SecurityOptions:
+        """Return the options of a client that administers the cluster."""
+
+    @property
+    def credentials(self) -> Credentials:
+        """Return the files of clients of a secured cluster."""
+
     def start(
         self,
         nodes: int | None = None,
@@ -39,6 +53,7 @@ class Launcher(Protocol):
         base_port: int | None = None,
         flush: str | None = None,
         shards: int | None = None,
+        secure: bool | None = None,
     ) -> list[NodeState]:
         """Start every node that does not run. Return when all nodes follow one leader in each shard."""
 

@@ -41,8 +41,14 @@ _NOTHING_TO_SEND = 2
     help="Use a running cluster in containers: `compose` for docker-compose.yml, `dev` for "
     "`ledgermq dev start --docker`.",
 )
+@click.option(
+    "--secure",
+    is_flag=True,
+    default=None,
+    help="Start nodes with TLS and authentication. Without effect with --docker.",
+)
 @format_option
-def demo(path: Path | None, data: Path | None, containers: str | None, output: str) -> int:
+def demo(path: Path | None, data: Path | None, containers: str | None, secure: bool | None, output: str) -> int:
     """Send many lines of text through three nodes, kill the leader half-way, and check every replica.
 
     The lines come from the source files of Python's standard library, or from --input. The exit status is 0 if every
@@ -51,7 +57,7 @@ def demo(path: Path | None, data: Path | None, containers: str | None, output: s
     """
     try:
         corpus = files_of(path) if path else standard_library()
-        outcome = _run(corpus, data) if containers is None else _run_in_containers(corpus, containers)
+        outcome = _run(corpus, data, secure) if containers is None else _run_in_containers(corpus, containers)
     except NothingToSendError as error:
         say(f"Error: {error}")
         return _NOTHING_TO_SEND
@@ -71,13 +77,13 @@ def _run_in_containers(corpus: Corpus, name: str) -> DemoOutcome:
         return asyncio.run(Demo(corpus, cluster, display).run())
 
 
-def _run(corpus: Corpus, data: Path | None) -> DemoOutcome:
+def _run(corpus: Corpus, data: Path | None, secure: bool | None) -> DemoOutcome:
     directory = data or Path(tempfile.mkdtemp(prefix="ledgermq-demo-"))
     cluster = DevCluster(directory)
     with ProgressDisplay(note_console()) as display:
         display.stage(f"starting {NODES} nodes, data in {cluster.directory}")
         try:
-            outcome = _run_on(cluster, corpus, display)
+            outcome = _run_on(cluster, corpus, display, secure)
         except (NothingToSendError, KeyboardInterrupt):
             _discard(cluster, data)
             raise
@@ -91,11 +97,11 @@ def _run(corpus: Corpus, data: Path | None) -> DemoOutcome:
     return outcome
 
 
-def _run_on(cluster: DevCluster, corpus: Corpus, display: ProgressDisplay) -> DemoOutcome:
+def _run_on(cluster: DevCluster, corpus: Corpus, display: ProgressDisplay, secure: bool | None) -> DemoOutcome:
     """Run the demo on this cluster. If the cluster was not running before, it is stopped after the demo."""
     ran_before = cluster.exists and cluster.running
     try:
-        cluster.start(NODES)
+        cluster.start(NODES, secure=secure)
         return asyncio.run(Demo(corpus, cluster, display).run())
     finally:
         if not ran_before:

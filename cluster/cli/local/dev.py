@@ -69,12 +69,7 @@ def start(
     """
     cluster = _cluster(data, docker)
     new = not cluster.exists
-    if isinstance(cluster, DevCluster):
-        states = cluster.start(nodes, base_port=base_port, flush=flush, shards=shards, secure=secure)
-    elif secure:
-        raise click.UsageError("--secure starts processes: leave --docker out, or use docker-compose")
-    else:
-        states = cluster.start(nodes, base_port=base_port, flush=flush, shards=shards)
+    states = cluster.start(nodes, base_port=base_port, flush=flush, shards=shards, secure=secure)
     if output == "json":
         print_json(_as_json(states))
         return
@@ -195,7 +190,7 @@ def _shards(state: NodeState) -> str | None:
 def _next_commands(cluster: Launcher) -> str:
     option = _option(cluster)
     setting = f"  export LEDGERMQ_BOOTSTRAP={cluster.bootstrap}\n" if option else ""
-    if isinstance(cluster, DevCluster) and cluster.is_secure:
+    if cluster.is_secure:
         setting += f"  export LEDGERMQ_PROFILE_FILE={cluster.credentials.profiles}\n"
     return (
         f"{setting}  ledgermq topic create hello\n  echo hi | ledgermq produce hello\n"

@@ -13,6 +13,7 @@ from cryptography import x509
 from cluster.authority import DAYS, AuthorityError, Pair, new_authority, read_authority, write_pair
 from cluster.cli.failure import CommandError
 from cluster.cli.output import print_table, say
+from cluster.provision import provision
 from ledger.access.rules import validate_user_name
 from ledger.errors import InvalidArgumentError
 
@@ -99,6 +100,43 @@ def user(name: str, directory: Path, cluster: str, days: int, force: bool) -> No
         raise CommandError(str(error)) from error
     certificate, key = _write(directory, f"user-{name}", _authority(directory, cluster).user(name, days), force)
     say(f"Wrote {certificate} and {key}: give them to clients as --client-certificate and --client-key.")
+
+
+@certs.command("provision")
+@click.option(
+    "--node",
+    "nodes",
+    multiple=True,
+    required=True,
+    metavar="NUMBER=HOST,...",
+    help="A node, with the host names and IP addresses at which it is reached. Give it once for each node.",
+)
+@click.option(
+    "--authority",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory of the authority, which no node needs.  [default: the same as --directory]",
+)
+@_cluster_option
+@_directory_option
+def provision_command(nodes: tuple[str, ...], authority: Path | None, cluster: str, directory: Path) -> None:
+    """Make all files of a new secured cluster: authority, certificates, and the password of the user admin.
+
+    Files that exist stay. A certificate is replaced if it ends within 60 days or if its hosts have changed, so the
+    command can be repeated at each start of the nodes.
+    """
+    try:
+        made = provision(authority or directory, directory, cluster, dict(map(_node_and_hosts, nodes)))
+    except AuthorityError as error:
+        raise CommandError(str(error)) from error
+    say(f"Wrote {', '.join(made)}." if made else f"Nothing to do: {directory} has all files.")
+
+
+def _node_and_hosts(text: str) -> tuple[int, list[str]]:
+    number, _, hosts = text.partition("=")
+    found = [host.strip() for host in hosts.split(",") if host.strip()]
+    if not number.isdecimal() or not 1 <= int(number) <= 0xFFFF_FFFF or not found:
+        raise click.BadParameter(f"{text!r} is not of the form 1=queue-1.example.com,10.0.0.1", param_hint="--node")
+    return int(number), found
 
 
 @certs.command()

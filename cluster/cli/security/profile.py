@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from cluster.cli.failure import CommandError
 from cluster.cli.options import REQUEST_TIMEOUT_MS, format_option
 from cluster.cli.output import print_json, print_table, say
 from cluster.cli.security.passwords import new_password
+from cluster.private_file import write_private
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.connection.security import profile_file, profile_of, read_profiles
 from ledger.errors import InvalidArgumentError
@@ -144,10 +144,6 @@ def _write(content: dict[str, Any]) -> None:
     path = profile_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        partial = path.with_name(f"{path.name}.partial")
-        partial.unlink(missing_ok=True)
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n")
-        os.replace(partial, path)
+        write_private(path, "\n".join(lines) + "\n")
     except OSError as error:
         raise CommandError(f"{path} cannot be written: {error.strerror}") from error

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from docker.models.containers import Container
 
 from cluster.local.containers import CLUSTER_LABEL
 from cluster.local.engine import connect
 from cluster.node.settings import NodeSettings
+from ledgermq import Admin
 from tests.cluster.ports import free_base_port
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -41,6 +45,11 @@ def test_the_defaults_of_settings_are_those_of_the_settings() -> None:
         assert name == "CLUSTER" or type(meant)(default) == meant, name
 
 
+def servers(directory: Path) -> str:
+    profiles = tomllib.loads((directory / "profiles.toml").read_text())["profiles"]
+    return str(profiles[NAME]["servers"])
+
+
 def compose(*arguments: str) -> str:
     done = subprocess.run([ROOT / "scripts/compose", *arguments], capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stderr
@@ -48,34 +57,58 @@ def compose(*arguments: str) -> str:
 
 
 @pytest.fixture
-def running(node_image: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def running(node_image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Three containers. Return the directory of what clients on this machine need."""
     base = free_base_port(3)
     ports = {f"LEDGERMQ_PORT_{node}": base + 2 * node - 2 for node in (1, 2, 3)}
     http = {f"LEDGERMQ_HTTP_PORT_{node}": base + 2 * node - 1 for node in (1, 2, 3)}
     off = dict.fromkeys((f"LEDGERMQ_DISK_{what}_RATIO" for what in ("CLEAN", "FORCE", "REFUSE")), 0)
     bin = Path(sys.executable).parent
+    profiles = tmp_path / "clients" / "profiles.toml"
+    monkeypatch.setenv("LEDGERMQ_PROFILE_FILE", str(profiles))
     settings = {"COMPOSE_PROJECT_NAME": NAME, "LEDGERMQ_CLUSTER": NAME, "BIN": bin, "LEDGERMQ_IMAGE": node_image}
     for name, value in {**settings, **ports, **http, **off, "LEDGERMQ_SEGMENT_BYTES": 16 << 20}.items():
         monkeypatch.setenv(name, str(value))
     try:
         compose("up")
-        yield
+        yield profiles.parent
     finally:
         compose("down", "--volumes")
+    assert not (profiles.parent / f"docker-{NAME}").exists(), "the secrets go with the volumes"
 
 
-@pytest.mark.usefixtures("running")
-def test_three_containers_lose_nothing_when_the_leaders_is_killed(tmp_path: Path) -> None:
-    (tmp_path / "lines").write_bytes(b"".join(b"line %d\n" % number for number in range(20_000)))
+def assert_secrets_are_nowhere(containers: list[Container], directory: Path) -> None:
+    """A secret is in files that only their owner can read."""
+    secret = (directory / f"docker-{NAME}" / "admin.password").read_text().strip()
+    assert len(secret) > 20
+    for path in directory.rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+    for container in containers:
+        assert secret not in json.dumps(container.attrs)
+        assert secret.encode() not in container.logs()
+        seen = container.exec_run(
+            ["sh", "-c", "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ; ls -l /etc/ledgermq"]
+        ).output
+        assert secret.encode() not in seen
+        assert seen.count(b"\n-rw------- ") == 4, "three keys and a password"
+        assert container.exec_run(["touch", "/etc/ledgermq/anything"]).exit_code != 0
+
+
+def test_three_containers_lose_nothing_when_the_leaders_is_killed(running: Path, tmp_path: Path) -> None:
+    with Admin(servers(running), profile=NAME) as admin:
+        assert [each.name for each in admin.list_users()] == ["admin"]
+    (tmp_path / "lines").mkdir()
+    (tmp_path / "lines" / "of text").write_bytes(b"".join(b"line %d\n" % number for number in range(20_000)))
     engine = connect()
     containers = engine.containers.list(filters={"label": f"{CLUSTER_LABEL}={NAME}"})
     assert len(containers) == 3
+    assert_secrets_are_nowhere(containers, running)
     for container in containers:
         assert container.exec_run(["id", "-u"]).output == b"10001\n"
         assert container.exec_run(["touch", "/anywhere"]).exit_code != 0, "the root file system is read-only"
         assert container.exec_run(["python3", "-I", "-S", "/opt/ledgermq/alive.py"]).exit_code == 0
 
-    outcome = json.loads(compose("demo", "--input", str(tmp_path), "--format", "json"))
+    outcome = json.loads(compose("demo", "--input", str(tmp_path / "lines"), "--format", "json"))
     assert (outcome["holds"], outcome["messages"], outcome["nodes_read"]) == (True, 20_000, 3)
     assert outcome["leader_after"] != outcome["leader_before"]
 

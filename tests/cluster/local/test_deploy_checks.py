@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import subprocess
 import sys
 import threading
@@ -10,6 +11,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+
+from cluster.provision import provision
 
 pytestmark = pytest.mark.real
 
@@ -20,8 +23,10 @@ NOBODY = "127.0.0.1:1"
 class FakeNode(HTTPServer):
     """A node that is alive, and is ready from the third request on."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         super().__init__(("127.0.0.1", 0), FakeAnswer)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_side=True)
         self.asked: list[str] = []
         self.ready_from = 3
         self.lives = True
@@ -48,7 +53,18 @@ class FakeAnswer(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def node() -> Iterator[FakeNode]:
-    server = FakeNode()
+    yield from serving(FakeNode())
+
+
+@pytest.fixture
+def secured(tmp_path: Path) -> Iterator[FakeNode]:
+    provision(tmp_path, tmp_path, "test", {1: ["127.0.0.1"]})
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "node-1.pem", tmp_path / "node-1.key")
+    yield from serving(FakeNode(context))
+
+
+def serving(server: FakeNode) -> Iterator[FakeNode]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield server
@@ -57,13 +73,14 @@ def node() -> Iterator[FakeNode]:
     server.server_close()
 
 
-def alive(address: str) -> int:
+def alive(address: str, **variables: str) -> int:
     command = [sys.executable, "-I", "-S", str(DEPLOY / "alive.py")]
-    return subprocess.run(command, env={"LEDGERMQ_HTTP": address}, capture_output=True, timeout=30).returncode
+    environment = {"LEDGERMQ_HTTP": address, **variables}
+    return subprocess.run(command, env=environment, capture_output=True, timeout=30).returncode
 
 
-def ready(addresses: str, within_s: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(DEPLOY / "ready.py"), addresses, within_s]
+def ready(addresses: str, within_s: str, *ca: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(DEPLOY / "ready.py"), addresses, within_s, *ca]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
@@ -75,6 +92,13 @@ def test_a_node_lives_that_answers_whether_it_is_ready_or_not(node: FakeNode) ->
 def test_a_node_that_answers_badly_or_not_at_all_does_not_live(node: FakeNode) -> None:
     node.lives = False
     assert (alive(node.address), alive(NOBODY)) == (1, 1)
+
+
+def test_a_node_with_tls_lives_and_is_waited_for(secured: FakeNode, tmp_path: Path) -> None:
+    assert alive(secured.address, LEDGERMQ_TLS_CERTIFICATE="node-1.pem") == 0
+    assert alive(secured.address) == 1
+    assert ready(secured.address, "30", str(tmp_path / "ca.pem")).returncode == 0
+    assert "it does not answer" in ready(secured.address, "0").stderr
 
 
 def test_a_node_without_that_port_cannot_be_asked() -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from cluster.local.containers import CLUSTER_LABEL, DockerCluster
 from cluster.local.engine import connect
 from cluster.local.plan import DevError
+from ledger.client.connection.security import PROFILE_FILE_VARIABLE
 from ledgermq import Admin, Consumer, Producer
+from ledgermq.errors import UnavailableError
 from tests.cluster.cli.command import run
 from tests.cluster.local.at_once import assert_ports_of_their_own
 from tests.cluster.ports import free_base_port
@@ -56,6 +60,28 @@ def test_it_starts_stops_goes_on_with_its_data_and_leaves_nothing(cluster: Docke
 
 def test_those_that_are_started_at_once_get_ports_of_their_own(node_image: str) -> None:
     assert_ports_of_their_own([DockerCluster(f"test-{os.getpid()}-{name}", node_image) for name in ("one", "other")])
+
+
+def test_a_secured_one_serves_its_administrator_only(
+    cluster: DockerCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PROFILE_FILE_VARIABLE, str(tmp_path / "profiles.toml"))
+    (state,) = cluster.start(1, base_port=free_base_port(1), secure=True)
+    assert (state.role, cluster.is_secure) == ("leader", True)
+    with Admin(cluster.bootstrap, **cluster.client_options) as admin:
+        admin.create_topic("kept", 1)
+    with pytest.raises(UnavailableError), Admin(cluster.bootstrap) as stranger:
+        stranger.list_topics()
+    (tmp_path / "scratch").mkdir()
+    assert list(cluster.log_directory(1, tmp_path / "scratch").iterdir())
+    with pytest.raises(DevError, match="was created with TLS and authentication"):
+        cluster.start(secure=False)
+    cluster.stop()
+    assert [state.role for state in cluster.start()] == ["leader"]
+    directory = cluster.credentials.directory
+    assert stat.S_IMODE(cluster.credentials.password.stat().st_mode) == 0o600
+    cluster.purge()
+    assert not directory.exists()
 
 
 @pytest.mark.real
