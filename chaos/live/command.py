@@ -129,6 +129,7 @@ def chaos() -> None:
     show_default=True,
     help="Seconds that the nodes may take to reach the same log after the last fault is healed; longer is an anomaly.",
 )
+@click.option("--secure", is_flag=True, help="Nodes and clients use TLS and authentication.")
 @renamed_option("--groups", "--shards")
 @click.option("--shards", type=click.IntRange(1, 64), default=1, show_default=True, help="Number of shards.")
 @click.option(

@@ -6,14 +6,16 @@ return a value that means "unknown". Each request is repeated until it succeeds 
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.request import urlopen
 
 from chaos.errors import ChaosError
 from chaos.live.hosts.environment import NodeEnvironment
+from chaos.live.hosts.node_security import NodeSecurity
 from ledger.client.records import NodeStatus
 from ledger.client.sync.clients import Admin
 from ledger.errors import LedgerError
@@ -82,10 +84,16 @@ class ClusterOperator:
         answer.
         """
         try:
-            with urlopen(f"http://{self._environment.http(node)}/healthz", timeout=1) as answer:
+            with self._opened(f"{self._environment.http(node)}/healthz") as answer:
                 return int(parsedate_to_datetime(answer.headers["Date"]).timestamp() * 1000)
         except OSError:
             return None
+
+    def _opened(self, place: str) -> Any:
+        if not self._environment.setup.secure:
+            return urlopen(f"http://{place}", timeout=1)
+        ca = NodeSecurity(self._environment.setup.directory).ca
+        return urlopen(f"https://{place}", timeout=1, context=ssl.create_default_context(cafile=str(ca)))
 
     def ready(self, within_s: float) -> None:
         """Wait until the cluster has a leader. Raises ChaosError if the election takes longer than `within_s`."""

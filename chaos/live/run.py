@@ -36,6 +36,7 @@ from chaos.live.faults.catalogue import KINDS
 from chaos.live.faults.fault import FaultNeeds, FaultTarget
 from chaos.live.faults.plan import Planned, plan
 from chaos.live.hosts.environment import EnvironmentSetup, NodeEnvironment
+from chaos.live.hosts.node_security import clients_of
 from chaos.live.leaders import LeaderWatch, read_claims
 from chaos.live.load.processes import ClientProcesses
 from chaos.live.load.spec import ClientSpec
@@ -76,6 +77,8 @@ class ChaosOptions:
     producers: int = 2
     node_env: tuple[str, ...] = ()
     recovery_s: float = 120.0
+    # The nodes use TLS and authentication.
+    secure: bool = False
 
     @property
     def needs(self) -> FaultNeeds:
@@ -114,6 +117,7 @@ def as_arguments(options: ChaosOptions) -> list[str]:
         arguments += ["--node-env", variable]
     arguments += ["--seconds", f"{options.seconds:g}", "--rate", f"{options.rate:g}"]
     arguments += ["--flush", options.flush, "--shards", str(options.shards)]
+    arguments += ["--secure"] if options.secure else []
     return [*arguments, "--recovery-s", f"{options.recovery_s:g}"]
 
 
@@ -138,6 +142,7 @@ def run(options: ChaosOptions, out: Path, make: MakeEnvironment, audience: RunAu
     out.mkdir(parents=True, exist_ok=True)
     environment = make(_setup(options, out))
     with ExitStack() as undo:
+        undo.enter_context(clients_of(out, secure=options.secure))
         undo.callback(environment.down)
         audience.say(f"starting {options.nodes} nodes")
         environment.up()
@@ -174,6 +179,7 @@ def _setup(options: ChaosOptions, out: Path) -> EnvironmentSetup:
         settings={"flush": options.flush, "shards": options.shards, "segment_bytes": _SEGMENT_BYTES},
         disks=bool(options.needs & FaultNeeds.DISKS),
         clocks=bool(options.needs & FaultNeeds.CLOCKS),
+        secure=options.secure,
         environment=dict(one.split("=", 1) for one in options.node_env),
     )
 

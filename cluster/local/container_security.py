@@ -85,8 +85,7 @@ class ContainerSecurity:
     def client_options(self, containers: Mapping[int, Container], servers: str) -> SecurityOptions:
         """Copy what clients need from a container, and return the options of a client."""
         self._fetch(containers, servers)
-        directory = self.credentials.directory
-        return {"ca": directory / _CA, "user": ADMINISTRATOR, "password_file": directory / _PASSWORD}
+        return self.credentials.administrator
 
     def client_security(self, containers: Mapping[int, Container], servers: str) -> Security | None:
         """Return the same as the settings of one channel; None if the containers have no files yet."""

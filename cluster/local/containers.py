@@ -22,7 +22,7 @@ from docker.models.containers import Container
 from docker.types import Ulimit
 
 from cluster.local.container_security import ContainerSecurity, is_secured, node_variables, plain_opener
-from cluster.local.credentials import Credentials
+from cluster.local.credentials import NO_PROFILE, Credentials
 from cluster.local.engine import IMAGE, EngineError, connect, need_image
 from cluster.local.launcher import DEFAULT_NODES, leader_of, refuse_change, wait_ready
 from cluster.local.plan import DevError
@@ -154,7 +154,7 @@ class DockerCluster:
     def client_options(self) -> SecurityOptions:
         """Return the options of a client that administers this cluster."""
         containers = self._containers()
-        return self.security.client_options(containers, self.bootstrap) if self.is_secure else {}
+        return self.security.client_options(containers, self.bootstrap) if self.is_secure else NO_PROFILE
 
     # -- for the demo
 

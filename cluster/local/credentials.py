@@ -25,6 +25,8 @@ from raft.transport.cluster_secret import new_secret
 
 ADMINISTRATOR = "admin"
 PROFILE = "dev"
+# A profile of the user is for other clusters than the local one.
+NO_PROFILE: SecurityOptions = {"profile": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,13 @@ class Credentials:
 
     def client_options(self, plan: ClusterPlan) -> SecurityOptions:
         """Return the options of a client that administers the cluster."""
-        if not plan.secure:
-            return {}
-        return {"ca": self.directory / "ca.pem", "user": ADMINISTRATOR, "password_file": self.password}
+        return self.administrator if plan.secure else NO_PROFILE
+
+    @property
+    def administrator(self) -> SecurityOptions:
+        """Return the options of a client that is the first administrator."""
+        ca = self.directory / "ca.pem"
+        return {**NO_PROFILE, "ca": ca, "user": ADMINISTRATOR, "password_file": self.password}
 
     def client_security(self, plan: ClusterPlan) -> Security:
         if not plan.secure:

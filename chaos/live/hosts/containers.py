@@ -137,6 +137,7 @@ class ContainerEnvironment(NodesOfFiles):
             self.disk(node).make()
         self._config(node).write_text(self._toml(node, join=join), encoding="utf-8")
         self._new_boot(node)
+        self._make_security(node, USER)
         self._give_to_user(node)
         container = self._engine.container(node)
         self._undo.callback(container.remove)
@@ -178,7 +179,7 @@ class ContainerEnvironment(NodesOfFiles):
         return {
             "data": str(_HOME / "disk" / "data"),
             "listen": f"0.0.0.0:{PORT}",
-            "insecure": True,
+            **self._proofs(_HOME),
             "advertised": self.address(node),
             "http": f"0.0.0.0:{HTTP_PORT}",
             "boot_id_file": str(_HOME / "boot_id"),

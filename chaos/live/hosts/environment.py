@@ -31,6 +31,8 @@ class EnvironmentSetup:
     disks: bool = False
     # The wall clock of every node can be set.
     clocks: bool = False
+    # The nodes use TLS and authentication (node_security.py).
+    secure: bool = False
     # Environment variables of the node processes. A test uses them to plant a fault.
     environment: Mapping[str, str] = field(default_factory=dict)
 

@@ -112,6 +112,7 @@ class LocalEnvironment(NodesOfFiles):
             self._undo.callback(disk.remove)
             disk.make()
         self._new_boot(node)
+        self._make_security(node)
         config = self._config(node)
         config.write_text(self._toml(node, join=join), encoding="utf-8")
         command = [*self._namespaces.of(node).prefix, sys.executable, "-m", "ledgermq", "server", "run"]
@@ -133,7 +134,7 @@ class LocalEnvironment(NodesOfFiles):
         return {
             "data": str(self.data(node)),
             "listen": f"{host}:{PORT}",
-            "insecure": True,
+            **self._proofs(self._directory(node)),
             "advertised": self.address(node),
             "http": self.http(node),
             "boot_id_file": str(self._boot_id(node)),

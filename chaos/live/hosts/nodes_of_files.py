@@ -6,6 +6,7 @@ nodes' files are the same for processes and for containers.
       log           the output of the node
       boot_id       changes when the node's power is cut
       clock         the offset of the node's wall clock, if clocks can be set
+      security/     certificates, if the nodes are secured
       disk.img      the node's file system, mounted at disk/, if there are disks
       disk/data     the node's data
 
@@ -26,6 +27,8 @@ from chaos.errors import ChaosError
 from chaos.live.hosts.clock import Clock
 from chaos.live.hosts.disk_image import DiskImage
 from chaos.live.hosts.environment import EnvironmentSetup
+from chaos.live.hosts.node_security import CLUSTER, NodeSecurity
+from chaos.live.hosts.node_security import NAME as SECURITY
 
 PORT = 9871
 HTTP_PORT = 9872
@@ -40,6 +43,7 @@ class NodesOfFiles(ABC):
     def __init__(self, setup: EnvironmentSetup) -> None:
         self.setup = setup
         self._next = setup.nodes + 1
+        self._security = NodeSecurity(setup.directory)
 
     @abstractmethod
     def pid(self, node: int) -> int | None: ...
@@ -60,6 +64,16 @@ class NodesOfFiles(ABC):
     @abstractmethod
     def _settings(self, node: int) -> Mapping[str, Any]:
         """Return the settings that depend on the environment: the addresses, and the paths as the node sees them."""
+
+    def _make_security(self, node: int, owner: int | None = None) -> None:
+        """Write what the node needs to prove itself. `owner` is the user of the node, if it is another one."""
+        if self.setup.secure:
+            host = self.address(node).rpartition(":")[0]
+            self._security.make(node, host, self._directory(node) / SECURITY, owner)
+
+    def _proofs(self, home: Path) -> Mapping[str, Any]:
+        """Return the settings of TLS and authentication of a node that sees its directory as `home`."""
+        return self._security.settings(home / SECURITY) if self.setup.secure else {"insecure": True}
 
     def data(self, node: int) -> Path:
         return self._directory(node) / "disk" / "data"
@@ -122,7 +136,7 @@ class NodesOfFiles(ABC):
         return self._directory(node) / "boot_id"
 
     def _toml(self, node: int, *, join: bool) -> str:
-        settings = {"node": node, "cluster": "chaos", **self._settings(node), "join": join, **self.setup.settings}
+        settings = {"node": node, "cluster": CLUSTER, **self._settings(node), "join": join, **self.setup.settings}
         peers = [] if join else [*range(1, self.setup.nodes + 1)]
         lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
         return "\n".join([*lines, "[peers]", *(f'{peer} = "{self.address(peer)}"' for peer in peers)]) + "\n"

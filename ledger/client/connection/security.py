@@ -45,7 +45,7 @@ class SecurityOptions(TypedDict, total=False):
         user, password      the user and its password (SCRAM-SHA-256)
         password_file       file with the password on its first line; it is read again for each new connection
         token               a delegated token, in place of user and password
-        profile             the name of a profile with these settings
+        profile             the name of a profile with these settings; "": no profile, not even the default one
 
     Environment: LEDGERMQ_TLS=1, LEDGERMQ_CA, LEDGERMQ_CLIENT_CERTIFICATE, LEDGERMQ_CLIENT_KEY, LEDGERMQ_USER,
     LEDGERMQ_PASSWORD, LEDGERMQ_PASSWORD_FILE, LEDGERMQ_TOKEN, LEDGERMQ_PROFILE.
@@ -98,8 +98,8 @@ def security_of(
     check_names(options)
     given = {name: value for name, value in options.items() if value is not None}
     variables = _from_environment(environment)
-    profile = str(given.pop("profile", "") or environment.get(PROFILE_VARIABLE, ""))
-    stored = profile_of(profile, environment)
+    profile = str(given.pop("profile", environment.get(PROFILE_VARIABLE, "")))
+    stored = {} if options.get("profile") == "" else profile_of(profile, environment)
     merged: dict[str, Any] = {**stored}
     for layer in (variables, given):
         # A proof is taken whole from one place: a user of the environment must not meet the password of a profile.

@@ -145,8 +145,10 @@ class Listener:
         pass
 
 
-def test_a_run_in_containers_is_valid(node_image: str, tmp_path: Path) -> None:
-    options = ChaosOptions("docker", 3, ("kill",), ("leader",), 20.0, 100.0, seed=6, flush="async", shards=1)
+def test_a_secured_run_in_containers_is_valid(node_image: str, tmp_path: Path) -> None:
+    options = ChaosOptions(
+        "docker", 3, ("kill",), ("leader",), 20.0, 100.0, seed=6, flush="async", shards=1, secure=True
+    )
     listener = Listener()
     result = run(options, tmp_path / "run", partial(ContainerEnvironment, image=node_image), listener)
     assert result.verdict.valid, (result.verdict, listener.heard)

@@ -83,6 +83,18 @@ def test_a_cluster_under_faults_is_judged_valid_and_nothing_is_left(tmp_path: Pa
     assert "divergence" in damaged.stderr
 
 
+def test_a_secured_cluster_under_faults_is_judged_valid_and_its_secrets_are_removed(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    faults = ("--secure", "--faults", "kill,membership", "--targets", "leader")
+    ended = chaos("run", *faults, "--seconds", "32", "--rate", "200", "--seed", "1", "--out", str(out), "--json")
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["valid"] is True
+    assert {struck.kind for struck in judged(out).struck} == {"kill", "membership"}
+    assert "authentication = true" in (out / "node-1" / "node.toml").read_text()
+    assert [*out.rglob("*.key"), *out.rglob("*.password")] == []
+    assert left(tmp_path) == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_interrupted_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-m", "chaos", "run", "--faults", "power", "--out", str(tmp_path / "run")]

@@ -429,13 +429,14 @@ def test_purge_removes_everything(tmp_path: Path) -> None:
     assert not command.exists() or command.read_bytes() == b"", "the process is gone"
 
 
-def test_the_demo_on_a_small_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("security", [(), ("--secure",)], ids=["plain", "secured"])
+def test_the_demo_on_a_small_folder(security: tuple[str, ...], tmp_path: Path) -> None:
     folder = tmp_path / "input"
     folder.mkdir()
     for name in range(30):
         (folder / f"file-{name}").write_bytes(b"".join(b"%d of %d\n" % (line, name) for line in range(500)))
     (folder / "a large one").write_bytes(b"small\n" + b"x" * 5_000_000 + b"\n")
-    ended = run("demo", "--input", str(folder), "--data", "data", "--format", "json", cwd=tmp_path)
+    ended = run("demo", "--input", str(folder), "--data", "data", *security, "--format", "json", cwd=tmp_path)
     outcome = json.loads(ended.stdout)
     assert outcome["holds"] is True
     assert outcome["replicas_identical"] is True
