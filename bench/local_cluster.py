@@ -27,11 +27,19 @@ def fresh_cluster(
     flush: str | None = None,
     shards: int | None = None,
     segment_bytes: int | None = None,
+    secure: bool = False,
 ) -> Iterator[DevCluster]:
     """Start a cluster of processes with its data in `directory`, and remove the cluster when the `with` block ends."""
     cluster = DevCluster(directory)
     try:
-        cluster.start(nodes, flush=flush, shards=shards, segment_bytes=segment_bytes, timeout_s=START_TIMEOUT_S)
+        cluster.start(
+            nodes,
+            flush=flush,
+            shards=shards,
+            segment_bytes=segment_bytes,
+            secure=secure,
+            timeout_s=START_TIMEOUT_S,
+        )
         yield cluster
     finally:
         cluster.purge()

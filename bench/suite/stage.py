@@ -6,6 +6,7 @@ The command line of every run is stored with the figures of the run.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from bench.suite.rows import SuiteRun
 from cluster.bench.idle import read_process
 from cluster.local.launcher import Launcher
 from cluster.process_use import private_bytes
+from ledger.client.connection.security import PROFILE_FILE_VARIABLE
 
 SEGMENT_BYTES = 256 << 20
 TIMEOUT_S = 3600.0
@@ -57,11 +59,11 @@ class Stage:
         self._console.print(sentence, highlight=False, soft_wrap=True)
 
     @contextmanager
-    def cluster(self, nodes: int = 3, *, flush: str = "async") -> Iterator[Running]:
-        """Start a new cluster, and remove it when the `with` block ends."""
+    def cluster(self, nodes: int = 3, *, flush: str = "async", secure: bool = False) -> Iterator[Running]:
+        """Start a new cluster, and remove it when the `with` block ends. `secure`: with TLS and authentication."""
         self._clusters += 1
         directory = self._directory / f"cluster-{self._clusters}"
-        with fresh_cluster(directory, nodes, flush=flush, segment_bytes=SEGMENT_BYTES) as cluster:
+        with fresh_cluster(directory, nodes, flush=flush, segment_bytes=SEGMENT_BYTES, secure=secure) as cluster:
             yield Running(self, cluster, tuple(state.pid for state in cluster.status() if state.pid is not None))
 
     def record(self, name: str, command: str, figures: dict[str, Any]) -> None:
@@ -93,7 +95,10 @@ class Running:
         command = [sys.executable, "-m", "ledgermq", *words, *self._where(words[1])]
         self.stage.warm()
         before = self._cpu_s()
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        # Not a profile of the user.
+        profiles = self.cluster.credentials.profiles if self.cluster.is_secure else os.devnull
+        variables = {**os.environ, PROFILE_FILE_VARIABLE: str(profiles)}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, env=variables)
         if not done.stdout or (done.returncode and not may_fail):
             raise BenchFailedError(f"{shlex.join(words)}: {done.stderr.strip()[-2000:]}")
         figures: dict[str, Any] = json.loads(done.stdout)
