@@ -1,8 +1,8 @@
 """TLS of the ports of a node, and of its channels to other nodes.
 
-gRPC asks at every new connection whether the certificate has changed, so a renewed one counts at once. Channels to
-other nodes keep the authorities that they were opened with. During a rotation of an authority, the file `tls_ca` has
-the old one and the new one.
+gRPC asks at every new connection whether the certificate has changed, so a renewed one counts at once. Authorities that
+change count for the next call to another node. During a rotation of an authority, the file `tls_ca` has the old one and
+the new one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import grpc
 from grpc import aio
 
 from cluster.node.security.certificates import CertificateWatch, node_dns_name
+from ledger.access.renewed_channel import RenewedChannel
 from raft.transport.node_proof import Metadata, NodeProofs
 from raft.transport.streams import MAX_MESSAGE_BYTES, channel_options
 
@@ -76,9 +77,13 @@ class TlsDialer:
         self._proofs = proofs
 
     def channel(self, node: int, address: str, largest_answer: int = MAX_MESSAGE_BYTES) -> aio.Channel:
-        credentials = grpc.ssl_channel_credentials(self._watch.current.ca)
         name = ("grpc.ssl_target_name_override", node_dns_name(self._cluster, node))
-        return aio.secure_channel(address, credentials, options=(*channel_options(largest_answer), name))
+        options = (*channel_options(largest_answer), name)
+
+        def make() -> aio.Channel:
+            return aio.secure_channel(address, grpc.ssl_channel_credentials(self._watch.current.ca), options=options)
+
+        return RenewedChannel(make, lambda: self._watch.current.ca)
 
     async def prove(self, channel: aio.Channel, node: int) -> Metadata:
         return await self._proofs.prove(channel, node)

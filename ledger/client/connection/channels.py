@@ -7,13 +7,16 @@ a channel breaks, gRPC connects again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
 import grpc
 import grpc.aio
 
 from ledger import produce_wire
+from ledger.access.renewed_channel import RenewedChannel
 from ledger.client.connection.security import NONE, Security, read_file
 from ledger.client.connection.session import ProvenChannel, Session
 from ledger.errors import (
@@ -93,7 +96,7 @@ class GrpcChannel:
             self._target, security = socket_target(address), NONE  # the permissions of the file decide who may call
             self._channel = grpc.aio.insecure_channel(self._target.name, options=options)
         elif security.tls:
-            self._channel = grpc.aio.secure_channel(address, tls_credentials(security), options=options)
+            self._channel = tls_channel(address, security, options)
         else:
             self._channel = grpc.aio.insecure_channel(address, options=options)
         self._session = Session(self._channel, security) if security.proves else None
@@ -141,9 +144,25 @@ class Connections:
         await asyncio.gather(*(channel.close() for channel in channels))
 
 
-def tls_credentials(security: Security) -> grpc.ChannelCredentials:
-    """Return the credentials of a TLS channel. The file is read anew for each channel. Raises InvalidArgumentError."""
-    return grpc.ssl_channel_credentials(None if security.ca is None else read_file(security.ca, "ca"))
+def tls_channel(address: str, security: Security, options: Sequence[tuple[str, Any]]) -> grpc.aio.Channel:
+    """Return a channel with TLS. It follows changes of the file with the authorities. Raises InvalidArgumentError."""
+    if (ca := security.ca) is None:
+        return grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(), options=options)
+
+    def make() -> grpc.aio.Channel:
+        credentials = grpc.ssl_channel_credentials(read_file(ca, "ca"))
+        return grpc.aio.secure_channel(address, credentials, options=options)
+
+    return RenewedChannel(make, lambda: file_version(ca))
+
+
+def file_version(path: Path) -> tuple[int, ...] | None:
+    """Return a value that changes when the file changes, or None if there is no such file at the moment."""
+    try:
+        found = os.stat(path.expanduser())
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def socket_target(address: str) -> SocketTarget:
