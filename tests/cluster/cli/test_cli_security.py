@@ -6,9 +6,11 @@ import contextlib
 import json
 import os
 import socket
+import ssl
 import stat
 import tomllib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -154,6 +156,27 @@ def test_an_operator_of_the_machine_needs_no_user(cluster: DevCluster, tmp_path:
     )
     wrong = run("cluster", "info", "--local", str(tmp_path), cwd=tmp_path, status=2)
     assert b"has no local.sock" in wrong.stderr
+
+
+def test_many_handshakes_at_the_same_time_end_no_node(cluster: DevCluster) -> None:
+    """gRPC crashed when it got the same certificate anew at each handshake."""
+    node = cluster.node(1)
+    host, _, port = node.address.rpartition(":")
+    context = ssl.create_default_context(cafile=str(cluster.credentials.directory / "ca.pem"))
+    context.set_alpn_protocols(["h2"])
+    before = node.pid
+
+    def shake(_: int) -> bool:
+        try:
+            with socket.create_connection((host, int(port)), 10) as plain:
+                context.wrap_socket(plain, server_hostname=host).close()
+        except OSError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(16) as strangers:
+        assert sum(strangers.map(shake, range(4_000))) > 3_000
+    assert node.pid == before is not None
 
 
 def test_a_stranger_without_tls_fills_no_log(cluster: DevCluster) -> None:
