@@ -181,7 +181,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "pyarrow": ("ledger/spark/",),
     "matplotlib": ("ledger/report/figures.py", "ledger/validation/report/plots.py", "chaos/live/report/plots.py"),
     "jinja2": ("ledger/report/page.py",),
-    "docker": ("chaos/live/hosts/", "cluster/local/containers.py", "cluster/local/engine.py"),
+    "docker": ("chaos/live/hosts/", "cluster/local/container", "cluster/local/engine.py"),
     "grpc": (
         *RIM_OF_RAFT,
         "raft/v1/",

@@ -2,7 +2,6 @@
 
     rules.py      resources, actions, rules, and the decision about one right
     certificate.py  the proof of a user by a client certificate
-    renewed_channel.py  a gRPC channel that follows a change of the authorities
     password.py   what the cluster stores in place of a password (SCRAM-SHA-256)
 
 Shard 0 stores users and rules (`ledger/state/access_table.py`), and every node has a replica of shard 0. Clients, nodes

@@ -14,7 +14,7 @@ import grpc
 from grpc import aio
 
 from cluster.node.security.certificates import CertificateWatch, node_dns_name
-from ledger.access.renewed_channel import RenewedChannel
+from ledger.client.connection.renewed_channel import RenewedChannel
 from raft.transport.node_proof import Metadata, NodeProofs
 from raft.transport.streams import MAX_MESSAGE_BYTES, channel_options
 

@@ -6,6 +6,7 @@ This package contains, in reading order:
     routes.py          keeps the route table up to date
     route_table.py     the route table: the leaders, nodes and topics that nodes reported
     channels.py        opens gRPC channels to nodes, and converts errors of gRPC
+    renewed_channel.py  a gRPC channel that follows a change of the authorities
     security.py        the security settings of a client: TLS, and who it is
     session.py         proves on a connection who the client is
     backoff.py         calculates the wait before a failed request is tried again

@@ -16,7 +16,7 @@ import grpc
 import grpc.aio
 
 from ledger import produce_wire
-from ledger.access.renewed_channel import RenewedChannel
+from ledger.client.connection.renewed_channel import RenewedChannel
 from ledger.client.connection.security import NONE, Security, read_file
 from ledger.client.connection.session import ProvenChannel, Session
 from ledger.errors import (
