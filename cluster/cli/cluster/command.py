@@ -238,7 +238,7 @@ def health_of_one(node: NodeStatus) -> Health:
     if idle or not node.shards:
         shards = f"shard {', '.join(idle)}" if idle else "any shard"
         return Health("unavailable", f"unavailable: node {node.node} knows no leader of {shards}")
-    unwell = any(shard.suspect or shard.stopped for shard in node.shards)
+    unwell = any(shard.suspect or shard.stopped or shard.diverged for shard in node.shards)
     known = ", ".join(f"node {shard.leader} leads shard {shard.shard} in term {shard.term}" for shard in node.shards)
     status = "degraded" if unwell else "healthy"
     return Health(status, f"{status}, as node {node.node} sees it: {known}")
