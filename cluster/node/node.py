@@ -110,7 +110,7 @@ class Node:
             raise
         shards = self._shards
         broker = Broker(self._facts(), shards, retry_delays_s=settings.retry_delays_s, now_ms=now_ms)
-        self._access = NodeAccess(settings, shards.replicas, self._runtime, identity, password)
+        self._access = NodeAccess(settings, shards.replicas, self._runtime, identity.proofs, identity.watch, password)
         self._broker = BrokerService(
             broker,
             self._meters,

@@ -8,6 +8,7 @@ code its own implementations.
 from __future__ import annotations
 
 import random
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -71,6 +72,8 @@ class Runtime:
     now_ms: Callable[[], int] = now_ms
     # The randomness of election timeouts and incarnations. Two nodes must not have the same random numbers.
     chance: random.Random = field(default_factory=random.SystemRandom)
+    # Secrets: tokens, salts and the random numbers of proofs.
+    random_bytes: Callable[[int], bytes] = secrets.token_bytes
     # A clock in ms that never goes back and continues while the process is stopped.
     monotonic_ms: Callable[[], float] = monotonic_ms
     # Identifies this run of the machine. Unflushed writes survive a kill of the node, and are lost when the machine

@@ -7,6 +7,8 @@ arithmetic of SCRAM.
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from scramp import ScramMechanism
@@ -21,6 +23,7 @@ MIN_ITERATIONS = 4_096
 # A node computes them for a password over HTTP, so they are bounded. About 50 ms.
 MAX_ITERATIONS = 100_000
 KEY_BYTES = 32
+SALT_BYTES = 32
 MIN_SALT_BYTES = 12
 MAX_SALT_BYTES = 64
 MIN_PASSWORD_LENGTH = 8
@@ -40,14 +43,14 @@ class Verifier:
         return f"Verifier(iterations={self.iterations})"  # the keys are secrets
 
 
-def make_verifier(password: str) -> Verifier:
+def make_verifier(password: str, random_bytes: Callable[[int], bytes] = secrets.token_bytes) -> Verifier:
     """Return the verifier of a password, with a new salt. Raises InvalidArgumentError if the password is too short or
     too long."""
     if not MIN_PASSWORD_LENGTH <= len(password) <= MAX_PASSWORD_LENGTH:
         raise InvalidArgumentError(
             f"A password needs {MIN_PASSWORD_LENGTH} to {MAX_PASSWORD_LENGTH} characters; this one has {len(password)}."
         )
-    salt, stored_key, server_key, iterations = MECHANISM.make_auth_info(password, ITERATIONS)
+    salt, stored_key, server_key, iterations = MECHANISM.make_auth_info(password, ITERATIONS, random_bytes(SALT_BYTES))
     return Verifier(bytes(salt), int(iterations), stored_key, server_key)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Coroutine
 from cluster.node.http.http_rights import HttpRights
 from cluster.node.runtime import Runtime
 from cluster.node.security.certificate_proof import proven_uris
-from cluster.node.security.node_identity import NodeIdentity
-from cluster.node.security.rights_guard import RightsGuard
+from cluster.node.security.certificates import CertificateWatch
+from cluster.node.security.rights_guard import NodeCallers, RightsGuard
 from cluster.node.settings import NodeSettings, SettingsError
 from ledger.broker.access.authorizer import Authorizer
 from ledger.broker.access.callers import LOCAL_OPERATOR
@@ -23,24 +23,37 @@ class NodeAccess:
     """Without the setting `authentication`, `authorizer` is None and every caller may do everything."""
 
     def __init__(
-        self, settings: NodeSettings, replicas: Replicas, runtime: Runtime, identity: NodeIdentity, password: str
+        self,
+        settings: NodeSettings,
+        replicas: Replicas,
+        runtime: Runtime,
+        proofs: NodeCallers,
+        watch: CertificateWatch | None,
+        password: str,
     ) -> None:
-        """`password` is the password of the first administrator, or ""."""
+        """`proofs` has the nodes that have proven themselves. `watch` has the certificates; None without TLS.
+        `password` is the password of the first administrator, or ""."""
+        random_bytes = runtime.random_bytes
         authorizer = Authorizer(replicas, now_ms=runtime.now_ms, monotonic_ms=runtime.monotonic_ms)
-        sessions = Sessions(runtime.monotonic_ms)
+        sessions = Sessions(runtime.monotonic_ms, random_bytes=random_bytes)
         self._settings = settings
         self._replicas = replicas
         self._password = password
+        self._random_bytes = random_bytes
         self.service = SecurityService(
-            settings.cluster, authorizer, sessions, Users(replicas), runtime.now_ms, _proven_uris(identity)
+            settings.cluster,
+            authorizer,
+            sessions,
+            Users(replicas, random_bytes),
+            runtime.now_ms,
+            _proven_uris(watch),
+            random_bytes,
         )
         self.authorizer = authorizer if settings.authentication else None
-        self.guard = RightsGuard(
-            replicas, authorizer, sessions, identity.proofs, authentication=settings.authentication
-        )
+        self.guard = RightsGuard(replicas, authorizer, sessions, proofs, authentication=settings.authentication)
         # The check of the local socket, whose callers are administrators.
         self.local_guard = RightsGuard(
-            replicas, authorizer, sessions, identity.proofs, authentication=True, everybody=LOCAL_OPERATOR
+            replicas, authorizer, sessions, proofs, authentication=True, everybody=LOCAL_OPERATOR
         )
         self.http_rights = HttpRights(authorizer, runtime.now_ms) if settings.authentication else None
 
@@ -51,13 +64,14 @@ class NodeAccess:
             found.append(("rights", self.authorizer.run()))
         if self._password:
             name = self._settings.first_administrator
-            found.append(("first administrator", make_first_administrator(self._replicas, name, self._password)))
+            work = make_first_administrator(self._replicas, name, self._password, self._random_bytes)
+            found.append(("first administrator", work))
         return found
 
 
-def _proven_uris(identity: NodeIdentity) -> ProvenUris | None:
+def _proven_uris(watch: CertificateWatch | None) -> ProvenUris | None:
     """Return the function that judges client certificates, or None without TLS."""
-    if (watch := identity.watch) is None:
+    if watch is None:
         return None
     return lambda certificates, signature, content: proven_uris(watch.current.ca, certificates, signature, content)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import grpc
 from grpc import aio
@@ -25,7 +25,6 @@ from ledger.broker.access.sessions import Sessions
 from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.rights import NEEDED, Needed
 from ledger.errors import AuthenticationError, LedgerError, PermissionDeniedError
-from raft.transport.node_proof import NodeProofs
 from raft.transport.rare_log import RareLog
 
 log = logging.getLogger("ledgermq.node.rights")
@@ -39,16 +38,29 @@ FOR_CLIENTS = "/ledger.v1."
 UNPROVEN = "the call has no valid token: authenticate this connection with a user and a password, or a certificate"
 
 
+class NodeCallers(Protocol):
+    """An interface: tells which calls come from nodes of the cluster."""
+
+    @property
+    def are_needed(self) -> bool:
+        """False if nodes do not prove themselves."""
+
+    def node_of(self, context: Any) -> int:
+        """Return the number of the node that makes the call, or 0 if the caller has not proven that it is a node."""
+
+
 class RightsGuard(aio.ServerInterceptor):
     """The interceptor of a node's gRPC server. `proofs` has the nodes that have proven themselves. Without
-    `authentication`, only the methods for nodes ask who the caller is."""
+    `authentication`, only the methods for nodes ask who the caller is.
+
+    `call` and `stream` are the check without gRPC's server. The simulator uses them for its own server."""
 
     def __init__(
         self,
         replicas: Replicas,
         authorizer: Authorizer,
         sessions: Sessions,
-        proofs: NodeProofs,
+        proofs: NodeCallers,
         *,
         authentication: bool,
         needed: Mapping[str, Needed] = NEEDED,
@@ -81,20 +93,22 @@ class RightsGuard(aio.ServerInterceptor):
         return guarded
 
     def _guard(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
-        needed = self._needed.get(method)
         if handler.request_streaming:
             return grpc.stream_stream_rpc_method_handler(
-                self._stream(method, needed, cast("Method", handler.stream_stream)),
+                self.stream(method, cast("Method", handler.stream_stream)),
                 handler.request_deserializer,
                 handler.response_serializer,
             )
         return grpc.unary_unary_rpc_method_handler(
-            self._call(method, needed, cast("Method", handler.unary_unary)),
+            self.call(method, cast("Method", handler.unary_unary)),
             handler.request_deserializer,
             handler.response_serializer,
         )
 
-    def _call(self, method: str, needed: Needed | None, behavior: Method) -> Method:
+    def call(self, method: str, behavior: Method) -> Method:
+        """Return the method `behavior`, which takes one request, behind the check. `method` is its full name."""
+        needed = self._needed.get(method)
+
         async def checked(request: Any, context: Context) -> Any:
             caller = await self._admit(method, needed, request, context)
             if needed is None or not needed.is_audited:
@@ -106,7 +120,10 @@ class RightsGuard(aio.ServerInterceptor):
 
         return checked
 
-    def _stream(self, method: str, needed: Needed | None, behavior: Method) -> Method:
+    def stream(self, method: str, behavior: Method) -> Method:
+        """Return the method `behavior`, which takes a stream of requests, behind the check."""
+        needed = self._needed.get(method)
+
         async def checked(requests: Any, context: Context) -> None:
             await self._admit(method, needed, None, context)
             await behavior(requests, context)

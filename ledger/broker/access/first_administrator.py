@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections.abc import Callable
 
 from ledger.access.password import make_verifier
 from ledger.broker.access.users import check_level
@@ -22,7 +23,9 @@ RETRY_S = 0.25
 SALT_KEY_BYTES = 32
 
 
-async def make_first_administrator(replicas: Replicas, name: str, password: str) -> None:
+async def make_first_administrator(
+    replicas: Replicas, name: str, password: str, random_bytes: Callable[[int], bytes] = secrets.token_bytes
+) -> None:
     """Propose the first administrator while this node leads shard 0. Return when the cluster has one."""
     verifier = None
     while True:
@@ -36,8 +39,8 @@ async def make_first_administrator(replicas: Replicas, name: str, password: str)
             continue
         try:
             check_level(first)
-            verifier = verifier or make_verifier(password)
-            result = await first.propose_checked(BeginAccess(name, verifier, secrets.token_bytes(SALT_KEY_BYTES)))
+            verifier = verifier or make_verifier(password, random_bytes)
+            result = await first.propose_checked(BeginAccess(name, verifier, random_bytes(SALT_KEY_BYTES)))
             if not isinstance(result, LedgerError):
                 log.info("user %s is the first administrator of this cluster", name)
         except LedgerError as error:

@@ -6,8 +6,11 @@ gets the salt that it would always get, and its proof fails.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
+import secrets
+from collections.abc import Callable
 from urllib.parse import quote
 
 from scramp import ScramException
@@ -20,15 +23,16 @@ from ledger.state.access_table import AccessTable, User
 REFUSED = "the user or the password is wrong, or the user has no password"
 # The longest message of a client in one step.
 MAX_MESSAGE_CHARACTERS = 4_096
+NONCE_BYTES = 32
 
 
 class PasswordProof:
     """The server's side of one SCRAM exchange."""
 
-    def __init__(self, access: AccessTable) -> None:
+    def __init__(self, access: AccessTable, random_bytes: Callable[[int], bytes] = secrets.token_bytes) -> None:
         self._access = access
         self._user: User | None = None
-        self._server = MECHANISM.make_server(self._verifier)
+        self._server = MECHANISM.make_server(self._verifier, s_nonce=token_text(random_bytes(NONCE_BYTES)))
 
     def first(self, message: str) -> str:
         """Return the answer to the client's first message. Raises AuthenticationError."""
@@ -80,6 +84,11 @@ def prove_certificate(uris: list[str], cluster: str, access: AccessTable) -> Cal
             f"the connection has no client certificate of a user of this cluster: it needs one URI {prefix}NAME"
         )
     return Caller(user.name, user.since)
+
+
+def token_text(secret: bytes) -> str:
+    """Return random bytes as text of the characters A-Z a-z 0-9 _ and -."""
+    return base64.urlsafe_b64encode(secret).rstrip(b"=").decode()
 
 
 def digest_of(token: str) -> bytes:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ledger.broker.access.callers import Caller
-from ledger.broker.access.proofs import digest_of
+from ledger.broker.access.proofs import digest_of, token_text
 
 # After this time a client proves itself again.
 SESSION_S = 3600.0
@@ -35,8 +35,14 @@ class Session:
 class Sessions:
     """The sessions of one node, by the SHA-256 of the token."""
 
-    def __init__(self, monotonic_ms: Callable[[], float], max_sessions: int = MAX_SESSIONS) -> None:
+    def __init__(
+        self,
+        monotonic_ms: Callable[[], float],
+        max_sessions: int = MAX_SESSIONS,
+        random_bytes: Callable[[int], bytes] = secrets.token_bytes,
+    ) -> None:
         self._monotonic_ms = monotonic_ms
+        self._random_bytes = random_bytes
         self._max_sessions = max_sessions
         # The oldest first.
         self._by_digest: dict[bytes, Session] = {}
@@ -51,7 +57,7 @@ class Sessions:
         self._drop_old(now_ms)
         if self._of_peer[peer] >= MAX_SESSIONS_OF_A_CONNECTION:
             self._drop(next(digest for digest, session in self._by_digest.items() if session.peer == peer))
-        token = secrets.token_urlsafe(TOKEN_BYTES)
+        token = token_text(self._random_bytes(TOKEN_BYTES))
         self._by_digest[digest_of(token)] = Session(caller, peer, now_ms + SESSION_S * 1000)
         self._of_peer[peer] += 1
         return token

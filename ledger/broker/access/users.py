@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ledger.access.rules import Rule
 from ledger.broker.access.callers import Caller
-from ledger.broker.access.proofs import digest_of
+from ledger.broker.access.proofs import digest_of, token_text
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.replicas import Replicas
 from ledger.errors import BusyError, InvalidArgumentError
@@ -23,8 +23,9 @@ class Users:
     """The users of the cluster, for the leader of shard 0. Every method raises LedgerError if this node does not lead
     shard 0."""
 
-    def __init__(self, replicas: Replicas) -> None:
+    def __init__(self, replicas: Replicas, random_bytes: Callable[[int], bytes] = secrets.token_bytes) -> None:
         self._replicas = replicas
+        self._random_bytes = random_bytes
 
     async def read(self) -> AccessTable:
         """Return the newest users and rules."""
@@ -46,7 +47,7 @@ class Users:
             raise InvalidArgumentError("this node has no authentication, so no token is needed")
         if caller.token is not None:
             raise InvalidArgumentError("a delegated token cannot make another token: use the user's own connection")
-        token = secrets.token_urlsafe(TOKEN_BYTES)
+        token = token_text(self._random_bytes(TOKEN_BYTES))
         own = tuple(Rule(caller.user, rule.action, rule.resource, rule.deny) for rule in rules)
         await self.change(DelegateToken(digest_of(token), caller.user, own, ttl_ms))
         known = self._replicas.topics.state.access.tokens.get(digest_of(token))

@@ -44,10 +44,12 @@ class SecurityService(RefusingService, security_pb2_grpc.SecurityServicer):
         users: Users,
         now_ms: Callable[[], int],
         proven_uris: ProvenUris | None = None,
+        random_bytes: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
         """`proven_uris(certificates, signature, content)` returns the URIs of a certificate that is valid and made the
         signature, or None. Without `proven_uris`, no client proves itself by a certificate."""
         self._proven_uris = proven_uris
+        self._random_bytes = random_bytes
         self._cluster = cluster
         self._authorizer = authorizer
         self._sessions = sessions
@@ -78,7 +80,7 @@ class SecurityService(RefusingService, security_pb2_grpc.SecurityServicer):
         request = await _next(context)
         match request.WhichOneof("proof"):
             case "scram":
-                proof = PasswordProof(access)
+                proof = PasswordProof(access, self._random_bytes)
                 await context.write(security_pb2.AuthenticateResponse(scram=proof.first(request.scram)))
                 caller, answer = proof.final((await _next(context)).scram)
             case "delegated_token":
@@ -96,7 +98,7 @@ class SecurityService(RefusingService, security_pb2_grpc.SecurityServicer):
         )
 
     async def _prove_certificate(self, client_nonce: bytes, context: Context) -> Caller:
-        nonce = secrets.token_bytes(NONCE_BYTES)
+        nonce = self._random_bytes(NONCE_BYTES)
         await context.write(security_pb2.AuthenticateResponse(nonce=nonce, cluster=self._cluster))
         proof = (await _next(context)).certificate
         if self._proven_uris is None or len(client_nonce) != NONCE_BYTES:

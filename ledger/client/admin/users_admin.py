@@ -6,13 +6,14 @@ already removed, is no error.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 from ledger.access.password import Verifier, make_verifier
 from ledger.access.rules import Rule, Verdict, validate_rule, validate_user_name
 from ledger.client.connection.cluster_client import ClusterClient
+from ledger.client.connection.environment import Environment
 from ledger.topics import TOPICS_SHARD
 from ledger.v1 import security_pb2
 
@@ -48,12 +49,12 @@ class UsersAdmin:
 
     async def add(self, name: str, password: str | None) -> None:
         validate_user_name(name)
-        request = security_pb2.AddUserRequest(name=name, verifier=await verifier_of(password))
+        request = security_pb2.AddUserRequest(name=name, verifier=await self._verifier(password))
         await self._client.call(TOPICS_SHARD, lambda stub, s: stub.AddUser(request, timeout=s))
 
     async def rotate(self, name: str, password: str | None) -> None:
         validate_user_name(name)
-        request = security_pb2.RotateUserRequest(name=name, verifier=await verifier_of(password))
+        request = security_pb2.RotateUserRequest(name=name, verifier=await self._verifier(password))
         await self._client.call(TOPICS_SHARD, lambda stub, s: stub.RotateUser(request, timeout=s))
 
     async def remove(self, name: str) -> None:
@@ -86,12 +87,15 @@ class UsersAdmin:
         response = await self._client.call(TOPICS_SHARD, lambda stub, s: stub.DelegateToken(request, timeout=s))
         return DelegatedTokenText(response.token, response.expires_ms)
 
+    async def _verifier(self, password: str | None) -> security_pb2.ScramVerifier | None:
+        return await verifier_of(password, self._client.environment)
 
-async def verifier_of(password: str | None) -> security_pb2.ScramVerifier | None:
+
+async def verifier_of(password: str | None, environment: Environment) -> security_pb2.ScramVerifier | None:
     """Return what the cluster stores in place of the password. A thread computes it, because it takes about 10 ms."""
     if password is None:
         return None
-    verifier: Verifier = await asyncio.to_thread(make_verifier, password)
+    verifier: Verifier = await environment.in_thread(partial(make_verifier, password, environment.random_bytes))
     return security_pb2.ScramVerifier(
         salt=verifier.salt,
         iterations=verifier.iterations,

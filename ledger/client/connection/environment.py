@@ -6,11 +6,13 @@ ids. A program that uses a client does not need an environment of its own.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from ledger.client.connection.channels import Channel, GrpcChannel, local_channel, parse_addresses
 from ledger.client.connection.security import NONE, SecurityOptions, check_names, security_of
@@ -39,6 +41,10 @@ class Environment:
     # Seconds since an arbitrary moment. Threads may read this clock. It also advances while a callback runs, which the
     # time of some event loops does not.
     monotonic_s: Callable[[], float] = time.monotonic
+    # Secrets: the salts of passwords and the random numbers of proofs.
+    random_bytes: Callable[[int], bytes] = os.urandom
+    # Calls a function that takes some 10 ms outside of the event loop, and returns its result.
+    in_thread: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
 
 
 PROCESS = Environment()

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import grpc
@@ -35,12 +37,22 @@ class ProofEndedError(AuthenticationError):
     retriable = True
 
 
+@dataclass(frozen=True, slots=True)
+class ProofTools:
+    """What a proof takes from its process. The simulator gives other values."""
+
+    random_bytes: Callable[[int], bytes] = os.urandom
+    # Calls a function that takes some 10 ms outside of the event loop, and returns its result.
+    in_thread: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
+
+
 class Session:
     """The proof of one client on one channel."""
 
-    def __init__(self, channel: grpc.aio.Channel, security: Security) -> None:
+    def __init__(self, channel: grpc.aio.Channel, security: Security, tools: ProofTools | None = None) -> None:
         self._stub = security_pb2_grpc.SecurityStub(channel)
         self._security = security
+        self._tools = tools or ProofTools()
         self._metadata: Metadata | None = None
         self._renew_at = 0.0
         # The proof that is in progress. All calls that need it wait for the same one.
@@ -85,31 +97,33 @@ class Session:
     async def _exchange(self, stream: Any) -> security_pb2.AuthenticateResponse:
         security = self._security
         if security.user:
-            return await _prove_password(stream, security.user, security.current_password())
+            return await _prove_password(stream, security.user, security.current_password(), self._tools)
         if security.token:
             return await _ask(stream, security_pb2.AuthenticateRequest(delegated_token=security.token))
-        return await _prove_certificate(stream, security)
+        return await _prove_certificate(stream, security, self._tools)
 
 
-async def _prove_certificate(stream: Any, security: Security) -> security_pb2.AuthenticateResponse:
+async def _prove_certificate(stream: Any, security: Security, tools: ProofTools) -> security_pb2.AuthenticateResponse:
     assert security.client_certificate is not None, "a client that proves has a user, a token or a certificate"
     assert security.client_key is not None, "the settings were checked"
     certificates = read_file(security.client_certificate, "client_certificate")
     key = read_file(security.client_key, "client_key")
-    nonce = os.urandom(_NONCE_BYTES)
+    nonce = tools.random_bytes(_NONCE_BYTES)
     first = await _ask(stream, security_pb2.AuthenticateRequest(certificate_nonce=nonce))
     signature = sign(key, certificate_content(first.cluster, nonce, first.nonce))
     proof = security_pb2.CertificateProof(certificates=certificates, signature=signature)
     return await _ask(stream, security_pb2.AuthenticateRequest(certificate=proof))
 
 
-async def _prove_password(stream: Any, user: str, password: str) -> security_pb2.AuthenticateResponse:
+async def _prove_password(
+    stream: Any, user: str, password: str, tools: ProofTools
+) -> security_pb2.AuthenticateResponse:
     from scramp import ScramClient, ScramException  # only clients with a password need it
 
     try:
-        client = ScramClient(["SCRAM-SHA-256"], user, password)
+        client = ScramClient(["SCRAM-SHA-256"], user, password, c_nonce=tools.random_bytes(_NONCE_BYTES).hex())
         first = await _ask(stream, security_pb2.AuthenticateRequest(scram=client.get_client_first()))
-        await asyncio.to_thread(client.set_server_first, first.scram)  # thousands of rounds
+        await tools.in_thread(partial(client.set_server_first, first.scram))  # thousands of rounds
         last = await _ask(stream, security_pb2.AuthenticateRequest(scram=client.get_client_final()))
         client.set_server_final(last.scram)  # the node proves too that it knows the verifier
     except ScramException as error:
