@@ -121,9 +121,12 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         allowed, refused = self._rights.allowed(wanted)
         if refused:  # without a wait, so that the client learns of the refusals
             result = await fetch(queues, allowed, queues.turns, max_bytes=request.max_bytes, max_wait_ms=0)
+            self._rights.withhold(result, allowed)
             result.queues += refused
             return result
-        return await fetch(queues, wanted, queues.turns, max_bytes=request.max_bytes, max_wait_ms=request.max_wait_ms)
+        result = await fetch(queues, wanted, queues.turns, max_bytes=request.max_bytes, max_wait_ms=request.max_wait_ms)
+        self._rights.withhold(result, wanted)
+        return result
 
     # -- reads
 

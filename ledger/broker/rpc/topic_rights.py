@@ -14,12 +14,12 @@ from ledger.access.rules import Action, Resource, topic_resource
 from ledger.batch import place_of
 from ledger.broker.access.authorizer import Authorizer
 from ledger.broker.access.callers import Caller, present_caller
-from ledger.broker.fetch.fetch_result import FetchedQueue, QueueFetch, detached
+from ledger.broker.fetch.fetch_result import FetchedQueue, FetchResult, QueueFetch, detached
 from ledger.broker.node_view import TopicRoutes
 from ledger.broker.produce.proposals import Committed
 from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.produce_stream import Batches
-from ledger.errors import LedgerError
+from ledger.errors import AuthenticationError, LedgerError
 
 
 class TopicRights:
@@ -50,6 +50,24 @@ class TopicRights:
             if errors[each.topic_id] is not None
         ]
         return [each for each in wanted if errors[each.topic_id] is None], refused
+
+    def withhold(self, result: FetchResult, wanted: Sequence[QueueFetch]) -> None:
+        """Take the messages out of the result of a fetch that the present caller may not read any more. A fetch can
+        wait for a minute, and a right can end meanwhile."""
+        caller = present_caller()
+        if self._authorizer is None or caller.has_every_right:
+            return
+        errors: dict[int, LedgerError | None] = {}
+        for place, (asked, found) in enumerate(zip(wanted, result.queues, strict=False)):
+            if not found.batches:
+                continue
+            if found.topic_id not in errors:
+                errors[found.topic_id] = self._error(caller, found.topic_id)
+            error = errors[found.topic_id]
+            if error is not None:
+                # Without an error, the client asks again, and is asked for a new proof.
+                told = None if isinstance(error, AuthenticationError) else error
+                result.queues[place] = FetchedQueue(found.topic_id, found.queue, asked.offset, error=told)
 
     def visible(self, routes: TopicRoutes) -> TopicRoutes:
         """Return the routes without the topics that the present caller may not see."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +20,7 @@ from ledger.access.password import make_verifier
 from ledger.broker.rpc.rights import NEEDED
 from ledger.client.connection.channels import NodeStub
 from ledger.errors import AuthenticationError, LedgerError, PermissionDeniedError, from_wire
-from ledger.v1 import broker_pb2, consumer_group_operations_pb2, security_pb2, security_pb2_grpc
+from ledger.v1 import broker_pb2, consumer_group_operations_pb2, error_pb2, security_pb2, security_pb2_grpc
 from tests.cluster.fleet import Fleet, sample_batch
 from tests.cluster.scram_client import Metadata, prove, prove_by_token
 from tests.cluster.secured import write_secret
@@ -286,6 +287,31 @@ async def test_an_open_stream_feels_a_revoked_right(site: Site) -> None:
             error = from_wire((await stream.read()).results[0].error)
             assert isinstance(error, PermissionDeniedError)
             await stream.done_writing()
+
+
+@pytest.mark.parametrize("end", ["revoked", "removed", "new password"])
+async def test_a_fetch_that_waits_feels_a_revoked_right(site: Site, end: str) -> None:
+    async with site.client("admin") as admin:
+        orders = await admin.create_topic("orders")
+        await admin.add_user("alice", "subscribe topic:orders")
+        async with site.client("alice") as alice:
+            request = broker_pb2.FetchRequest(
+                queues=[broker_pb2.QueueFetch(topic_id=orders)], max_bytes=1 << 20, max_wait_ms=20_000
+            )
+            waiting = asyncio.ensure_future(alice.node.Fetch(request, metadata=alice.metadata, timeout=30))
+            await alice.fetch(orders)  # a later call on the same connection has an answer, so the first one waits
+            match end:
+                case "revoked":
+                    await admin.revoke("alice", "subscribe topic:orders")
+                case "removed":
+                    await admin.call(admin.security.RemoveUser, security_pb2.RemoveUserRequest(name="alice"))
+                case _:
+                    await admin.call(admin.security.RotateUser, security_pb2.RotateUserRequest(name="alice"))
+            assert await admin.produce(sample_batch(orders)) == [None]
+            found = (await waiting).queues[0]
+            assert not found.batches
+            assert found.next_offset == 0
+            assert (found.error.code == error_pb2.PERMISSION_DENIED) == (end == "revoked")
 
 
 async def test_a_refusal_does_not_tell_whether_a_topic_exists(site: Site) -> None:
