@@ -1,7 +1,9 @@
 """Decides whether a caller has a right, by the users and rules in this node's replica of shard 0.
 
-A replica can be stale: a node that is cut off does not learn that a right was revoked. So a node whose replica of
-shard 0 has known no leader for `STALE_S` refuses all callers that need rights.
+A replica can be stale: a node that is cut off does not learn that a right was revoked. So a node refuses all callers
+that need rights when its rules were last confirmed more than `STALE_S` ago. They are confirmed at a moment at which the
+node leads shard 0, or follows its leader and has applied an entry of that leader. A node that was just started has
+confirmed nothing yet.
 """
 
 from __future__ import annotations
@@ -11,14 +13,20 @@ from collections.abc import Callable
 
 from ledger.access.rules import MAX_NAME_LENGTH, Action, Resource, Verdict, decide
 from ledger.broker.access.callers import Caller
+from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.replicas import Replicas
 from ledger.errors import AuthenticationError, PermissionDeniedError, UnavailableError
 from ledger.state.access_table import AccessTable
 
 # How long a node decides about rights without a leader of shard 0.
 STALE_S = 30.0
-# How often the node looks whether shard 0 has a leader.
+# How often the node looks whether its rules are confirmed. Between two looks, calls do not look again at once.
 LOOK_S = 1.0
+LOOK_AGAIN_S = 0.25
+# A process that did not look for this time stood still, for example with its machine. Then its leader is one of the
+# past, so for a time nothing is confirmed: until a leader that is gone would have been forgotten.
+STANDSTILL_S = 5.0
+DOUBT_S = 10.0
 # The decisions that are kept until the rules change.
 MAX_KEPT = 20_000
 
@@ -32,7 +40,10 @@ class Authorizer:
         self._replicas = replicas
         self._now_ms = now_ms
         self._monotonic_ms = monotonic_ms
-        self._confirmed_ms = monotonic_ms()
+        # When the rules were last confirmed; None after the start.
+        self._confirmed_ms: float | None = None
+        self._looked_ms = monotonic_ms()
+        self._doubts_until_ms = 0.0
         # Decisions by the rules of `_decided_at`.
         self._decided: dict[tuple[str, Action, Resource], bool] = {}
         self._decided_at = -1
@@ -43,9 +54,9 @@ class Authorizer:
         return self._replicas.topics.state.access
 
     async def run(self) -> None:
-        """Look again and again whether shard 0 has a leader, until the task is cancelled."""
+        """Look again and again whether the rules are confirmed, until the task is cancelled."""
         while True:
-            self._look()
+            self._look(self._monotonic_ms())
             await asyncio.sleep(LOOK_S)
 
     def check(self, caller: Caller, action: Action, resource: Resource, topic_id: int = 0) -> None:
@@ -97,15 +108,31 @@ class Authorizer:
         return decide(self.access.rules(user), action, resource)
 
     def _check_fresh(self) -> None:
-        self._look()
-        age_s = (self._monotonic_ms() - self._confirmed_ms) / 1000
-        if age_s > STALE_S:
+        now_ms = self._monotonic_ms()
+        if now_ms - self._looked_ms > LOOK_AGAIN_S * 1000 or self._confirmed_ms is None:
+            self._look(now_ms)
+        if self._confirmed_ms is None or now_ms - self._confirmed_ms > STALE_S * 1000:
+            since = "its start" if self._confirmed_ms is None else f"{(now_ms - self._confirmed_ms) / 1000:.0f} s ago"
             raise UnavailableError(
-                f"this node has known no leader of shard 0 for {age_s:.0f} s, so its users and rules may be old. Ask "
+                f"this node has not followed a leader of shard 0 since {since}, so its users and rules may be old. Ask "
                 "another node, start a majority of the nodes, or use `--local` on the node's machine"
             )
 
-    def _look(self) -> None:
+    def _look(self, now_ms: float) -> None:
+        if now_ms - self._looked_ms > STANDSTILL_S * 1000:
+            self._doubts_until_ms = now_ms + DOUBT_S * 1000
+        self._looked_ms = now_ms
         first = self._replicas.first
-        if first is not None and first.driver.raft.leader:
-            self._confirmed_ms = self._monotonic_ms()
+        if now_ms >= self._doubts_until_ms and first is not None and _is_up_to_date(first):
+            self._confirmed_ms = now_ms
+
+
+def _is_up_to_date(replica: BrokerReplica) -> bool:
+    """Return True if this replica leads, or follows a leader of which it has applied an entry. Then it has applied all
+    entries of earlier leaders too. A replica whose disk fails, or that cannot apply an entry, learns nothing new."""
+    if replica.knows_the_end:
+        return True
+    driver = replica.driver
+    if not driver.raft.leader or driver.failure is not None or driver.cannot_apply is not None:
+        return False
+    return replica.log.term(driver.applied) == driver.raft.term
