@@ -24,6 +24,10 @@ from ledger.errors import ClosedError, LedgerError
 Parked = deque[tuple[Piece, int | None, bool]]
 
 
+# Topics whose sequencers are kept although this client does not see them.
+MAX_UNSEEN_TOPICS = 10_000
+
+
 class QueueSelection:
     """Chooses the queue of each piece (messages that are sent together) of one producer, and adds the piece to the
     sequencer of the queue.
@@ -58,6 +62,10 @@ class QueueSelection:
         self._selector = selector
         self._first_queue = first_queue
         self._topics: dict[str, TopicQueueSelector] = {}
+        # The sequencers of topics that this client does not see now, by topic id, oldest first. A topic that is seen
+        # again, because the user got back its right, must go on with its numbers: with a new number 0 the broker would
+        # take a message for one that it has.
+        self._unseen: dict[int, TopicQueueSelector] = {}
         self._parked: dict[str, Parked] = {}
         self._resolving: dict[str, asyncio.Task[None]] = {}
         client.routes.on_topic_change.append(self._changed)
@@ -133,9 +141,8 @@ class QueueSelection:
             if self._asks_for_more(topic, len(route.shards)):  # the topic may have more queues by now
                 route = await self._client.topic(topic, newest=True)
             if topic not in self._topics:  # otherwise `_changed` has extended its sequencers already
-                sequencers = self._sequencers_of(route)
-                self._topics[topic] = TopicQueueSelector(
-                    topic, route.topic_id, sequencers, self._first_queue, self._is_available
+                self._topics[topic] = self._seen_again(route) or TopicQueueSelector(
+                    topic, route.topic_id, self._sequencers_of(route), self._first_queue, self._is_available
                 )
         except LedgerError as failed:
             error = failed
@@ -151,15 +158,25 @@ class QueueSelection:
         return any(queue is not None and queue >= queues for _, queue, _ in self._parked[topic])
 
     def _changed(self, name: str) -> None:
-        """Make sequencers for the new queues of the topic. If the topic was deleted, or deleted and created again,
-        forget its sequencers."""
+        """Make sequencers for the new queues of the topic. If the topic was deleted, or deleted and created again, or
+        if this user does not see the topic any more, put its sequencers aside."""
         sequencers, route = self._topics.get(name), self._client.routes.table.topics.get(name)
         if sequencers is None:
             return
         if route is None or route.topic_id != sequencers.topic_id:
-            del self._topics[name]  # the broker refuses the batches that are in its sequencers
+            # The broker refuses the batches that are in these sequencers.
+            self._unseen[sequencers.topic_id] = self._topics.pop(name)
+            if len(self._unseen) > MAX_UNSEEN_TOPICS:
+                del self._unseen[next(iter(self._unseen))]
         elif sequencers.queues < len(route.shards):
             sequencers.extend(self._sequencers_of(route, sequencers.queues))
+
+    def _seen_again(self, route: RoutedTopic) -> TopicQueueSelector | None:
+        """Return the sequencers that the topic had before this client did not see it, or None."""
+        known = self._unseen.pop(route.topic_id, None)
+        if known is not None and known.queues < len(route.shards):
+            known.extend(self._sequencers_of(route, known.queues))
+        return known
 
     def _sequencers_of(self, route: RoutedTopic, first: int = 0) -> list[QueueSequencer]:
         """Make and return sequencers for the queues of the topic that have the number `first` or a higher number."""

@@ -92,6 +92,29 @@ async def test_a_revoked_right_fails_sends_at_once(fleet: Fleet, admin: AsyncAdm
                 await producer.send("orders", b"two")
 
 
+async def test_a_producer_whose_right_comes_back_loses_no_message(fleet: Fleet, admin: AsyncAdmin) -> None:
+    """The producer does not see the topic meanwhile. If it began to count anew, the node would acknowledge the next
+    message as one that it has already."""
+    await admin.create_topic("orders", queues=1)
+    await admin.add_user("alice", PASSWORD)
+    await admin.grant("alice", "all", "topic:orders")
+    async with AsyncProducer(fleet.bootstrap, user="alice", password=PASSWORD, delivery_timeout_ms=2000) as producer:
+        first = await producer.send("orders", b"one")
+        await admin.revoke("alice", "all", "topic:orders")
+        with pytest.raises(PermissionDeniedError):
+            await producer.send("orders", b"two")
+
+        async def is_unseen() -> bool:
+            await producer._client.routes.refresh_all()
+            return not producer._queue_selection.knows("orders")
+
+        await eventually(is_unseen, "the producer does not see the topic any more")
+        await admin.grant("alice", "all", "topic:orders")
+        second = await producer.send("orders", b"three")
+    assert second.offset > first.offset
+    assert (await admin.get_message("orders", 0, second.offset)).value == b"three"
+
+
 async def test_a_new_password_in_the_file_is_taken_without_a_restart(
     fleet: Fleet, admin: AsyncAdmin, tmp_path: Path
 ) -> None:
