@@ -11,13 +11,14 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import grpc
 import grpc.aio
 
 from ledger.access.certificate import certificate_content, sign
-from ledger.client.connection.security import Security, read_file
+from ledger.client.connection.security import read_file
 from ledger.errors import AuthenticationError, from_wire
 from ledger.v1 import security_pb2, security_pb2_grpc
 
@@ -46,10 +47,24 @@ class ProofTools:
     in_thread: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
 
 
+class Proving(Protocol):
+    """An interface: what a client proves itself with. `ledger.client.connection.security.Security` implements it."""
+
+    @property
+    def user(self) -> str: ...
+    @property
+    def token(self) -> str: ...
+    @property
+    def client_certificate(self) -> Path | None: ...
+    @property
+    def client_key(self) -> Path | None: ...
+    def current_password(self) -> str: ...
+
+
 class Session:
     """The proof of one client on one channel."""
 
-    def __init__(self, channel: grpc.aio.Channel, security: Security, tools: ProofTools | None = None) -> None:
+    def __init__(self, channel: grpc.aio.Channel, security: Proving, tools: ProofTools | None = None) -> None:
         self._stub = security_pb2_grpc.SecurityStub(channel)
         self._security = security
         self._tools = tools or ProofTools()
@@ -103,7 +118,7 @@ class Session:
         return await _prove_certificate(stream, security, self._tools)
 
 
-async def _prove_certificate(stream: Any, security: Security, tools: ProofTools) -> security_pb2.AuthenticateResponse:
+async def _prove_certificate(stream: Any, security: Proving, tools: ProofTools) -> security_pb2.AuthenticateResponse:
     assert security.client_certificate is not None, "a client that proves has a user, a token or a certificate"
     assert security.client_key is not None, "the settings were checked"
     certificates = read_file(security.client_certificate, "client_certificate")
@@ -140,7 +155,13 @@ async def _ask(stream: Any, request: security_pb2.AuthenticateRequest) -> securi
             raise AuthenticationError("The node ended the proof without an answer.")
         raise grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details=details)
     if answer.HasField("error"):
-        raise from_wire(answer.error)
+        error = from_wire(answer.error)
+        if not error.retriable:
+            raise error
+        # The node cannot judge the proof now. To its callers, such a node is one that cannot be reached.
+        raise grpc.aio.AioRpcError(
+            grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), details=str(error)
+        )
     response: security_pb2.AuthenticateResponse = answer
     return response
 
