@@ -120,7 +120,8 @@ _OF_GROUP_OPERATIONS = {
 _ADMINISTER = Needed(rights=_cluster("administer"), is_audited=True)
 _ONLY_NODES = Needed(nodes="only")
 _OF_OPERATIONS = {
-    "GetMembers": Needed(rights=_cluster("describe")),
+    # A node that hears no leader asks whether it was removed.
+    "GetMembers": Needed(rights=_cluster("describe"), nodes="too"),
     "AddNode": _ADMINISTER,
     "PromoteNode": _ADMINISTER,
     "RemoveNode": _ADMINISTER,

@@ -208,6 +208,12 @@ def test_every_method_says_which_rights_it_needs() -> None:
     assert {path_of(method) for method in client_methods()} == set(NEEDED)
 
 
+def test_nodes_may_call_what_their_programs_call() -> None:
+    """cluster/node/shard_calls.py, cluster/node/replica/removal.py, and the client that both use."""
+    called = ("Broker/GetRoute", "Operations/OpenTopic", "Operations/DropTopic", "Operations/GetMembers")
+    assert {name for name in called if NEEDED[f"/ledger.v1.{name}"].nodes == "no"} == set()
+
+
 async def test_no_method_serves_a_stranger(site: Site) -> None:
     async with site.stranger() as stranger:
         for method in client_methods():
