@@ -20,6 +20,7 @@ from cluster.node.process.vital import Vital
 from cluster.node.process.workers import ThreadWorker, Worker
 from cluster.node.repair.entry_source import EntrySource, GrpcEntrySource
 from ledger.client.connection.environment import PROCESS, Environment
+from ledger.state.feature_levels import LATEST_LEVEL
 from raft.interfaces import Transport
 from raft.transport.grpc_transport import Identity, Receiver
 from store import read_boot_id
@@ -81,6 +82,8 @@ class Runtime:
     boot_id: Callable[[], str] = read_boot_id
     # The environment of the clients by which a node calls other nodes.
     client: Environment = PROCESS
+    # The highest feature level that this program knows. The simulator also plays older programs.
+    latest_level: int = LATEST_LEVEL
     # The limit of open files of the process.
     file_limit: Callable[[], int] = file_limit
     # Runs the work whose failure ends the node.

@@ -11,6 +11,7 @@ from ledger.batch.check import check_header
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.retries import consumer_group_of, place_before
 from ledger.state import CommandResult, CommittedBatch, DeletedTopic, State, Topic
+from ledger.state.feature_levels import LATEST_LEVEL
 from store import CommitLog, ConsumeQueues, Header, KeyIndex, Snapshot
 
 
@@ -19,15 +20,21 @@ class AppliedState:
     applied."""
 
     def __init__(
-        self, commit_log: CommitLog, queues: ConsumeQueues, keys: KeyIndex, fetch_waiters: FetchWaiters | None = None
+        self,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        keys: KeyIndex,
+        fetch_waiters: FetchWaiters | None = None,
+        latest_level: int = LATEST_LEVEL,
     ) -> None:
         """When a batch is applied, the fetches in `fetch_waiters` that wait for its queue are woken. All shards of
-        a node can share one FetchWaiters object, because topic ids are equal in all shards."""
+        a node can share one FetchWaiters object, because topic ids are equal in all shards. `latest_level` is the
+        highest feature level that this program knows."""
         self.log = commit_log
         self.queues = queues
         self.keys = keys
         self.fetch_waiters = fetch_waiters or FetchWaiters()
-        self.state = State()
+        self.state = State(latest_level=latest_level)
 
     def apply_batch(self, header: Header, body: memoryview) -> None:
         """Apply a committed batch to the indexes and the state, and wake the fetches that wait for it. Raise
@@ -70,7 +77,11 @@ class AppliedState:
 
     def resume(self, snapshot: Snapshot) -> None:
         """Load the state of a checkpoint when the node starts. The indexes on disk belong to the same checkpoint."""
-        self.state = State.decode(snapshot.state)
+        self.state = self.decoded(snapshot)
+
+    def decoded(self, snapshot: Snapshot) -> State:
+        """Return the state of a snapshot. Raises LedgerError if this program cannot read the state."""
+        return State.decode(snapshot.state, latest_level=self.state.latest_level)
 
     def restore(self, state: State, position: int) -> None:
         """Replace the state by the state of a received snapshot, and empty the indexes. `position` is the new log
@@ -83,7 +94,7 @@ class AppliedState:
     def log_starts(self, snapshot: Snapshot) -> None:
         """Drop the index records of the entries before a new log start. `snapshot` has the state at the new log
         start."""
-        self._drop_before(snapshot.end, State.decode(snapshot.state))
+        self._drop_before(snapshot.end, self.decoded(snapshot))
 
     def _apply_move(self, consumer_group: str, body: memoryview) -> None:
         """If this batch contains the copy of a moved message, settle the original message in its queue. The batch

@@ -199,14 +199,14 @@ class BrokerReplica:
     def flaw_of(self, snapshot: Snapshot) -> str:
         """Return why this program cannot read the state of a received snapshot, or "" if it can."""
         try:
-            State.decode(snapshot.state)
+            self._applied.decoded(snapshot)
         except LedgerError as error:
             return str(error)
         return ""
 
     def restore(self, snapshot: Snapshot) -> None:
         """Replace the state and the configuration by those of a received snapshot."""
-        state = State.decode(snapshot.state)
+        state = self._applied.decoded(snapshot)
         if snapshot.configuration:
             self.membership.applied(snapshot.index, decode_configuration(snapshot.configuration))
         self._applied.restore(state, snapshot.end)

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from ledger.errors import LedgerError, NodeRefusedError
 from ledger.state import State
 from ledger.state.commands import Command, RaiseFeatureLevel
-from ledger.state.feature_levels import LATEST_LEVEL
 from raft.driver import Driver
 
 log = logging.getLogger("ledgermq.broker.feature_level")
@@ -55,7 +54,7 @@ class FeatureLevel:
     async def run(self) -> None:
         """Raise the level whenever all members support a higher level. Return when this replica has the latest level
         that this program knows."""
-        while self._replica.state.feature_level < LATEST_LEVEL:
+        while self._replica.state.feature_level < self._replica.state.latest_level:
             try:
                 await self.raise_to_supported()
             except LedgerError as error:
@@ -66,7 +65,7 @@ class FeatureLevel:
         """If this node leads and all members support a higher level than the shard has, raise the level and return when
         it is applied. Raises LedgerError if the level cannot be raised now."""
         replica, raft = self._replica, self._replica.driver.raft
-        level = min(raft.supported_feature_level, LATEST_LEVEL)
+        level = min(raft.supported_feature_level, replica.state.latest_level)
         if not replica.knows_the_end or level <= replica.state.feature_level or raft.configuration_index > raft.commit:
             return
         raised = replica.propose_checked(RaiseFeatureLevel(level))

@@ -101,12 +101,12 @@ def encode_state(state: StateParts) -> bytes:
     return data + _CRC.pack(google_crc32c.value(data))
 
 
-def decode_state(data: bytes, limits: ProducerLimits) -> StateParts:
+def decode_state(data: bytes, limits: ProducerLimits, latest_level: int = LATEST_LEVEL) -> StateParts:
     """Return the tables of the state that `data` encodes. Raises InternalError if the bytes are damaged, or of an
     unknown format."""
     try:
         version, *counts = _checked_header(data)
-        return _Reader(data, limits, version).state(*counts)
+        return _Reader(data, limits, version, latest_level).state(*counts)
     except (struct.error, StopIteration, UnicodeDecodeError) as error:
         raise InternalError(f"A snapshot of the state is damaged ({error}): fetch it again.") from error
 
@@ -167,10 +167,11 @@ def _checked_header(data: bytes) -> list[int]:
 class _Reader:
     """Reads the tables of a state from its bytes, in the order of the format."""
 
-    def __init__(self, data: bytes, limits: ProducerLimits, version: int) -> None:
+    def __init__(self, data: bytes, limits: ProducerLimits, version: int, latest_level: int) -> None:
         self._data = data
         self._version = version
         self._limits = limits
+        self._latest_level = latest_level
         self._at = _HEADER.size
 
     def state(
@@ -205,10 +206,10 @@ class _Reader:
 
     def _feature_level(self) -> int:
         (level,) = next(self._each(_COUNT, 1))
-        if _version(level) != self._version or level > LATEST_LEVEL:
+        if _version(level) != self._version or level > self._latest_level:
             raise InternalError(
                 f"A snapshot of the state has feature level {level}, and this program knows levels up to "
-                f"{LATEST_LEVEL}: install the version of ledgermq that the other nodes run."
+                f"{self._latest_level}: install the version of ledgermq that the other nodes run."
             )
         return level
 

@@ -93,7 +93,9 @@ CommandResult = Topic | DeletedTopic | Hold | QueueResults | bool | int | None |
 class State:
     """The result of all committed entries that this replica has applied."""
 
-    def __init__(self, limits: ProducerLimits | None = None) -> None:
+    def __init__(self, limits: ProducerLimits | None = None, latest_level: int = LATEST_LEVEL) -> None:
+        """`latest_level` is the highest feature level that this program knows."""
+        self.latest_level = latest_level
         self.topics = TopicTable()
         self.producers = Producers(limits or ProducerLimits())
         self.holds = HoldTable()
@@ -189,11 +191,11 @@ class State:
         return encode_state(parts)
 
     @staticmethod
-    def decode(data: bytes, limits: ProducerLimits | None = None) -> State:
+    def decode(data: bytes, limits: ProducerLimits | None = None, latest_level: int = LATEST_LEVEL) -> State:
         """Return the state that `data`, a result of `encode`, contains. The bytes do not contain the producer
         limits. Raises InternalError if the bytes are not a state."""
-        state = State(limits)
-        parts = decode_state(data, limits or ProducerLimits())
+        state = State(limits, latest_level)
+        parts = decode_state(data, limits or ProducerLimits(), latest_level)
         state.topics, state._next_offsets, state.producers, state.holds, state.shards, state.consumption = parts[:6]
         state.feature_level, state.access = parts.feature_level, parts.access
         return state
@@ -295,10 +297,10 @@ class State:
 
     def _raise_feature_level(self, level: int) -> None:
         """Apply the rules of `level` from now on. Raises InternalError if this program does not know the rules."""
-        if level > LATEST_LEVEL:
+        if level > self.latest_level:
             raise InternalError(
-                f"This shard has feature level {level}, and this program knows levels up to {LATEST_LEVEL}: install "
-                "the version of ledgermq that the other nodes run."
+                f"This shard has feature level {level}, and this program knows levels up to {self.latest_level}: "
+                "install the version of ledgermq that the other nodes run."
             )
         self.feature_level = max(self.feature_level, level)
 

@@ -58,6 +58,8 @@ class FormingNode:
     # Whether a leader may add this node to the shard although `joins` is False. True for every shard except shard 0,
     # because a node is added to shard 0 first.
     may_be_added: bool = False
+    # The highest feature level that this program knows.
+    latest_level: int = LATEST_LEVEL
 
     @property
     def asks(self) -> bool:
@@ -71,7 +73,7 @@ class FormingNode:
             incarnation=self.incarnation,
             empty=self.empty,
             refusal=self._refusal(request),
-            feature_level=LATEST_LEVEL,
+            feature_level=self.latest_level,
         )
 
     def _refusal(self, request: raft_pb2.IntroduceRequest) -> str:

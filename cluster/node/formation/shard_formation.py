@@ -65,6 +65,7 @@ class ShardFormation:
             empty=is_log_empty and vote.term == 0,
             joins=settings.join and is_first,
             may_be_added=not is_first,
+            latest_level=self._runtime.latest_level,
         )
 
     async def form(self, forming_node: FormingNode, opened: ShardLog) -> None:

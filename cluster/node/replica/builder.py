@@ -20,7 +20,6 @@ from ledger.broker.applied_state import AppliedState
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.members.membership import Membership
-from ledger.state.feature_levels import LATEST_LEVEL
 from raft.core import Durable, LogTerms, Raft, RaftSettings, RaftTiming, RecoveredState, TermRun
 from raft.driver import Driver
 from raft.driver_settings import DriverRuntime, ReplicaStorage
@@ -53,7 +52,7 @@ class ReplicaBuilder:
         settings, files = self._settings, self._files
         return BrokerReplica(
             shard=self.number,
-            applied=AppliedState(self._log, files.queues, files.keys, fetch_waiters),
+            applied=AppliedState(self._log, files.queues, files.keys, fetch_waiters, self._runtime.latest_level),
             membership=Membership(settings.node, self._votes.vote.incarnation, settings.addresses),
             max_message_bytes=self._opened.max_message_bytes,
             meter=self._node.meters,
@@ -135,7 +134,7 @@ class ReplicaBuilder:
             reach=self._reach,
             max_uncommitted_bytes=uncommitted_bytes(settings),
             prefer=preferred(self.number, settings),
-            feature_level=LATEST_LEVEL,
+            feature_level=self._runtime.latest_level,
         )
         recovered = RecoveredState(
             Durable(vote.term, vote.voted_for),
