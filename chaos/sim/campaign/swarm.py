@@ -16,6 +16,11 @@ from chaos.sim.engine.links import Conditions
 
 # Numbers of consumer groups; a run draws one of these.
 CONSUMER_GROUPS = (0, 0, 1, 1, 2)
+# Share of the stack seeds with authentication.
+AUTHENTICATED = 0.35
+# Share of the other stack seeds in which some nodes begin with an older program.
+TWO_VERSIONS = 0.4
+NEVER_MS = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,11 @@ class Options:
     staged: bool = False
     # A majority may lose power under `async`. Lost acknowledged messages are counted and are not a violation.
     accepted_loss: bool = False
+    # Nodes ask who their callers are, and an administrator changes users and rights (chaos/sim/access).
+    authentication: bool = False
+    # Nodes that begin with an older program -> (the feature level that it knows, when the node gets the present program
+    # in ms). Such a run has two versions (chaos/sim/stack/versions.py).
+    old_programs: tuple[tuple[int, tuple[int, int]], ...] = ()
 
     @property
     def has_faults(self) -> bool:
@@ -97,7 +107,7 @@ def draw(seed: int, wishes: Wishes) -> Options:
     sync = random.random() < 0.6 or any(kind.loses_unflushed for kind in asked)
     sync = sync and not wishes.accepted_loss
     kinds = kinds_of(wishes.world, nodes, shards)
-    of_nodes = [kind.name for kind in kinds if not (kind.least_shards or kind.of_consumers)]
+    of_nodes = [kind.name for kind in kinds if not (kind.least_shards or kind.of_consumers or kind.of_access)]
     strengths = _strengths(random, wishes, [*RATES, *of_nodes])
     # Own random streams: the faults of nodes stay the same with one shard, with several, and with consumer groups.
     of_shards = [kind.name for kind in kinds if kind.least_shards]
@@ -106,6 +116,10 @@ def draw(seed: int, wishes: Wishes) -> Options:
     consumer_groups = _consumer_groups(seed, wishes)
     if consumer_groups:
         strengths += _strengths(Random(f"{seed}/consumers"), wishes, of_consumers)
+    authentication = _has_authentication(seed, wishes, asked)
+    if authentication:
+        of_access = [kind.name for kind in kinds if kind.of_access]
+        strengths += _strengths(Random(f"{seed}/access faults"), wishes, of_access)
     names = [name for name, _ in strengths]
     heartbeat_ticks = random.choice((1, 2))
     return Options(
@@ -137,7 +151,29 @@ def draw(seed: int, wishes: Wishes) -> Options:
         # Under `async`, each end of a process would lose acknowledged messages, and few faults would remain possible.
         staged=wishes.world == STACK and sync and Random(f"{seed}/staged").random() < 0.4,
         accepted_loss=wishes.accepted_loss,
+        authentication=authentication,
+        old_programs=() if authentication else _old_programs(seed, wishes, nodes),
     )
+
+
+def _has_authentication(seed: int, wishes: Wishes, asked: Sequence[FaultKind]) -> bool:
+    """Draw whether nodes ask who their callers are."""
+    if wishes.world != STACK:
+        return False
+    return any(kind.of_access for kind in asked) or Random(f"{seed}/authentication").random() < AUTHENTICATED
+
+
+def _old_programs(seed: int, wishes: Wishes, nodes: int) -> tuple[tuple[int, tuple[int, int]], ...]:
+    """Draw the nodes that begin with an older program. Some of them keep it until the end of the run."""
+    random = Random(f"{seed}/versions")
+    if wishes.world != STACK or wishes.faults == () or random.random() >= TWO_VERSIONS:
+        return ()
+    level, stays = random.choice((0, 1)), random.random() < 0.3
+    old = sorted(random.sample(range(1, nodes + 1), random.randint(1, nodes)))
+    times = [round(random.uniform(0.1, 0.9) * wishes.minutes * 60_000) for _ in old]
+    if stays:
+        times[-1] = NEVER_MS
+    return tuple((node, (level, at_ms)) for node, at_ms in zip(old, times, strict=True))
 
 
 def _consumer_groups(seed: int, wishes: Wishes) -> int:

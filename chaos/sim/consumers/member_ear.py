@@ -14,7 +14,7 @@ from typing import Any
 
 from chaos.sim.engine.network import Network
 from chaos.sim.engine.node_life import Life
-from chaos.sim.engine.rpc import SimChannel, StreamCall, UnaryCall
+from chaos.sim.engine.rpc import Metadata, SimChannel, StreamCall, UnaryCall
 from ledger.errors import ConsumerFencedError, LedgerError, OffsetTooLowError, UnknownMemberError, from_wire
 from ledger.v1 import consumer_group_pb2 as pb2
 
@@ -133,9 +133,9 @@ class OverheardChannel(SimChannel):
         # Requests by number of the call.
         self._asked: dict[int, Any] = {}
 
-    def begin(self, call: UnaryCall | StreamCall, method: str, request: Any) -> int:
+    def begin(self, call: UnaryCall | StreamCall, method: str, request: Any, metadata: Metadata = ()) -> int:
         self._ear.asked(request)
-        number = super().begin(call, method, request)
+        number = super().begin(call, method, request, metadata)
         self._asked[number] = request
         return number
 

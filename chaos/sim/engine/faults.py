@@ -79,6 +79,8 @@ class FaultKind:
     loses_unflushed: bool = False
     # The fault hits a member of a consumer group, so it needs a run with consumer groups.
     of_consumers: bool = False
+    # The fault concerns users and rights, so it needs a run with authentication.
+    of_access: bool = False
 
     def draw(self, random: Random, at_ms: int) -> FaultEvent:
         arguments: list[tuple[str, int | str]] = []
@@ -174,6 +176,9 @@ _KINDS = (
               target=False, every_ms=20_000, of_consumers=True),
     FaultKind("offsets_reset", "an operator moves a consumer group's offsets back or forward", (STACK,), target=False,
               of_consumers=True),
+    # users and rights
+    FaultKind("old_rules", "a node is cut off from the other nodes, clients reach it, and a user loses its rights",
+              (STACK,), for_ms=(40_000, 110_000), target=False, every_ms=60_000, least_nodes=3, of_access=True),
 )  # fmt: skip
 
 KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _KINDS}

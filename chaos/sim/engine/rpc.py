@@ -24,6 +24,9 @@ from cluster.node.formation.first_start import ANSWER_S
 from cluster.node.repair import entry_source
 from raft.v1 import raft_pb2
 
+# What a call sends beside its request, such as a token.
+Metadata = tuple[tuple[str, str], ...]
+
 # Time limit for opening a connection.
 CONNECT_S = 5.0
 
@@ -32,7 +35,15 @@ class RpcServer(Protocol):
     """The interface of the server side of a connection. The client chooses a number for each call over the
     connection."""
 
-    def begin(self, connection: SimConnection, call: int, method: str, request: Any, answers: RpcClient) -> None:
+    def begin(
+        self,
+        connection: SimConnection,
+        call: int,
+        method: str,
+        request: Any,
+        answers: RpcClient,
+        metadata: Metadata = (),
+    ) -> None:
         """Start a call. For a stream, `request` is None, and each request of the stream arrives in a separate call
         of the method `message`."""
 
@@ -77,13 +88,13 @@ class SimChannel:
 
     # -- called by calls
 
-    def begin(self, call: UnaryCall | StreamCall, method: str, request: Any) -> int:
+    def begin(self, call: UnaryCall | StreamCall, method: str, request: Any, metadata: Metadata = ()) -> int:
         """Send the first message of a call to the server, which then starts the call. Return the number that the
         client chose for the call."""
         number = self._number = self._number + 1
         self._calls[number] = call
         connection, server = self._connect(), self._server()
-        connection.send(self._client, lambda: server.begin(connection, number, method, request, self))
+        connection.send(self._client, lambda: server.begin(connection, number, method, request, self, metadata))
         return number
 
     def send(self, number: int, request: Any) -> None:
@@ -181,14 +192,39 @@ class SimStub:
         return lambda request, timeout: UnaryCall(self._channel, method, request, timeout).future
 
 
+class StubChannel:
+    """The methods of a gRPC channel from which generated stubs and `ProvenChannel` make calls. Requests and responses
+    are not encoded."""
+
+    def __init__(self, channel: SimChannel) -> None:
+        self._channel = channel
+
+    def unary_unary(self, method: str, *_: Any, **__: Any) -> Callable[..., Awaitable[Any]]:
+        def call(request: Any, *, timeout: float, metadata: Metadata = ()) -> Awaitable[Any]:
+            return UnaryCall(self._channel, short_name(method), request, timeout, metadata).future
+
+        return call
+
+    def stream_stream(self, method: str, *_: Any, **__: Any) -> Callable[..., StreamCall]:
+        def call(*, timeout: float | None = None, metadata: Metadata = ()) -> StreamCall:
+            return StreamCall(self._channel, short_name(method), timeout, metadata)
+
+        return call
+
+
+def short_name(method: str) -> str:
+    """Return "Fetch" for "/ledger.v1.Broker/Fetch"."""
+    return method.rpartition("/")[2]
+
+
 class UnaryCall:
     """A call with one request and one response. The future of a call gets the response, or the exception
     AioRpcError."""
 
-    def __init__(self, channel: SimChannel, method: str, request: Any, timeout: float) -> None:
+    def __init__(self, channel: SimChannel, method: str, request: Any, timeout: float, metadata: Metadata = ()) -> None:
         self.future: asyncio.Future[Any] = channel.life.create_future()
         self._channel = channel
-        self._number = channel.begin(self, method, request)
+        self._number = channel.begin(self, method, request, metadata)
         self._deadline = channel.life.call_later(timeout, self._expire)
         self.future.add_done_callback(self._done)
 
@@ -215,12 +251,14 @@ class UnaryCall:
 class StreamCall:
     """A bidirectional stream, with the methods of `grpc.aio.StreamStreamCall` that the production code uses."""
 
-    def __init__(self, channel: SimChannel, method: str) -> None:
+    def __init__(self, channel: SimChannel, method: str, timeout: float | None = None, metadata: Metadata = ()) -> None:
         self._channel = channel
         self._received: deque[Any] = deque()
         self._news = asyncio.Event()
         self._status: tuple[grpc.StatusCode, str] | None = None
-        self._number = channel.begin(self, method, None)
+        self._number = channel.begin(self, method, None, metadata)
+        if timeout is not None:
+            channel.life.call_later(timeout, self._expire)
 
     async def wait_for_connection(self) -> None:
         await self._channel.wait_for_connection()
@@ -261,6 +299,11 @@ class StreamCall:
         if self._status is None:
             self._status = (code, details)
             self._news.set()
+
+    def _expire(self) -> None:
+        if self._status is None:
+            self._channel.give_up(self._number)
+            self.ended(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
 
     async def _ended(self) -> tuple[grpc.StatusCode, str]:
         while self._status is None:

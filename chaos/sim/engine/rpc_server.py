@@ -17,7 +17,7 @@ import grpc
 
 from chaos.sim.engine.network import SimConnection
 from chaos.sim.engine.node_life import Life
-from chaos.sim.engine.rpc import RpcClient
+from chaos.sim.engine.rpc import Metadata, RpcClient
 
 Handler = Callable[..., Awaitable[Any]]
 
@@ -34,11 +34,21 @@ class AbortError(Exception):
 class Context:
     """The context of one call, with the methods of `grpc.aio.ServicerContext` that the production code uses."""
 
-    def __init__(self, write: Callable[[Any], None]) -> None:
+    def __init__(self, write: Callable[[Any], None], caller: int = 0, peer: str = "", metadata: Metadata = ()) -> None:
+        """`caller` is the endpoint of the caller in the simulated network. `peer` names the connection."""
+        self.caller = caller
+        self._peer = peer
+        self._metadata = metadata
         self._on_end: list[Callable[[Context], None]] = []
         self._received: deque[Any] = deque()
         self._news = asyncio.Event()
         self._write = write
+
+    def peer(self) -> str:
+        return self._peer
+
+    def invocation_metadata(self) -> Metadata:
+        return self._metadata
 
     async def read(self) -> Any:
         while not self._received:
@@ -78,8 +88,16 @@ class Calls:
         self._calls: dict[tuple[int, int], tuple[asyncio.Task[None], Context]] = {}
         self._connections: dict[SimConnection, int] = {}
 
-    def begin(self, connection: SimConnection, call: int, method: str, request: Any, answers: RpcClient) -> None:
-        self._life.deliver(self._begin, connection, call, method, request, answers)
+    def begin(
+        self,
+        connection: SimConnection,
+        call: int,
+        method: str,
+        request: Any,
+        answers: RpcClient,
+        metadata: Metadata = (),
+    ) -> None:
+        self._life.deliver(self._begin, connection, call, method, request, answers, metadata)
 
     def message(self, connection: SimConnection, call: int, request: Any) -> None:
         self._life.deliver(self._message, connection, call, request)
@@ -95,7 +113,15 @@ class Calls:
         for task, _ in [*self._calls.values()]:
             task.cancel()
 
-    def _begin(self, connection: SimConnection, call: int, method: str, request: Any, answers: RpcClient) -> None:
+    def _begin(
+        self,
+        connection: SimConnection,
+        call: int,
+        method: str,
+        request: Any,
+        answers: RpcClient,
+        metadata: Metadata,
+    ) -> None:
         key = (self._connections.setdefault(connection, len(self._connections)), call)
 
         def write(response: Any) -> None:
@@ -106,7 +132,8 @@ class Calls:
             if not self._life.over:
                 connection.send(self._node, lambda: answers.ended(call, code, details))
 
-        context = Context(write)
+        caller = next((end for end in connection.ends if end != self._node), self._node)
+        context = Context(write, caller, f"sim-{caller}:{key[0]}", metadata)
         work = self._serve(self._handler(method), request, context, write, end)
         task = self._life.create_task(work, name=f"{method} {key}")
         self._calls[key] = (task, context)
@@ -156,7 +183,15 @@ class NoServer:
     """The server of a node that is down. `NoServer` ignores all calls, because the network breaks the connections
     to a node that is down."""
 
-    def begin(self, connection: SimConnection, call: int, method: str, request: Any, answers: RpcClient) -> None: ...
+    def begin(
+        self,
+        connection: SimConnection,
+        call: int,
+        method: str,
+        request: Any,
+        answers: RpcClient,
+        metadata: Metadata = (),
+    ) -> None: ...
     def message(self, connection: SimConnection, call: int, request: Any) -> None: ...
     def cancel(self, connection: SimConnection, call: int) -> None: ...
     def broken(self, connection: SimConnection) -> None: ...

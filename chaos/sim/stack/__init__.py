@@ -12,6 +12,7 @@ Read the modules of this package in this order:
     deliveries.py         checks the messages that consumers received
     cluster_operator.py   changes members, adds shards and queues
     roster.py             knows the members of each shard
+    versions.py           older programs, and the feature level
     faults.py             carries out faults of nodes
     power.py              carries out power cuts
     damage.py             damages files

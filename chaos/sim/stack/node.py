@@ -26,7 +26,7 @@ from chaos.sim.engine.loop import SimLoop
 from chaos.sim.engine.network import Network
 from chaos.sim.engine.node_life import Life
 from chaos.sim.engine.rpc import RpcServer, SimChannel, SimEntrySource, SimIntroductions
-from chaos.sim.engine.rpc_server import Calls, Handler, NoServer
+from chaos.sim.engine.rpc_server import Calls, Context, Handler, NoServer
 from chaos.sim.stack.node_part import DATA, NodePart
 from chaos.sim.stack.node_transport import Door, DoorKey, SimTransport, Transit
 from chaos.sim.stack.node_worker import SimWorker
@@ -38,6 +38,7 @@ from cluster.node.process.vital import Vital
 from cluster.node.replica.local_replica import LocalReplica
 from cluster.node.replica.shard_log import ShardError
 from cluster.node.runtime import Runtime
+from cluster.node.security.access import NodeAccess
 from cluster.node.settings import NodeSettings
 from ledger.broker.broker import Broker
 from ledger.broker.broker_replica import BrokerReplica
@@ -46,7 +47,10 @@ from ledger.broker.rpc.broker import BrokerService
 from ledger.broker.rpc.consumer_group_operations import ConsumerGroupOperations
 from ledger.broker.rpc.consumer_groups import ConsumerGroupService
 from ledger.broker.rpc.operations import OperationsService
+from ledger.broker.rpc.rights import NEEDED
+from ledger.broker.rpc.topic_rights import TopicRights
 from ledger.client.connection.environment import Environment
+from ledger.state.feature_levels import LATEST_LEVEL
 from ledger.topics import TOPICS_SHARD
 from ledger.v1 import broker_pb2
 from raft.core import Raft
@@ -57,6 +61,11 @@ from store.disk.memory_disk import Killed
 START_MS = 1_700_000_000_000
 # Limit on open files of a process.
 FILES = 20_000
+# The endpoints of clients have this number or a higher one; those of nodes are lower.
+FIRST_CLIENT = 100
+# Name of a method -> its full name. No two services for clients have a method of the same name.
+_FULL_NAMES = {full.rpartition("/")[2]: full for full in NEEDED}
+_STREAMS = ("Produce", "Authenticate")
 
 
 class SimSettings(NodeSettings):
@@ -90,6 +99,22 @@ class SharedParts:
     environment: Callable[[Life, int, Random], Environment]
     records: ShardRecords
     timing: WorkDurations
+    # Watches a method of a node: (node, name of the method, its handler) -> the handler with checks.
+    watch_call: Callable[[StackNode, str, Handler], Handler]
+    # The secrets of a node, by its number. They do not change the other random choices of a run.
+    secrets: Callable[[int], Callable[[int], bytes]]
+    # The password of the first administrator, or "".
+    first_password: str = ""
+
+
+class SimNodeCallers:
+    """Tells the calls of nodes by the endpoint of the caller. Implements
+    `cluster.node.security.rights_guard.NodeCallers`."""
+
+    are_needed = True
+
+    def node_of(self, context: Context) -> int:
+        return context.caller if context.caller < FIRST_CLIENT else 0
 
 
 class SimulatedProcess:
@@ -115,20 +140,40 @@ class SimulatedProcess:
         )
         shards = self.shards
         broker = Broker(facts, shards, retry_delays_s=settings.retry_delays_s, now_ms=runtime.now_ms)
-        self._broker = BrokerService(broker, meters)
+        access = self._access = NodeAccess(
+            settings, shards.replicas, runtime, SimNodeCallers(), None, node.first_password
+        )
+        self._broker = BrokerService(broker, meters, authorizer=access.authorizer)
         self._operations = OperationsService(
             node.node, settings.cluster, shards.local, shards.replicas, shards.deletion
         )
         self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics)
-        self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, runtime.now_ms)
-        self.calls = Calls(life, node.node, self._handler)
+        rights = TopicRights(shards.replicas, access.authorizer)
+        self._group_operations = ConsumerGroupOperations(
+            broker.consumptions, broker.retry_topics, runtime.now_ms, rights
+        )
+        self.calls = Calls(life, node.node, lambda method: node.watch_call(method, self._handler(method)))
         shards.start()
+        self._tasks = [node.vital.spawn(work, name) for name, work in access.tasks()]
 
     def _handler(self, method: str) -> Handler:
+        handler, full_name = self._plain_handler(method), _FULL_NAMES.get(method)
+        if full_name is None or self._access.authorizer is None:
+            return handler
+        guard = self._access.guard
+        return guard.stream(full_name, handler) if method in _STREAMS else guard.call(full_name, handler)
+
+    def _plain_handler(self, method: str) -> Handler:
         ours = {"Introduce": self._introduce, "ReadEntries": self._read_entries, "Fetch": self._fetch}
         if method in ours:
             return ours[method]
-        services = (self._broker, self._operations, self._consumer_groups, self._group_operations)
+        services = (
+            self._broker,
+            self._operations,
+            self._consumer_groups,
+            self._group_operations,
+            self._access.service,
+        )
         handler: Handler = next(getattr(service, method) for service in services if hasattr(service, method))
         return handler
 
@@ -145,6 +190,8 @@ class SimulatedProcess:
     async def stop(self) -> None:
         """Stop the process in order, as `cluster.node.node.Node.stop` stops a real node."""
         await self.shards.hand_over()
+        for task in self._tasks:
+            task.cancel()
         self.calls.stop()
         await self.shards.stop()
         self._directory.close()
@@ -171,6 +218,10 @@ class StackNode:
         self.on_end: Callable[[StackNode], None] = _nothing
         self.on_log_start: Callable[[BrokerReplica, Snapshot], None] = _ignore_log_start
         self.on_applied: Callable[[BrokerReplica, Header, memoryview], None] = _ignore_applied
+        # Called when the program does not know an entry: (node, shard, reason).
+        self.on_unknown: Callable[[StackNode, int, Exception], None] = _ignore_unknown
+        # The highest feature level that the installed program knows, and the one that the last process knew.
+        self.program_level = self.running_level = self.latest_level
         self.process: SimulatedProcess | None = None
         # Whether the node was ever started and has not been removed for good since.
         self.is_present = False
@@ -187,6 +238,11 @@ class StackNode:
         self._watched: list[NodePart] = []
 
     # -- read by the invariants
+
+    @property
+    def latest_level(self) -> int:
+        """The highest feature level that the present program knows."""
+        return LATEST_LEVEL
 
     @property
     def alive(self) -> bool:
@@ -207,6 +263,9 @@ class StackNode:
 
     def applied(self, replica: BrokerReplica, header: Header, body: memoryview) -> None:
         self.on_applied(replica, header, body)
+
+    def cannot_apply(self, shard: int, reason: Exception) -> None:
+        self.on_unknown(self, shard, reason)
 
     @property
     def parts(self) -> list[NodePart]:
@@ -257,6 +316,7 @@ class StackNode:
         the error, and the callback `on_end` is called."""
         assert self.process is None
         self.is_present = True
+        self.running_level = self.program_level
         life = Life(self._shared.loop, self._after_event)
         life.run_at_rate(self.clock_rate)
         self.disk.on_death = partial(self._ended, life, Killed())
@@ -387,6 +447,8 @@ class StackNode:
             worker=lambda name: workers[name](life, self._chance),
             now_ms=self.now_ms,
             chance=self._chance,
+            random_bytes=self._shared.secrets(self.node),
+            latest_level=self.running_level,
             monotonic_ms=lambda: life.time() * 1000,
             boot_id=lambda: f"boot {self.boots}",
             client=self._shared.environment(life, self.node, self._chance),
@@ -399,6 +461,13 @@ class StackNode:
         part = self.part(replica.shard)
         part.watch(replica)
         self._watched.append(part)
+
+    @property
+    def first_password(self) -> str:
+        return self._shared.first_password
+
+    def watch_call(self, method: str, handler: Handler) -> Handler:
+        return self._shared.watch_call(self, method, handler)
 
     def _flush_ms(self) -> float:
         return self._shared.timing.flush_ms * self.slow_disk
@@ -422,6 +491,10 @@ def _nothing(_: StackNode) -> None:
 
 def _ignore_log_start(_: BrokerReplica, __: Snapshot) -> None:
     """Do nothing when a log start moves, as the default callback."""
+
+
+def _ignore_unknown(_: StackNode, __: int, ___: Exception) -> None:
+    """Do nothing when a program does not know an entry, as the default callback."""
 
 
 def _ignore_applied(_: BrokerReplica, __: Header, ___: memoryview) -> None:

@@ -73,6 +73,7 @@ class Home(Protocol):
 
     def log_starts(self, replica: BrokerReplica, snapshot: Snapshot) -> None: ...
     def applied(self, replica: BrokerReplica, header: Header, body: memoryview) -> None: ...
+    def cannot_apply(self, shard: int, reason: Exception) -> None: ...
 
 
 class NodePart:
@@ -172,7 +173,8 @@ class NodePart:
             try:
                 apply(header, body)
             except CannotApplyError as reason:
-                raise AssertionError(f"all programs in a simulation are equal: {reason}") from reason
+                self._home.cannot_apply(self.shard, reason)
+                raise
             self._home.applied(replica, header, body)
             invariants.applied(me, header.index, driver.raft.commit, replica.state.digest)
 

@@ -21,6 +21,11 @@ from typing import Any
 
 import xxhash
 
+from chaos.sim.access.access_truth import AccessTruth
+from chaos.sim.access.access_watch import AccessWatch
+from chaos.sim.access.credentials import Credential, Credentials, ProvenSimChannel, at_once
+from chaos.sim.access.sim_access import FIRST, SimAccess
+from chaos.sim.access.sim_access import OPERATOR as OPERATING_USER
 from chaos.sim.campaign.swarm import Options
 from chaos.sim.consumers.consumption import SimConsumption
 from chaos.sim.consumers.consumption_plan import RETRY_DELAYS_S
@@ -32,22 +37,26 @@ from chaos.sim.engine.network import Network
 from chaos.sim.engine.network_faults import NetworkFaults
 from chaos.sim.engine.node_life import Life
 from chaos.sim.engine.rpc import SimChannel
+from chaos.sim.engine.rpc_server import Handler
 from chaos.sim.stack.cluster_operator import ClusterLimits, OperatedCluster, SimOperator
 from chaos.sim.stack.end import compare, unopened, unsettled
 from chaos.sim.stack.faults import StackFaults
-from chaos.sim.stack.node import START_MS, SharedParts, SimSettings, StackNode, WorkDurations
+from chaos.sim.stack.node import FIRST_CLIENT, START_MS, SharedParts, SimSettings, StackNode, WorkDurations
 from chaos.sim.stack.node_part import DATA, LogOfNode
 from chaos.sim.stack.record import CommittedEntry, ShardRecords
 from chaos.sim.stack.roster import Rosters
-from chaos.sim.stack.workload import FIRST_CLIENT, ClientProcess, Workload
+from chaos.sim.stack.versions import Versions
+from chaos.sim.stack.workload import ClientProcess, Workload
 from chaos.sim.stack.workload_history import LoadHistory, SendOutcome
 from chaos.sim.world import InvariantViolation, SimNodeLog
 from ledger.batch import Batch, BatchHeader
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.claims import BROKER
 from ledger.broker.consumer_groups.delays import Delays
+from ledger.client.connection.channels import Channel
 from ledger.client.connection.environment import Environment
 from ledger.state import State
+from ledger.topics import TOPICS_SHARD
 from store import EntryKind, Header, Snapshot
 
 SEGMENT_BYTES = (64 << 10, 256 << 10, 1 << 20)
@@ -77,6 +86,11 @@ class StackWorld:
         self.network = Network(self.loop, options.chance("network"), options.conditions)
         self.records = ShardRecords(self._now_ms, self._committed)
         self.history_of_clients = LoadHistory(self.records.fail)
+        # What each client proves itself with, by its number. Empty without authentication.
+        self._credentials: dict[int, Credentials] = {}
+        self._of_load = Credentials(Credential("load", "the first password of the load"))
+        self._access_truth = AccessTruth(self.records.fail, self.loop.time)
+        self._access_watch = AccessWatch(self._access_truth, self._credentials, self.records.fail, self.loop.time)
         # (topic, queue) -> the shard in which all messages of the queue are committed.
         self._homes: dict[tuple[int, int], int] = {}
         self._retry_delays_s = options.chance("retries").choice(RETRY_DELAYS_S)
@@ -108,6 +122,10 @@ class StackWorld:
             self.records.fail,
             self.happened,
         )
+        self.access = self._make_access() if options.authentication else None
+        self._versions = Versions(
+            self.loop, rosters, self._nodes, dict(options.old_programs), self.records.fail, self.happened
+        )
         self._hash = xxhash.xxh3_64()
         for node in self._nodes:
             node.on_end, node.on_log_start = self._faults.ended, self._log_starts
@@ -132,6 +150,9 @@ class StackWorld:
             environment=self._environment,
             records=self.records,
             timing=WorkDurations(self.options.flush_ms, self.options.vote_ms),
+            watch_call=self._watched_call,
+            secrets=lambda number: self.options.chance(f"secrets {number} {self.loop.time()}").randbytes,
+            first_password=FIRST.password if self.options.authentication else "",
         )
         return [self._make_node(number, overrides, self._make_disk(number), shared) for number in self._addresses]
 
@@ -175,6 +196,8 @@ class StackWorld:
             heartbeat_ticks=options.heartbeat_ticks,
             election_ticks=options.election_ticks,
             retry_delays_s=self._retry_delays_s,
+            authentication=options.authentication,
+            first_administrator=FIRST.user,
             **overrides,
         )
         return StackNode(settings, disk, shared, options.chance(f"node {number}"))
@@ -184,8 +207,27 @@ class StackWorld:
         limits = ClusterLimits(voters=min(self.options.nodes + 1, MOST_NODES), shards=self.options.shards)
         return SimOperator(self.loop, self._make_client(OPERATOR), cluster, limits, self.happened)
 
-    def _make_client(self, number: int) -> ClientProcess:
+    def _make_access(self) -> SimAccess:
+        return SimAccess(
+            self.options,
+            self.loop,
+            self.network,
+            self.workload,
+            self._access_watch,
+            self._access_truth,
+            self._of_load,
+            self._make_client,
+            self.happened,
+        )
+
+    def _watched_call(self, node: StackNode, method: str, handler: Handler) -> Handler:
+        return self._access_watch.watched(node, method, handler) if self.options.authentication else handler
+
+    def _make_client(self, number: int, credentials: Credentials | None = None) -> ClientProcess:
         life, random = Life(self.loop, _nothing), self.options.chance(f"client {number}")
+        if self.options.authentication:
+            operates = number in (OPERATOR, OPERATOR_OF_CONSUMERS)
+            self._credentials[number] = credentials or (Credentials(OPERATING_USER) if operates else self._of_load)
         client = ClientProcess(number, life, self._environment(life, number, random))
         self._clients.append(client)
         return client
@@ -203,11 +245,19 @@ class StackWorld:
         """Return the environment of a client in this process. `number` is the endpoint of the client in the
         simulated network."""
         numbers, connect = {address: node for node, address in self._addresses.items()}, channel or self._channel
+        credentials, secrets = self._credentials.get(number), self.options.chance(f"secrets of client {number}")
+
+        def opened(address: str, _: str | None) -> Channel:
+            plain = connect(life, number, numbers[address])
+            return plain if credentials is None else ProvenSimChannel(plain, credentials, secrets)
+
         return Environment(
-            channel=lambda address, _: connect(life, number, numbers[address]),
+            channel=opened,
             now_ms=lambda: START_MS + self._now_ms(),
             new_producer_id=partial(random.getrandbits, 64),
             monotonic_s=life.time,
+            random_bytes=secrets.randbytes,
+            in_thread=at_once,
         )
 
     def _channel(self, life: Life, client: int, node: int) -> SimChannel:
@@ -228,6 +278,7 @@ class StackWorld:
             self._network_faults.fire(event, present)
             or self._faults.fire(event)
             or self.consumption.fire(event, [*range(1, len(self._nodes) + 1)])
+            or (self.access is not None and self.access.fire(event, present))
         )
         if done:
             self.happened[event.kind] += 1
@@ -236,6 +287,8 @@ class StackWorld:
     def start_workload(self) -> None:
         self.workload.start()
         self.consumption.start()
+        if self.access is not None:
+            self.access.start()
 
     def stop_faults(self) -> None:
         for name in RATES:
@@ -251,6 +304,8 @@ class StackWorld:
 
     def settle(self, within_ms: int) -> list[str]:
         self.workload.end()
+        if self.access is not None:
+            self.access.end()
         missing = self._wait_until_settled(within_ms / 1000)
         if not missing and not self._failed():
             for roster in self._rosters:
@@ -275,7 +330,15 @@ class StackWorld:
         missing = [each for roster in self._rosters for each in unsettled(roster.shard, roster.parts)]
         first = self._rosters.first.leader
         opening = unopened(first.replica if first is not None else None)
-        return [*missing, *opening, *self.workload.unsettled(), *self._unconsumed()]
+        access = self.access.unsettled() if self.access is not None else []
+        return [
+            *missing,
+            *opening,
+            *self.workload.unsettled(),
+            *self._unconsumed(),
+            *access,
+            *self._versions.unsettled(),
+        ]
 
     def _unconsumed(self) -> list[str]:
         """Return a phrase for each condition that a consumer group must still meet. If a shard has no leader,
@@ -306,6 +369,7 @@ class StackWorld:
             "reads": history.reads,
             "events": self.loop.events,
             **self.consumption.figures(),
+            **(self.access.figures() if self.access is not None else {}),
         }
 
     def history(self) -> int:
@@ -335,6 +399,9 @@ class StackWorld:
 
     def _applied(self, replica: BrokerReplica, header: Header, body: memoryview) -> None:
         self.consumption.truth.applied(replica.shard, header, bytes(body), replica.state)
+        self._versions.applied(replica, header, bytes(body))
+        if replica.shard == TOPICS_SHARD:
+            self._access_truth.applied(header, bytes(body), replica.state)
 
     def _log_starts(self, replica: BrokerReplica, snapshot: Snapshot) -> None:
         if snapshot.index < replica.driver.applied:

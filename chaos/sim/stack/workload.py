@@ -17,6 +17,7 @@ from typing import Any
 
 from chaos.sim.campaign.swarm import Options
 from chaos.sim.engine.node_life import Life
+from chaos.sim.stack.node import FIRST_CLIENT
 from chaos.sim.stack.workload_history import NO_ORDER, LoadHistory, MessagePlace, SentMessage
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.connection.environment import Environment
@@ -27,7 +28,6 @@ from ledger.client.producer.queue_selector import UnplacedMessage
 from ledger.client.records import RecordRange
 from ledger.errors import ClosedError, DeliveryTimeoutError, LedgerError, TopicExistsError
 
-FIRST_CLIENT = 100
 READER = FIRST_CLIENT + 40
 AGAIN_S = 0.5
 TOPICS = 2

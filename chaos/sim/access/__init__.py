@@ -1,0 +1,10 @@
+"""Users and rights in the stack world: who asks, what the log says about rights, and what nodes serve.
+
+Read the modules of this package in this order:
+
+    credentials.py    how a simulated client proves who it is
+    access_truth.py   users, rules and tokens, computed from the log
+    access_watch.py   judges what nodes serve, by the log
+    guests.py         clients whose rights come and go
+    sim_access.py     the administrator, the faults and the checks at the end
+"""

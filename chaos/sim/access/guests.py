@@ -1,0 +1,87 @@
+"""Clients whose rights come and go while they send and read.
+
+A guest is one user with a producer and a reader. The reader reads the topics again and again from their start, from one
+node, so that each read would show a node that serves it without a right. A guest does not know when it has a right.
+Its sends end in a result like those of all producers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any
+
+from chaos.sim.access.credentials import Credential, Credentials
+from chaos.sim.stack.workload import AGAIN_S, ClientProcess, LoadProducer, Workload
+from ledger.client.consumer.consumer import AsyncConsumer
+from ledger.errors import LedgerError
+
+# Time between two reads of a guest, in seconds.
+READ_EVERY_S = 1.0
+
+
+class Guest:
+    """One user, its producer and its reader. `is_over()` is True after the load."""
+
+    def __init__(
+        self,
+        name: str,
+        credentials: Credentials,
+        node: int,
+        processes: tuple[ClientProcess, ClientProcess],
+        load: Workload,
+        randoms: tuple[Random, Random, Random],
+        is_over: Callable[[], bool],
+    ) -> None:
+        sends, routes, reads = randoms
+        self.name = name
+        self.credentials = credentials
+        # The node from which it reads.
+        self.node = node
+        self.producer = LoadProducer(load, processes[0], sends, routes)
+        self._reader = processes[1]
+        self._load = load
+        self._random = reads
+        self._is_over = is_over
+
+    def start(self) -> None:
+        _spawn(self.producer.process, self.producer.run())
+        _spawn(self._reader, self._read_on())
+
+    def proves_with(self, credential: Credential) -> None:
+        self.credentials.replace(credential)
+
+    async def _read_on(self) -> None:
+        while not self._is_over():
+            await asyncio.sleep(self._random.expovariate(1 / READ_EVERY_S))
+            if self._load.topics:
+                try:
+                    await self._read(self._random.choice(self._load.topics))
+                except LedgerError:
+                    await asyncio.sleep(AGAIN_S)
+
+    async def _read(self, topic: str) -> None:
+        """Read some messages from the start of the topic. Raises LedgerError, for example without the right."""
+        consumer = AsyncConsumer(
+            topic,
+            bootstrap_servers=self._load.bootstrap,
+            node=self.node if self._load.takes_part(self.node) else None,
+            max_wait_ms=self._random.choice((200, 2_000)),
+            max_bytes=2_000,
+            request_timeout_ms=3_000,
+            rng=self._random,
+            _environment=self._reader.environment,
+        )
+        await consumer.start()
+        try:
+            for _ in range(self._random.choice((1, 4))):
+                for (name, queue), first in (await consumer.beginning_offsets()).items():
+                    await consumer.seek(name, queue, first)
+                await consumer.getmany(timeout_ms=1_500)
+        finally:
+            await consumer.stop()
+
+
+def _spawn(process: ClientProcess, work: Coroutine[Any, Any, None]) -> None:
+    process.life.deliver(process.life.create_task, work)

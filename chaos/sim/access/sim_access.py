@@ -1,0 +1,305 @@
+"""Runs users and rights in a simulated cluster: the administrator, the guests, the faults, and the checks at the end.
+
+    admin      the first administrator, of the settings of all nodes; it is removed in the middle of the run
+    operator   the other administrator, and the user of the simulated operators
+    load       the user of producers, consumers and members; it keeps its rights, and gets new passwords
+    guest 0    loses and regains single rights, or is removed and added again
+    guest 1    gets new passwords that it does not know at first
+    lender     delegates tokens to a client that goes on with a token after it has expired
+
+Each act of the administrator is repeated until the cluster has confirmed it. Its random choices have their own stream,
+so runs without authentication are as they were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from chaos.sim.access.access_truth import AccessTruth
+from chaos.sim.access.access_watch import AccessWatch
+from chaos.sim.access.credentials import Credential, Credentials
+from chaos.sim.access.guests import Guest
+from chaos.sim.campaign.swarm import Options
+from chaos.sim.engine.faults import FaultEvent
+from chaos.sim.engine.loop import SimLoop
+from chaos.sim.engine.network import Network
+from chaos.sim.engine.network_faults import both_ways
+from chaos.sim.engine.targets import chance_of
+from chaos.sim.stack.node import FIRST_CLIENT, StackNode
+from chaos.sim.stack.workload import ClientProcess, Workload
+from ledger.client.admin.admin import AsyncAdmin
+from ledger.errors import AuthenticationError, LedgerError, UnknownUserError, UserExistsError
+
+ADMINISTRATOR = FIRST_CLIENT + 90
+PROBE = FIRST_CLIENT + 91
+FIRST_GUEST = FIRST_CLIENT + 20
+FIRST = Credential("admin", "the first password")
+OPERATOR = Credential("operator", "the operator's password")
+GUESTS = ("guest-0", "guest-1", "lender")
+LOAD_RULES = (("all", "topic:*"), ("all", "group:*"), ("describe", "cluster"))
+GUEST_RULES = (("publish", "topic:t*"), ("subscribe", "topic:t*"))
+SEES = ("describe", "topic:*")
+AGAIN_S = 0.5
+TIMEOUT_MS = 5_000
+# Time between two acts of the administrator, and how long a guest goes on without knowing a change, in seconds.
+EVERY_S = 5.0
+UNKNOWING_S = (3.0, 20.0)
+TOKEN_MS = (4_000, 20_000)
+
+
+class SimAccess:
+    """Users and rights of one run. `process` makes the process of a client with these credentials."""
+
+    def __init__(
+        self,
+        options: Options,
+        loop: SimLoop,
+        network: Network,
+        workload: Workload,
+        watch: AccessWatch,
+        truth: AccessTruth,
+        load: Credentials,
+        process: Callable[[int, Credentials], ClientProcess],
+        happened: Counter[str],
+    ) -> None:
+        self._loop = loop
+        self._network = network
+        self._workload = workload
+        self._watch = watch
+        self._truth = truth
+        self._load = load
+        self._happened = happened
+        self._random = options.chance("access")
+        # A run without faults only has users; nobody loses a right.
+        self._acts = options.has_faults
+        self._administrator = Credentials(FIRST)
+        self._admin = process(ADMINISTRATOR, self._administrator)
+        self._probe = Credentials(load.now)
+        self._prober = process(PROBE, self._probe)
+        self._bootstrap = workload.bootstrap
+        self._over = False
+        # Guests whose rights are withheld by a fault, and must not come back meanwhile.
+        self._withheld: set[str] = set()
+        self._number = 0
+        # Why the end is not reached yet.
+        self._unproven = ["the present password of the load was not tried", "its old password was not tried"]
+        self.guests = [self._make_guest(options, place, name, process) for place, name in enumerate(GUESTS)]
+
+    def _make_guest(
+        self, options: Options, place: int, name: str, process: Callable[[int, Credentials], ClientProcess]
+    ) -> Guest:
+        random = options.chance(f"guest {place}")
+        credentials = Credentials(Credential(name, f"the password of {name}"))
+        number = FIRST_GUEST + 2 * place
+        return Guest(
+            name,
+            credentials,
+            random.randint(1, options.nodes),
+            (process(number, credentials), process(number + 1, credentials)),
+            self._workload,
+            (random, options.chance(f"guest routes {place}"), options.chance(f"guest reads {place}")),
+            lambda: self._over,
+        )
+
+    # -- called by the world
+
+    def start(self) -> None:
+        life = self._admin.life
+        life.deliver(life.create_task, self._run())
+        for guest in self.guests:
+            guest.start()
+
+    def end(self) -> None:
+        """Stop the administrator's acts, and try the last passwords of the load."""
+        self._over = True
+        life = self._prober.life
+        life.deliver(life.create_task, self._prove_end())
+
+    def unsettled(self) -> list[str]:
+        """Return a phrase for each condition that must still be met before the run has ended."""
+        guests = [f"{guest.name} has open sends" for guest in self.guests if not guest.producer.done]
+        return guests + self._unproven
+
+    def figures(self) -> dict[str, int]:
+        return {f"judged_{action}": self._watch.judged[action] for action in ("publish", "subscribe")}
+
+    def fire(self, event: FaultEvent, nodes: Sequence[StackNode]) -> bool:
+        """Carry out the fault `old_rules`: cut a node off from the other nodes, and take a guest that reads from it its
+        rights. Return True if the node runs."""
+        if event.kind != "old_rules":
+            return False
+        guest = chance_of(event).choice(self.guests[:2])
+        node = next((each for each in nodes if each.node == guest.node), None)
+        if node is None or not node.alive or guest.name in self._withheld or self._truth.newest.has_begun is False:
+            return False
+        pairs = both_ways([(guest.node, other.node) for other in nodes if other is not node])
+        for pair in pairs:
+            self._network.cut(*pair)
+        self._withheld.add(guest.name)
+        self._loop.call_later(event.for_ms / 1000, self._mend, pairs, guest.name)
+        return True
+
+    def _mend(self, pairs: list[tuple[int, int]], guest: str) -> None:
+        self._withheld.discard(guest)
+        if not self._over:
+            for pair in pairs:
+                self._network.mend(*pair)
+
+    # -- the administrator
+
+    async def _run(self) -> None:
+        await self._begin()
+        if not self._acts:
+            return
+        acts = (self._toggle, self._toggle, self._remove, self._rotate, self._rotate_load, self._lend)
+        replaces_at = self._loop.time() + self._random.uniform(10, 60)
+        while not self._over:
+            if self._administrator.now == FIRST and self._loop.time() > replaces_at:
+                await self._replace_first_administrator()
+            for guest in self.guests:
+                if guest.name in self._withheld:
+                    await self._revoke(guest.name, GUEST_RULES)
+            await self._random.choice(acts)()
+            await asyncio.sleep(self._random.expovariate(1 / EVERY_S))
+
+    async def _begin(self) -> None:
+        """Add the users of the run. They have their passwords from the start."""
+        await self._add(OPERATOR, (("all", "*"),))
+        await self._add(self._load.now, LOAD_RULES)
+        for guest in self.guests:
+            await self._add(guest.credentials.now, (*GUEST_RULES, SEES))
+
+    async def _add(self, credential: Credential, rules: Sequence[tuple[str, str]]) -> None:
+        async def add(admin: AsyncAdmin) -> None:
+            with contextlib.suppress(UserExistsError):  # the answer of an earlier request may have been lost
+                await admin.add_user(credential.user, credential.password)
+
+        await self._done(add)
+        await self._grant(credential.user, rules)
+
+    async def _grant(self, user: str, rules: Sequence[tuple[str, str]]) -> None:
+        for action, resource in rules:
+            await self._done(partial(AsyncAdmin.grant, user=user, action=action, resource=resource))
+
+    async def _revoke(self, user: str, rules: Sequence[tuple[str, str]]) -> None:
+        for action, resource in rules:
+            await self._done(partial(AsyncAdmin.revoke, user=user, action=action, resource=resource))
+
+    async def _done(self, act: Callable[[AsyncAdmin], Awaitable[object]]) -> None:
+        """Repeat an act until the cluster has confirmed it."""
+        while True:
+            try:
+                async with self._asking(self._admin) as admin:
+                    await act(admin)
+                    return
+            except UnknownUserError:
+                return  # removed meanwhile
+            except LedgerError:
+                await asyncio.sleep(AGAIN_S)
+
+    def _asking(self, process: ClientProcess) -> AsyncAdmin:
+        return AsyncAdmin(
+            self._bootstrap, request_timeout_ms=TIMEOUT_MS, rng=self._random, _environment=process.environment
+        )
+
+    async def _replace_first_administrator(self) -> None:
+        """Go on as the operator, and remove the first administrator. All nodes still have it in their settings."""
+        self._administrator.replace(OPERATOR)
+        await self._done(partial(AsyncAdmin.remove_user, name=FIRST.user))
+        self._happened["first administrator removed"] += 1
+
+    async def _toggle(self) -> None:
+        """Take one right from a guest, and give it back later."""
+        guest, rule = self.guests[0], self._random.choice(GUEST_RULES)
+        await self._revoke(guest.name, (rule,))
+        self._happened["right revoked"] += 1
+        await asyncio.sleep(self._random.uniform(*UNKNOWING_S))
+        await self._restore(guest)
+
+    async def _remove(self) -> None:
+        """Remove a guest, and add it again later with the same password."""
+        guest = self.guests[0]
+        await self._done(partial(AsyncAdmin.remove_user, name=guest.name))
+        self._happened["user removed"] += 1
+        await asyncio.sleep(self._random.uniform(*UNKNOWING_S))
+        await self._restore(guest)
+
+    async def _restore(self, guest: Guest) -> None:
+        if guest.name in self._withheld:
+            await self._add(guest.credentials.now, (SEES,))
+        else:
+            await self._add(guest.credentials.now, (*GUEST_RULES, SEES))
+
+    async def _rotate(self) -> None:
+        """Give a guest a new password. The guest goes on with the old one for some time."""
+        guest = self.guests[1]
+        new = self._new_password(guest.name)
+        await self._done(partial(AsyncAdmin.rotate_user, name=guest.name, password=new.password))
+        self._happened["password rotated"] += 1
+        await asyncio.sleep(self._random.uniform(*UNKNOWING_S))
+        guest.proves_with(new)
+        await self._restore(guest)
+
+    async def _rotate_load(self) -> None:
+        """Give the load a new password, before or after the cluster has it."""
+        new, at_first = self._new_password(self._load.now.user), self._random.random() < 0.5
+        if at_first:
+            self._load.replace(new)
+        await self._done(partial(AsyncAdmin.rotate_user, name=new.user, password=new.password))
+        self._load.replace(new)
+        self._happened["password of the load rotated"] += 1
+
+    def _new_password(self, user: str) -> Credential:
+        self._number += 1
+        return Credential(user, f"password {self._number} of {user}")
+
+    async def _lend(self) -> None:
+        """Let a client go on with a delegated token, also after the token has expired. Then it has its password
+        again."""
+        lender = self.guests[2]
+        own = next(each for each in reversed(lender.credentials.ever) if each.password)
+        lender.proves_with(own)
+        ttl_ms = self._random.randint(*TOKEN_MS)
+        process, tokens = lender.producer.process, list[str]()
+
+        async def delegate() -> None:
+            with contextlib.suppress(LedgerError):
+                async with self._asking(process) as admin:
+                    tokens.append((await admin.delegate_token(GUEST_RULES, ttl_ms)).token)
+
+        process.life.deliver(process.life.create_task, delegate())
+        await asyncio.sleep(TIMEOUT_MS / 1000)
+        if tokens:
+            lender.proves_with(Credential(lender.name, token=tokens[-1]))
+            self._happened["token lent"] += 1
+            await asyncio.sleep(ttl_ms / 1000 + self._random.uniform(*UNKNOWING_S))
+
+    # -- the end
+
+    async def _prove_end(self) -> None:
+        """The present password of the load must work, and the one before it must not."""
+        for credential, works in ((self._load.now, True), (_before(self._load), False)):
+            while credential is not None and await self._is_accepted(credential) is not works:  # noqa: ASYNC110
+                await asyncio.sleep(AGAIN_S)
+            self._unproven.pop(0)
+
+    async def _is_accepted(self, credential: Credential) -> bool | None:
+        """Return whether the cluster accepts the credential, or None if this is not known."""
+        self._probe.replace(credential)
+        try:
+            async with self._asking(self._prober) as admin:
+                await admin.list_topics()
+        except AuthenticationError:
+            return False
+        except LedgerError:
+            return None
+        return True
+
+
+def _before(credentials: Credentials) -> Credential | None:
+    """Return the credential before the present one, or None if there was no other."""
+    return credentials.ever[-2] if len(credentials.ever) > 1 else None
