@@ -1,0 +1,109 @@
+"""Users and rights in the stack world: what the simulator knows from the log, and what it takes for a violation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from chaos.sim.access.access_truth import AccessTruth, AccessVersion, KnownToken, KnownUser, permits
+from chaos.sim.access.credentials import Credential
+from chaos.sim.campaign.run import run
+from chaos.sim.campaign.swarm import Wishes, draw
+from ledger.access.password import make_verifier
+from ledger.access.rules import Resource, Rule
+from ledger.broker.access.proofs import digest_of
+from ledger.state import State
+from ledger.state.command_encoding import encode_command
+from ledger.state.commands import AddUser, BeginAccess, Command, GrantRules, RaiseFeatureLevel, RemoveUser
+from store import EntryKind
+
+ORDERS = Resource("topic", "orders")
+ALLOWS, DENIES = ("publish", "topic:*", False), ("all", "topic:orders", True)
+
+
+class Entry:
+    """The header of an entry of shard 0, as far as the truth reads it."""
+
+    kind, append_time_ms = EntryKind.COMMAND, 5_000
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+class Log:
+    """A log of shard 0 that one node applies."""
+
+    def __init__(self) -> None:
+        self.violations: list[str] = []
+        self.truth = AccessTruth(lambda invariant, what: self.violations.append(invariant), lambda: float(self.index))
+        self.state = State()
+        self.index = 0
+
+    def append(self, command: Command, *, applied: bool = True) -> None:
+        self.index += 1
+        body, header = encode_command(command), Entry(self.index)
+        if applied:
+            self.state.apply_command(body, header.append_time_ms, index=self.index)
+        followed: Any = header
+        self.truth.applied(followed, body, self.state)
+
+
+@pytest.fixture
+def log() -> Log:
+    log = Log()
+    log.append(RaiseFeatureLevel(2))
+    log.append(BeginAccess("admin", make_verifier("the first password"), bytes(32)))
+    log.append(AddUser("alice", make_verifier("alice's password")))
+    log.append(GrantRules((Rule("alice", "publish", "topic:orders"),)))
+    return log
+
+
+def test_the_truth_follows_the_log(log: Log) -> None:
+    alice = Credential("alice", "alice's password")
+    assert log.violations == []
+    assert log.truth.newest.allows(alice, "publish", ORDERS, 0)
+    assert not log.truth.newest.allows(alice, "subscribe", ORDERS, 0)
+    assert not log.truth.newest.allows(Credential("alice", "another password"), "publish", ORDERS, 0)
+    log.append(RemoveUser("admin"))  # refused: the last administrator
+    assert "admin" in log.truth.newest.users
+    log.append(RemoveUser("alice"))
+    assert not log.truth.newest.allows(alice, "publish", ORDERS, 0)
+    assert any(version.allows(alice, "publish", ORDERS, 0) for version in log.truth.since(4.0))
+    assert log.violations == []
+
+
+def test_a_node_with_other_users_than_the_log_is_noticed(log: Log) -> None:
+    log.append(RemoveUser("alice"), applied=False)
+    assert log.violations == ["rights are what the log says"]
+
+
+def test_a_rule_that_denies_wins() -> None:
+    assert permits([ALLOWS], "publish", ORDERS)
+    assert not permits([ALLOWS, DENIES], "publish", ORDERS)
+    assert not permits([], "publish", ORDERS)
+
+
+def test_a_token_counts_until_it_expires() -> None:
+    user = KnownUser(3, b"", b"", 1, frozenset({ALLOWS}))
+    token = KnownToken("alice", 3, frozenset({ALLOWS}), 10_000)
+    version = AccessVersion(users={"alice": user}, tokens={digest_of("secret"): token})
+    held = Credential("alice", token="secret")
+    assert version.allows(held, "publish", ORDERS, 9_999)
+    assert not version.allows(held, "publish", ORDERS, 10_000)
+
+
+def test_seeds_draw_both_kinds_of_runs() -> None:
+    drawn = [draw(seed, Wishes(world="stack")) for seed in range(1, 101)]
+    assert 20 < sum(options.authentication for options in drawn) < 50
+    assert 10 < sum(bool(options.old_programs) for options in drawn) < 50
+    assert not any(options.authentication and options.old_programs for options in drawn)
+    assert not any(draw(seed, Wishes(world="stack", faults=())).old_programs for seed in range(1, 101))
+
+
+@pytest.mark.long
+def test_rights_are_judged_in_a_run() -> None:
+    report = run(1, Wishes(world="stack", minutes=0.3, faults=()))
+    assert report.passed, report.reason
+    assert report.figures["judged_publish"] > 0
+    assert report.figures["judged_subscribe"] > 0
