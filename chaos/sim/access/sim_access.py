@@ -36,6 +36,7 @@ from ledger.errors import AuthenticationError, LedgerError, UnknownUserError, Us
 
 ADMINISTRATOR = FIRST_CLIENT + 90
 PROBE = FIRST_CLIENT + 91
+LENDER = FIRST_CLIENT + 92
 FIRST_GUEST = FIRST_CLIENT + 20
 FIRST = Credential("admin", "the first password")
 OPERATOR = Credential("operator", "the operator's password")
@@ -78,6 +79,9 @@ class SimAccess:
         self._acts = options.has_faults
         self._administrator = Credentials(FIRST)
         self._admin = process(ADMINISTRATOR, self._administrator)
+        # The lender itself. The guest of its name has tokens only, so that an expired token is all that it has.
+        self._lends = Credential(GUESTS[2], f"the password of {GUESTS[2]}")
+        self._lender = process(LENDER, Credentials(self._lends))
         self._probe = Credentials(load.now)
         self._prober = process(PROBE, self._probe)
         self._bootstrap = workload.bootstrap
@@ -93,7 +97,9 @@ class SimAccess:
         self, options: Options, place: int, name: str, process: Callable[[int, Credentials], ClientProcess]
     ) -> Guest:
         random = options.chance(f"guest {place}")
-        credentials = Credentials(Credential(name, f"the password of {name}"))
+        has_token = name == self._lends.user
+        own = Credential(name, token="no token yet") if has_token else Credential(name, f"the password of {name}")
+        credentials = Credentials(own)
         number = FIRST_GUEST + 2 * place
         return Guest(
             name,
@@ -121,7 +127,9 @@ class SimAccess:
 
     def unsettled(self) -> list[str]:
         """Return a phrase for each condition that must still be met before the run has ended."""
-        guests = [f"{guest.name} has open sends" for guest in self.guests if not guest.producer.done]
+        # A guest that never had a right has not even started.
+        sending = [guest for guest in self.guests if guest.producer.has_sent and not guest.producer.done]
+        guests = [f"{guest.name} has open sends" for guest in sending]
         return guests + self._unproven
 
     def figures(self) -> dict[str, int]:
@@ -171,7 +179,8 @@ class SimAccess:
         await self._add(OPERATOR, (("all", "*"),))
         await self._add(self._load.now, LOAD_RULES)
         for guest in self.guests:
-            await self._add(guest.credentials.now, (*GUEST_RULES, SEES))
+            own = self._lends if guest.name == self._lends.user else guest.credentials.now
+            await self._add(own, (*GUEST_RULES, SEES))
 
     async def _add(self, credential: Credential, rules: Sequence[tuple[str, str]]) -> None:
         async def add(admin: AsyncAdmin) -> None:
@@ -258,13 +267,10 @@ class SimAccess:
         return Credential(user, f"password {self._number} of {user}")
 
     async def _lend(self) -> None:
-        """Let a client go on with a delegated token, also after the token has expired. Then it has its password
-        again."""
+        """Give a client a delegated token, with which it goes on after the token has expired."""
         lender = self.guests[2]
-        own = next(each for each in reversed(lender.credentials.ever) if each.password)
-        lender.proves_with(own)
         ttl_ms = self._random.randint(*TOKEN_MS)
-        process, tokens = lender.producer.process, list[str]()
+        process, tokens = self._lender, list[str]()
 
         async def delegate() -> None:
             with contextlib.suppress(LedgerError):

@@ -195,6 +195,10 @@ class LoadProducer:
         # Number of messages without a result.
         self._open = 0
 
+    @property
+    def has_sent(self) -> bool:
+        return self._calls > 0
+
     async def run(self) -> None:
         while not self._load.topics:  # noqa: ASYNC110
             await asyncio.sleep(AGAIN_S)
