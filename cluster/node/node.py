@@ -19,7 +19,8 @@ from grpc import aio
 from prometheus_client import CollectorRegistry
 
 from cluster.node.formation.first_start import GrpcIntroductions
-from cluster.node.http.http_port import HttpPort
+from cluster.node.http.downloads import DownloadLimits
+from cluster.node.http.http_port import HttpLimits, HttpPort
 from cluster.node.http.segment_routes import SegmentRoutes
 from cluster.node.metrics.consumption_metrics import ConsumptionCollector
 from cluster.node.metrics.node_metrics import Meters, RaftCollector
@@ -132,9 +133,7 @@ class Node:
             interceptors=[RequestGuard(), self._access.guard], options=server_options(settings.largest_entry_bytes)
         )
         self._local = LocalServer(settings.data, self._make_local_server) if settings.authentication else None
-        served = SegmentRoutes(settings.node, settings.cluster, shards.local) if settings.serve_segments else None
-        tls = http_context(identity.watch) if identity.watch is not None else None
-        self._http = HttpPort(self._registry, shards.not_ready, served, self._access.http_rights, tls)
+        self._http = self._make_http()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -179,6 +178,25 @@ class Node:
         transport = GrpcTransport(me, peers, receiver, self._control_streams)
         self._raft_service.add_shard(transport)
         return transport
+
+    def _make_http(self) -> HttpPort:
+        settings, shards, watch = self._settings, self._shards, self._identity.watch
+        downloads = DownloadLimits(
+            settings.max_downloads, settings.max_downloads_per_caller, settings.min_download_bytes_per_s
+        )
+        served = None
+        if settings.serve_segments:
+            served = SegmentRoutes(settings.node, settings.cluster, shards.local, downloads)
+        return HttpPort(
+            self._registry,
+            shards.not_ready,
+            served,
+            self._access.http_rights,
+            http_context(watch) if watch is not None else None,
+            HttpLimits(
+                settings.max_http_connections, settings.max_http_connections_per_host, settings.http_idle_ms / 1000
+            ),
+        )
 
     async def _serve_grpc(self) -> None:
         add_raft(self._raft_service, self._server)

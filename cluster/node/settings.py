@@ -253,6 +253,23 @@ class NodeSettings(BaseSettings):
     # How many messages one client may fetch from this node in a second. 0 sets no limit.
     fetch_quota_messages_per_s: int = Field(default=0, ge=0)
 
+    # -- callers that hold connections (docs/LIMITS.md). A host is an IPv4 address, or a /64 network of IPv6.
+
+    # The largest number of open gRPC connections of clients and nodes, and of those of one host.
+    max_connections: int = Field(default=4_000, ge=16, le=1_000_000)
+    max_connections_per_host: int = Field(default=1_000, ge=8, le=1_000_000)
+    # The same for the HTTP port.
+    max_http_connections: int = Field(default=1_000, ge=4, le=1_000_000)
+    max_http_connections_per_host: int = Field(default=250, ge=2, le=1_000_000)
+    # An HTTP connection on which no complete request arrives for this time in ms is closed.
+    http_idle_ms: int = Field(default=20_000, ge=100, le=3_600_000)
+    # The largest number of downloads of segments and snapshots at the same time, and of those of one user (without
+    # authentication: of one host).
+    max_downloads: int = Field(default=16, ge=1, le=256)
+    max_downloads_per_caller: int = Field(default=8, ge=1, le=256)
+    # A download that is slower than this rate, over 30 s, is ended.
+    min_download_bytes_per_s: int = Field(default=64 << 10, ge=1, le=1 << 30)
+
     # How many seconds a message waits before it is delivered again to a consumer group that failed to consume it. The
     # first value is the wait before the second delivery, the second value before the third delivery, and so on; the
     # last value also counts for all later deliveries. Give all nodes the same values.
@@ -343,6 +360,12 @@ class NodeSettings(BaseSettings):
                 "`disk_clean_ratio`, `disk_force_ratio` and `disk_refuse_ratio` must rise in this order (a ratio of 0 "
                 f"is off and does not count); they are {', '.join(f'{ratio:g}' for ratio in ratios)}"
             )
+        for total in ("max_connections", "max_http_connections", "max_downloads"):
+            of_one = f"{total}_per_{'caller' if total == 'max_downloads' else 'host'}"
+            if getattr(self, of_one) > getattr(self, total):
+                raise ValueError(
+                    f"`{of_one}` ({getattr(self, of_one):,}) must not be more than `{total}` ({getattr(self, total):,})"
+                )
         if self.segment_bytes < self.largest_entry_bytes:
             raise ValueError(
                 f"`segment_bytes` ({self.segment_bytes:,}) must be at least the size of the largest entry, which is "

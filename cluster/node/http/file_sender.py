@@ -24,9 +24,10 @@ from typing import Any
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 
+from cluster.node.http import downloads
+from cluster.node.http.downloads import Pace
+
 TURN_S = 0.1
-# The connection of a client that accepts no byte for this time is closed, so that another client gets its thread.
-STALLED_S = 30.0
 _MOST_AT_ONCE = 8 << 20
 # With TLS.
 _PIECE_BYTES = 256 << 10
@@ -36,17 +37,18 @@ class FileSender:
     """Sends parts of one open file. A file sender uses at most one thread of `threads` at a time. The owner of a
     `FileSender` must call `close`."""
 
-    def __init__(self, threads: Executor, descriptor: int) -> None:
-        """Take over the open file `descriptor`; `close` closes it."""
+    def __init__(self, threads: Executor, descriptor: int, pace: Pace) -> None:
+        """Take over the open file `descriptor`; `close` closes it. `pace` judges the client."""
         self._threads = threads
+        self._pace = pace
         self._file = descriptor
         self._turn: asyncio.Future[Any] | None = None
 
     async def send(self, request: web.Request, writer: AbstractStreamWriter, offset: int, count: int) -> None:
         """Send `count` bytes from `offset`, after the headers in `writer`.
 
-        Raises ConnectionError if the client has disconnected or accepts no bytes, and OSError if the file cannot be
-        read. After an error the connection is closed, because fewer bytes were sent than the headers announced."""
+        Raises ConnectionError if the client has disconnected or is too slow, and OSError if the file cannot be read.
+        After an error the connection is closed, because fewer bytes were sent than the headers announced."""
         transport = request.transport
         if transport is None:
             raise ConnectionResetError("the client has disconnected")
@@ -80,24 +82,15 @@ class FileSender:
             if not piece:
                 raise OSError("the file has become shorter")
             offset, count = offset + len(piece), count - len(piece)
-            try:
-                async with asyncio.timeout(STALLED_S):
-                    await writer.write(piece)
-                    await writer.drain()
-            except TimeoutError as error:
-                raise ConnectionResetError(f"the client has accepted no byte for {STALLED_S:.0f} s") from error
+            await send_piece(writer, piece, self._pace)
 
     async def _send_all(self, socket: int, offset: int, count: int) -> None:
         loop = asyncio.get_running_loop()
-        moved = time.monotonic()
         while count:
             self._turn = loop.run_in_executor(self._threads, _send_for_a_turn, socket, self._file, offset, count)
             sent = await asyncio.shield(self._turn)
             offset, count = offset + sent, count - sent
-            if sent:
-                moved = time.monotonic()
-            elif time.monotonic() - moved > STALLED_S:
-                raise ConnectionResetError(f"the client has accepted no byte for {STALLED_S:.0f} s")
+            self._pace.moved(sent)
 
     def _after_turn(self, descriptor: int) -> None:
         """Close `descriptor` when the running turn of the thread ends. Until the turn ends, the thread can still
@@ -107,6 +100,29 @@ class FileSender:
             os.close(descriptor)
         else:
             turn.add_done_callback(lambda _: os.close(descriptor))
+
+
+async def send_bytes(request: web.Request, writer: AbstractStreamWriter, content: bytes, pace: Pace) -> None:
+    """Send bytes that are in memory, after the headers in `writer`. If the client has disconnected or is too slow,
+    close the connection and raise ConnectionError."""
+    try:
+        for offset in range(0, len(content), _PIECE_BYTES):
+            await send_piece(writer, content[offset : offset + _PIECE_BYTES], pace)
+    except OSError:
+        if request.transport is not None:
+            request.transport.abort()
+        raise
+
+
+async def send_piece(writer: AbstractStreamWriter, piece: bytes, pace: Pace) -> None:
+    """Send at most `_PIECE_BYTES`. Raises ConnectionError if the client has disconnected or is too slow."""
+    try:
+        async with asyncio.timeout(downloads.WINDOW_S):
+            await writer.write(piece)
+            await writer.drain()
+    except TimeoutError as error:
+        raise ConnectionAbortedError(f"the client has taken no bytes for {downloads.WINDOW_S:.0f} s") from error
+    pace.moved(len(piece))
 
 
 async def _written_out(transport: asyncio.WriteTransport, writer: AbstractStreamWriter) -> None:

@@ -5,23 +5,54 @@
 node whose `/healthz` fails, and a restart does not help a node without a majority. `/readyz` answers 200 if this node
 is a member, knows a leader and has applied nearly all committed entries. If the node is not ready, `/readyz` answers
 503 with the reason.
+
+Callers can hold the port up only within limits: the number of connections (listener.py), the time until a request is
+complete, the time until a response has been taken, and the size of headers. Requests have no bodies.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import cast
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from cluster.address import split_address
+from cluster.node.http.downloads import DEADLINE
 from cluster.node.http.http_rights import HttpRights
+from cluster.node.http.listener import HttpListener
 from cluster.node.http.segment_routes import SegmentRoutes
+from cluster.node.places import Places
 
 log = logging.getLogger("ledgermq.node.http")
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+# A response that the client has not taken after this time is dropped, and the connection is closed. Downloads have
+# limits of their own (downloads.py).
+RESPONSE_S = 30.0
+# The length of the first line of a request, and of each header.
+MAX_LINE_BYTES = 8_190
+MAX_HEADERS = 64
+# What a client sends behind a refused request is read for this time, so that the client can read the answer.
+_LINGERING_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """A connection on which no complete request arrives for `idle_s` is closed. The time begins with the connection,
+    and again with each response."""
+
+    connections: int = 1_000
+    connections_of_a_host: int = 250
+    idle_s: float = 20.0
 
 
 def _is_no_bad_request(record: logging.LogRecord) -> bool:
@@ -46,12 +77,13 @@ class HttpPort:
         segments: SegmentRoutes | None,
         rights: HttpRights | None = None,
         tls: ssl.SSLContext | None = None,
+        limits: HttpLimits | None = None,
     ) -> None:
-        self._tls = tls
+        limits = limits or HttpLimits()
         self._registry = registry
         self._not_ready = not_ready
         self._segments = segments
-        app = web.Application(middlewares=[] if rights is None else [rights.middleware])
+        app = web.Application(middlewares=[in_time] if rights is None else [in_time, rights.middleware])
         self.app = app
         app.add_routes(
             [
@@ -62,18 +94,35 @@ class HttpPort:
         )
         if segments is not None:
             app.add_routes(segments.routes())
-        self._runner = web.AppRunner(app, access_log=None, logger=log, shutdown_timeout=1)
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            logger=log,
+            shutdown_timeout=1,
+            keepalive_timeout=limits.idle_s,
+            lingering_time=_LINGERING_S,
+            max_line_size=MAX_LINE_BYTES,
+            max_field_size=MAX_LINE_BYTES,
+            max_headers=MAX_HEADERS,
+            auto_decompress=False,
+        )
+        self._listener = HttpListener(self._new_protocol, Places(limits.connections, limits.connections_of_a_host), tls)
 
     async def start(self, address: str) -> None:
         """Serve at `address` (host:port). Raises OSError if the port is in use."""
-        host, _, port = address.rpartition(":")
         await self._runner.setup()
-        await web.TCPSite(self._runner, host, int(port), reuse_address=True, ssl_context=self._tls).start()
+        await self._listener.start(*split_address(address))
 
     async def stop(self) -> None:
+        await self._listener.stop()
         await self._runner.cleanup()
         if self._segments is not None:
             self._segments.close()
+
+    def _new_protocol(self) -> asyncio.Protocol:
+        server = self._runner.server
+        assert server is not None, "the runner has been set up"
+        return cast("asyncio.Protocol", server())
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
@@ -86,3 +135,35 @@ class HttpPort:
         if reason:
             return web.json_response({"status": "not ready", "reason": reason}, status=503)
         return web.json_response({"status": "ready"})
+
+
+@web.middleware
+async def in_time(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse a request with a body. Close the connection if the client does not take the response in `RESPONSE_S`."""
+    try:
+        async with asyncio.timeout(RESPONSE_S) as deadline:
+            request[DEADLINE] = deadline
+            if request.body_exists:
+                refusal = web.Response(status=413, text="requests have no bodies here")
+                refusal.force_close()
+                return await _written(refusal, request)
+            try:
+                return await _written(await handler(request), request)
+            except web.HTTPException as refusal:
+                await _written(refusal, request)
+                raise
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
+    except ConnectionError:
+        pass  # the client has disconnected
+    return web.Response()  # nobody receives it
+
+
+async def _written(response: web.StreamResponse, request: web.Request) -> web.StreamResponse:
+    """Return when the response is in the buffers of the connection, which have a limit."""
+    if request.transport is not None:
+        await response.prepare(request)
+        await response.write_eof()
+        await request.writer.drain()
+    return response

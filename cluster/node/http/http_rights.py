@@ -46,6 +46,8 @@ MAX_HEADER = 4_096
 # Of a path in the log.
 MAX_PATH = 200
 WRONG_S = 0.5
+# The name of the proven user who made a request.
+CALLER = web.RequestKey("caller", str)
 
 
 class HttpRights:
@@ -71,6 +73,7 @@ class HttpRights:
             path = request.raw_path[:MAX_PATH]  # percent-encoded, so it is one line
             self._refused_log.warning("refused %s to %s: %s", path, request.remote, error)
             return refusal(error)
+        request[CALLER] = f"user {caller.user}"
         return await handler(request)
 
     async def _caller(self, request: web.Request) -> Caller:

@@ -22,13 +22,10 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-from cluster.node.http.file_sender import FileSender
+from cluster.node.http.downloads import RETRY_AFTER_S, DownloadLimits, Downloads, Pace
+from cluster.node.http.file_sender import FileSender, send_bytes
 from store import CommitLog, RangeDamagedError, SegmentSpan, Snapshot
 from store.log.entry import EntryFlawError
-
-# The largest number of downloads at the same time. Further requests get 503 with Retry-After.
-MAX_DOWNLOADS = 8
-RETRY_AFTER_S = 1
 
 
 class ServedReplica(Protocol):
@@ -55,14 +52,17 @@ class ServedReplica(Protocol):
 
 
 class SegmentRoutes:
-    def __init__(self, node: int, cluster: str, shards: Mapping[int, ServedReplica]) -> None:
+    def __init__(
+        self, node: int, cluster: str, shards: Mapping[int, ServedReplica], limits: DownloadLimits | None = None
+    ) -> None:
         """`shards` maps shard numbers to this node's replicas. The caller is allowed to add shards to the mapping
         `shards` later."""
         self._node = node
         self._cluster = cluster
         self._shards = shards
-        self._threads = ThreadPoolExecutor(MAX_DOWNLOADS, "segments")
-        self._downloads = 0
+        limits = limits or DownloadLimits()
+        self._threads = ThreadPoolExecutor(limits.most, "segments")
+        self._downloads = Downloads(limits)
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes for GET requests. aiohttp adds a HEAD route to each."""
@@ -80,11 +80,24 @@ class SegmentRoutes:
     async def _list_shards(self, _: web.Request) -> web.Response:
         return web.json_response({"node": self._node, "cluster": self._cluster, "shards": sorted(self._shards)})
 
-    async def _snapshot(self, request: web.Request) -> web.Response:
+    async def _snapshot(self, request: web.Request) -> web.StreamResponse:
         snapshot = self._shard(request).snapshot
         if snapshot is None:
             raise web.HTTPNotFound(text="the log of this node begins at entry 1, so there is no snapshot before it")
-        return web.Response(body=snapshot.encode(), content_type="application/octet-stream")
+        content = snapshot.encode()
+        response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
+        response.content_length = len(content)
+        if request.method == "HEAD":
+            return response
+        with self._downloads.place(request) as pace:
+            try:
+                writer = await response.prepare(request)
+                assert writer is not None
+                await send_bytes(request, writer, content, pace)
+                await response.write_eof()
+            except ConnectionError:
+                pass  # the client has disconnected or is too slow, so there is no one to answer
+        return response
 
     async def _list(self, request: web.Request) -> web.Response:
         shard = self._shard(request)
@@ -118,17 +131,13 @@ class SegmentRoutes:
         response.content_length = len(wanted)
         if request.method == "HEAD":
             return response
-        if self._downloads >= MAX_DOWNLOADS:
-            reason = f"{MAX_DOWNLOADS} segments are being served: try again shortly"
-            raise web.HTTPServiceUnavailable(text=reason, headers={"Retry-After": str(RETRY_AFTER_S)})
-        self._downloads += 1
-        try:
-            await self._send(request, response, span, wanted)
-        finally:
-            self._downloads -= 1
+        with self._downloads.place(request) as pace:
+            await self._send(request, response, span, wanted, pace)
         return response
 
-    async def _send(self, request: web.Request, response: web.StreamResponse, span: SegmentSpan, wanted: range) -> None:
+    async def _send(
+        self, request: web.Request, response: web.StreamResponse, span: SegmentSpan, wanted: range, pace: Pace
+    ) -> None:
         loop = asyncio.get_running_loop()
         try:
             descriptor = await loop.run_in_executor(self._threads, os.open, span.path, os.O_RDONLY)
@@ -137,14 +146,14 @@ class SegmentRoutes:
         except OSError as error:
             reason = f"{span.path} cannot be opened ({error.strerror}): try again shortly"
             raise web.HTTPServiceUnavailable(text=reason, headers={"Retry-After": str(RETRY_AFTER_S)}) from error
-        sender = FileSender(self._threads, descriptor)  # an open file stays readable after retention removes it
+        sender = FileSender(self._threads, descriptor, pace)  # an open file stays readable after retention removes it
         try:
             writer = await response.prepare(request)
             assert writer is not None
             await sender.send(request, writer, wanted.start, len(wanted))
             await response.write_eof()
         except ConnectionError:
-            pass  # the client has disconnected, so there is no one to answer
+            pass  # the client has disconnected or is too slow, so there is no one to answer
         finally:
             sender.close()
 

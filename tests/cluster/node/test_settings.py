@@ -75,6 +75,9 @@ def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyP
         "outside": "2=out:2,3=out:3", "boot_id_file": "/b",
         "tls_certificate": "/c", "tls_key": "/k", "tls_ca": "/a", "cluster_secret_file": "/s", "insecure": True,
         "allowed_nodes": "a.b,10.0.0.0/8",
+        "max_connections": 90, "max_connections_per_host": 30, "max_http_connections": 20,
+        "max_http_connections_per_host": 5, "http_idle_ms": 700, "max_downloads": 9, "max_downloads_per_caller": 3,
+        "min_download_bytes_per_s": 1000,
         "authentication": True, "first_administrator": "root", "first_administrator_password_file": "/p",
         "first_administrator_password": "correct horse",
         "log_format": "json", "log_level": "debug",
@@ -120,6 +123,8 @@ def test_settings_are_frozen(tmp_path: Path) -> None:
     [
         ("segment_byte = 5", "`segment_byte` is not a setting; did you mean `segment_bytes`?"),
         ("zzz = 1", "`zzz` is not a setting"),
+        ("max_http_connections_per_host = 1001", "`max_http_connections_per_host` (1,001) must not be more than"),
+        ("max_downloads = 4", "`max_downloads_per_caller` (8) must not be more than `max_downloads` (4)"),
         ('listen = "nowhere"', "`listen`: 'nowhere' is not an address"),
         ('http = "host:0"', "`http`: 'host:0' is not an address"),
         ('http = "::1:80"', "`http`: '::1:80' is not an address"),

@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from cluster.node.http.segment_routes import MAX_DOWNLOADS
+from cluster.node.http.downloads import DownloadLimits
 from store import FoundEntry, LogReader, PosixReadOnlyDisk, SegmentFile
 from store.log.tail import EMPTY
 from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
@@ -196,7 +196,7 @@ async def test_only_so_many_downloads_at_once(fleet: Fleet, caplog: pytest.LogCa
 
 async def test_a_client_that_takes_nothing_is_let_go(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     idle = await take_all_places(fleet)
-    monkeypatch.setattr("cluster.node.http.file_sender.STALLED_S", 0.2)
+    monkeypatch.setattr("cluster.node.http.downloads.WINDOW_S", 0.2)
     await eventually(lambda: is_served(fleet), "there is a place again")
     for writer in idle:
         writer.close()
@@ -213,7 +213,7 @@ async def take_all_places(fleet: Fleet) -> list[asyncio.StreamWriter]:
     """Start stalled downloads, more than the limit, because a client may lose its place between two of its requests."""
     idle: list[asyncio.StreamWriter] = []
     while not await is_refused(fleet):
-        assert len(idle) < 10 * MAX_DOWNLOADS
+        assert len(idle) < 10 * DownloadLimits().most
         idle.append(await idle_client(fleet))
     return idle
 

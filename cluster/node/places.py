@@ -1,0 +1,61 @@
+"""Counts the hosts or users that hold one of a limited number of places, so that none of them can take all places.
+
+Programs on the network can use any number of IPv6 addresses of one network, so the /64 network counts as one host.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+
+_HOST_BITS_OF_IPV6 = 64
+
+
+class Places:
+    """`Places` counts places. It is used by one event loop."""
+
+    def __init__(self, most: int, most_of_a_holder: int) -> None:
+        self.most = most
+        self.most_of_a_holder = most_of_a_holder
+        # By holder. The sum is at most `most`, and each value is from 1 to `most_of_a_holder`.
+        self._taken: Counter[str] = Counter()
+        self._total = 0
+
+    @property
+    def taken(self) -> int:
+        return self._total
+
+    def take(self, holder: str) -> str:
+        """Take a place, and return "". If there is none, return the reason."""
+        if self._taken[holder] >= self.most_of_a_holder:
+            return f"{holder} has {self._taken[holder]}, which is the most that one caller may have"
+        if self._total >= self.most:
+            self._forget(holder)
+            return f"all callers together have {self._total}, which is the limit of this node"
+        self._taken[holder] += 1
+        self._total += 1
+        return ""
+
+    def give_back(self, holder: str) -> None:
+        """Give back a place that `take` returned."""
+        self._taken[holder] -= 1
+        self._total -= 1
+        self._forget(holder)
+
+    def _forget(self, holder: str) -> None:
+        if not self._taken[holder]:
+            del self._taken[holder]
+
+
+def host_of(address: str) -> str:
+    """Return the host to which an IP address counts: the address itself, or the /64 network of an IPv6 address. A text
+    that is no IP address is returned as it is."""
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(ip, ipaddress.IPv4Address):
+        return str(ip)
+    if ip.ipv4_mapped is not None:
+        return str(ip.ipv4_mapped)
+    return str(ipaddress.ip_network((ip, _HOST_BITS_OF_IPV6), strict=False))
