@@ -196,6 +196,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "asyncio": (*RIM_OF_RAFT, "ledger/", "cluster/", "chaos/"),
     "aiohttp": (
         "cluster/node/http/http_port.py",
+        "cluster/node/http/downloads.py",
         "cluster/node/http/http_rights.py",
         "cluster/node/http/segment_routes.py",
         "cluster/node/http/file_sender.py",

@@ -18,6 +18,7 @@ import uvloop
 from grpc import aio
 from prometheus_client import CollectorRegistry
 
+from cluster.node.delivered import Delivered
 from cluster.node.formation.first_start import GrpcIntroductions
 from cluster.node.http.downloads import DownloadLimits
 from cluster.node.http.http_port import HttpLimits, HttpPort
@@ -34,11 +35,12 @@ from cluster.node.replica.shard_log import ShardError
 from cluster.node.request_guard import RequestGuard
 from cluster.node.runtime import Addresses, Runtime, now_ms
 from cluster.node.security.access import NodeAccess, first_password
+from cluster.node.security.connection_limits import ConnectionLimits, Limits
 from cluster.node.security.local_server import LocalServer
 from cluster.node.security.node_channel import NodeChannel
 from cluster.node.security.node_identity import node_identity
 from cluster.node.security.tls import http_context, server_credentials
-from cluster.node.settings import NodeSettings, SettingsError
+from cluster.node.settings import NodeSettings, SettingsError, split_address
 from ledger.broker.broker import Broker
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.node_view import NodeFacts
@@ -129,8 +131,11 @@ class Node:
         rights = TopicRights(shards.replicas, self._access.authorizer)
         self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, now_ms, rights)
         self._registry.register(ConsumptionCollector(self._consumer_groups, now_ms))
+        # What the methods of the gRPC port got.
+        self._delivered = Delivered()
         self._server = aio.server(
-            interceptors=[RequestGuard(), self._access.guard], options=server_options(settings.largest_entry_bytes)
+            interceptors=[RequestGuard(self._access.guard.admit, self._delivered), self._access.guard],
+            options=server_options(settings.largest_entry_bytes, settings.max_connections),
         )
         self._local = LocalServer(settings.data, self._make_local_server) if settings.authentication else None
         self._http = self._make_http()
@@ -145,6 +150,7 @@ class Node:
         await self._serve_http()
         self._shards.start()
         self._tasks = [self._runtime.vital.spawn(self._meters.probe_loop_lag(), "event loop lag")]
+        self._tasks.append(self._runtime.vital.spawn(self._connection_limits().run(), "connections"))
         self._tasks += [self._runtime.vital.spawn(work, name) for name, work in self._access.tasks()]
         if names := self._settings.nameservers:
             registration = Registration(self._settings.node, names, self._broker.routes, self._identity.dialer)
@@ -178,6 +184,16 @@ class Node:
         transport = GrpcTransport(me, peers, receiver, self._control_streams)
         self._raft_service.add_shard(transport)
         return transport
+
+    def _connection_limits(self) -> ConnectionLimits:
+        settings = self._settings
+        return ConnectionLimits(
+            split_address(settings.listen)[1],
+            Limits(settings.max_connections_per_host, settings.max_unread_bytes, settings.authentication),
+            self._delivered,
+            clients=self._access.sessions.has,
+            nodes=self._identity.proofs.proven_peers,
+        )
 
     def _make_http(self) -> HttpPort:
         settings, shards, watch = self._settings, self._shards, self._identity.watch

@@ -1,13 +1,19 @@
-"""Guards all gRPC methods of a server against malformed requests and unexpected errors.
+"""Guards all gRPC methods of a server: callers without proof, requests that fill the memory, malformed requests, and
+unexpected errors.
+
+A call passes these steps, and a call that fails at one of them costs nothing more:
+
+    admit      the caller is proven, by the metadata of the call. Nothing of the request is read before
+    receive    the request is complete, after a turn (receiving.py)
+    decode     otherwise INVALID_ARGUMENT
+    method     after an unexpected error INTERNAL; the text of the error stays in the log of the node
+
+gRPC reads the request of a unary call before it calls the method. Therefore the guard serves unary methods as methods
+with a stream of requests, and reads one request itself. Callers notice no difference.
 
 Without the guard, gRPC logs a traceback for each request that cannot be decoded and for each error that a method does
-not expect, and sends the text of the error to the caller. A caller that sends such requests without end would fill the
-log. The guard ends these calls with a status that says whose fault it was:
-
-    the request cannot be decoded          INVALID_ARGUMENT
-    the method raised an unexpected error  INTERNAL; the text of the error stays in the log of the node
-
-The guard logs at most one line a minute of each kind. The line of an unexpected error has the traceback.
+not expect, and sends the text of the error to the caller. The guard logs at most one line a minute of each kind. The
+line of an unexpected error has the traceback.
 """
 
 from __future__ import annotations
@@ -19,27 +25,44 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import grpc
-from google.protobuf.message import DecodeError
 from grpc import aio
 
+from cluster.node.delivered import Delivered
+from cluster.node.guarded_context import CountedReads, MalformedRequestError, ReadsInTurn, RequestDecoder
+from cluster.node.receiving import Context, Receiving
 from raft.transport.rare_log import RareLog
 
 log = logging.getLogger("ledgermq.node.requests")
 
-Context = aio.ServicerContext[Any, Any]
 # A method with one request and one response, and a method with streams of both.
 Call = Callable[[Any, Context], Awaitable[Any]]
 Stream = Callable[[Any, Context], Awaitable[None]]
+# Ends the call of this method if its caller is not proven.
+Admit = Callable[[str, Context], Awaitable[None]]
+
+# The streams that everybody may open. Their requests wait for turns, so that strangers cannot fill the memory.
+FOR_STRANGERS = frozenset({"/ledger.v1.Security/Authenticate", "/raft.v1.NodeProof/Prove"})
 
 
-class MalformedRequestError(Exception):
-    """The bytes of a request are no message of the method's type."""
+async def admit_everybody(method: str, context: Context) -> None:
+    pass
 
 
 class RequestGuard(aio.ServerInterceptor):
     """`RequestGuard` is the interceptor of one gRPC server."""
 
-    def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        admit: Admit = admit_everybody,
+        delivered: Delivered | None = None,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`delivered` counts the requests that the methods got."""
+        self._admit = admit
+        self._delivered = delivered or Delivered()
+        self._receiving = Receiving()
+        # Strangers do not delay the requests of others.
+        self._receiving_proofs = Receiving()
         self._malformed = RareLog(log, monotonic_s)
         self._unexpected = RareLog(log, monotonic_s)
         # The guarded handlers, by method. A server has a fixed number of methods.
@@ -60,32 +83,38 @@ class RequestGuard(aio.ServerInterceptor):
         return guarded
 
     def _guard(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
-        decode = _decoder(handler.request_deserializer)
+        decode = RequestDecoder(handler.request_deserializer)
         if handler.request_streaming:
             return grpc.stream_stream_rpc_method_handler(
-                self._guarded_stream(method, cast("Stream", handler.stream_stream)), decode, handler.response_serializer
+                self._guarded_stream(method, cast("Stream", handler.stream_stream), decode),
+                decode,
+                handler.response_serializer,
             )
-        return grpc.unary_unary_rpc_method_handler(
-            self._guarded_call(method, cast("Call", handler.unary_unary)),
-            _undecoded(decode),
-            handler.response_serializer,
+        return grpc.stream_unary_rpc_method_handler(
+            self._guarded_call(method, cast("Call", handler.unary_unary), decode), decode, handler.response_serializer
         )
 
-    def _guarded_call(self, method: str, behavior: Call) -> Call:
-        async def guarded(request: Any, context: Context) -> Any:
+    def _guarded_call(self, method: str, behavior: Call, decode: RequestDecoder) -> Call:
+        async def guarded(_: Any, context: Context) -> Any:
             try:
-                if isinstance(request, MalformedRequestError):
-                    raise request
+                await self._admit(method, context)
+                request = await self._receiving.read(CountedReads(context, self._delivered, decode))
+                if request is aio.EOF:
+                    raise MalformedRequestError
                 return await behavior(request, context)
             except Exception as error:
                 await self._end(method, error, context)
 
         return guarded
 
-    def _guarded_stream(self, method: str, behavior: Stream) -> Stream:
+    def _guarded_stream(self, method: str, behavior: Stream, decode: RequestDecoder) -> Stream:
         async def guarded(requests: Any, context: Context) -> None:
             try:
-                await behavior(requests, context)
+                await self._admit(method, context)
+                reads: Any = CountedReads(context, self._delivered, decode)
+                if method in FOR_STRANGERS:
+                    reads = ReadsInTurn(reads, self._receiving_proofs)
+                await behavior(requests, reads)
             except Exception as error:
                 await self._end(method, error, context)
 
@@ -110,28 +139,3 @@ class RequestGuard(aio.ServerInterceptor):
             # The call has ended already, for example because the caller is gone, so it takes no status. gRPC logs a
             # traceback for every error except this one.
             raise asyncio.CancelledError from ended
-
-
-def _decoder(deserialize: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
-    """Return a function that decodes a request, or raises MalformedRequestError without a cause."""
-
-    def decode(data: bytes) -> Any:
-        try:
-            return deserialize(data) if deserialize is not None else data
-        except (DecodeError, ValueError) as error:
-            raise MalformedRequestError from error
-
-    return decode
-
-
-def _undecoded(decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-    """Return a function that decodes a request, or returns the MalformedRequestError. gRPC decodes the request of a
-    unary call before it calls the method, and would log a traceback for an error."""
-
-    def try_to_decode(data: bytes) -> Any:
-        try:
-            return decode(data)
-        except MalformedRequestError as error:
-            return error
-
-    return try_to_decode

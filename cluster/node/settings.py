@@ -258,7 +258,9 @@ class NodeSettings(BaseSettings):
     # The largest number of open gRPC connections of clients and nodes, and of those of one host.
     max_connections: int = Field(default=4_000, ge=16, le=1_000_000)
     max_connections_per_host: int = Field(default=1_000, ge=8, le=1_000_000)
-    # The same for the HTTP port.
+    # The bytes of incomplete requests of all gRPC connections. Beyond, connections with the most bytes are ended.
+    max_unread_bytes: int = Field(default=128 * MIB, ge=16 * MIB)
+    # The same limits of connections for the HTTP port.
     max_http_connections: int = Field(default=1_000, ge=4, le=1_000_000)
     max_http_connections_per_host: int = Field(default=250, ge=2, le=1_000_000)
     # An HTTP connection on which no complete request arrives for this time in ms is closed.

@@ -185,6 +185,10 @@ class NodeProofs(raft_pb2_grpc.NodeProofServicer):
                     return known.node
         return 0
 
+    def proven_peers(self) -> set[str]:
+        """Return the connections on which nodes have proven themselves within the last `TOKEN_S` at least."""
+        return {token.peer for token in self._tokens.values()}
+
     def _new_token(self, node: int, peer: str) -> str:
         now_s = self._monotonic_s()
         while self._tokens:

@@ -34,11 +34,11 @@ REFUSALS = (
 )
 
 MAX_MESSAGE_BYTES = 128 << 20
-# What a server reads of a stream before the node asks for it.
-LOOK_AHEAD_BYTES = 1 << 20
+# What a server reads of a call before the node asks for it.
+LOOK_AHEAD_BYTES = 256 << 10
 MAX_METADATA_BYTES = 16 << 10
 # Calls at the same time on one connection. Further calls wait at the client.
-MAX_CALLS_OF_A_CONNECTION = 2_000
+MAX_CALLS_OF_A_CONNECTION = 500
 # A connection that has not completed its handshake, or has no call for this time, is closed. Clients connect again.
 HANDSHAKE_MS = 10_000
 IDLE_MS = 600_000
@@ -60,14 +60,16 @@ CHANNEL_OPTIONS = (
 _BESIDE_AN_ENTRY_BYTES = 2 << 20
 # The smallest limit of requests: a byte range has up to 1 MiB, and requests of administrators can be long.
 _SMALLEST_LIMIT_BYTES = 8 << 20
+# Open connections of a server.
+MAX_CONNECTIONS = 4_000
 
 
-def server_options(largest_entry_bytes: int) -> tuple[tuple[str, int], ...]:
-    """Return the options of a gRPC server.
+def server_options(largest_entry_bytes: int, connections: int = MAX_CONNECTIONS) -> tuple[tuple[str, int], ...]:
+    """Return the options of a gRPC server with at most so many connections.
 
-    Anybody can call it, so what gRPC holds before it knows the caller is bounded: the size of a request, what it reads
-    ahead of a stream, and the time of a handshake. Compressed requests are refused, because a small one can be large
-    after decompression."""
+    Anybody can call it, so what gRPC holds before it knows the caller is bounded: the number of connections, the size
+    of a request, what it reads ahead of a call, and the time of a handshake. Compressed requests are refused, because a
+    small one can be large after decompression."""
     return (
         ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
         ("grpc.max_receive_message_length", max(largest_entry_bytes + _BESIDE_AN_ENTRY_BYTES, _SMALLEST_LIMIT_BYTES)),
@@ -77,6 +79,7 @@ def server_options(largest_entry_bytes: int) -> tuple[tuple[str, int], ...]:
         ("grpc.max_metadata_size", MAX_METADATA_BYTES),
         ("grpc.absolute_max_metadata_size", MAX_METADATA_BYTES),
         ("grpc.max_concurrent_streams", MAX_CALLS_OF_A_CONNECTION),
+        ("grpc.max_allowed_incoming_connections", connections),
         ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
         ("grpc.max_connection_idle_ms", IDLE_MS),
         # Peers ping idle streams; by default a gRPC server closes the connection for that.

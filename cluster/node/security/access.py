@@ -40,6 +40,7 @@ class NodeAccess:
         self._replicas = replicas
         self._password = password
         self._random_bytes = random_bytes
+        self.sessions = sessions
         self.service = SecurityService(
             settings.cluster,
             authorizer,

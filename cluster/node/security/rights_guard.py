@@ -5,8 +5,8 @@
     caller and rights                       ──>  the method runs, UNAUTHENTICATED or PERMISSION_DENIED
 
 A refusal names the right and not whether the topic or group exists. `RightsGuard` stands behind `RequestGuard`, so it
-sees requests that were decoded. The methods that nodes call on each other are not for clients; the transport checks
-them.
+sees requests that were decoded, and `admit` refuses callers without proof before their requests are read. The methods
+that nodes call on each other are not for clients; the transport checks whether the caller speaks in its own name.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ Method = Callable[[Any, Context], Awaitable[Any]]
 _BEARER = "Bearer "
 # The transport checks the callers of all other services: raft.v1.Raft and raft.v1.NodeProof.
 FOR_CLIENTS = "/ledger.v1."
+FOR_NODES = "/raft.v1.Raft/"
+UNPROVEN_NODE = "the call has no valid proof of a node of this cluster"
 UNPROVEN = "the call has no valid token: authenticate this connection with a user and a password, or a certificate"
 
 
@@ -92,6 +94,17 @@ class RightsGuard(aio.ServerInterceptor):
             guarded = self._guarded[method] = self._guard(method, handler) if is_for_clients else handler
         return guarded
 
+    async def admit(self, method: str, context: Context) -> None:
+        """End the call if its caller is not proven, before its request is read."""
+        needed = self._needed.get(method)
+        try:
+            if method.startswith(FOR_CLIENTS):
+                self._proven_caller(method, needed, context)
+            elif method.startswith(FOR_NODES) and self._proofs.are_needed and not self._proofs.node_of(context):
+                raise AuthenticationError(UNPROVEN_NODE)
+        except LedgerError as error:
+            await self._refuse(method, None, needed, None, error, context)
+
     def _guard(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
         if handler.request_streaming:
             return grpc.stream_stream_rpc_method_handler(
@@ -133,20 +146,11 @@ class RightsGuard(aio.ServerInterceptor):
     async def _admit(self, method: str, needed: Needed | None, request: Any, context: Context) -> Caller:
         """Return the caller, whom the present task has from now on. End the call if the caller is not proven, or
         lacks a right."""
-        if self._everybody is not None and needed is not None and needed.nodes != "only":
-            set_present_caller(self._everybody)
-            return self._everybody
-        if needed is not None:
-            if not needed.proof or (needed.nodes != "no" and self._is_node(context)):
-                return ANYBODY
-            if not self._authentication and needed.nodes != "only":
-                return ANYBODY
         caller: Caller | None = None
         try:
-            if needed is not None and needed.nodes == "only":
-                raise PermissionDeniedError(f"only nodes of this cluster may call {method}")
-            caller = self._caller(context)
-            self._authorizer.check_caller(caller)
+            caller = self._proven_caller(method, needed, context)
+            if caller is ANYBODY:
+                return caller
             if needed is None:
                 raise PermissionDeniedError(f"no client may call {method}")
             for right in needed.rights(request, self._topic_name):
@@ -155,6 +159,22 @@ class RightsGuard(aio.ServerInterceptor):
             await self._refuse(method, caller, needed, request, error, context)
             raise AssertionError("abort always raises") from error
         set_present_caller(caller)
+        return caller
+
+    def _proven_caller(self, method: str, needed: Needed | None, context: Context) -> Caller:
+        """Return the caller as the metadata of the call proves it, or ANYBODY if the method asks for no rights. Raises
+        LedgerError."""
+        if self._everybody is not None and needed is not None and needed.nodes != "only":
+            return self._everybody
+        if needed is not None:
+            if not needed.proof or (needed.nodes != "no" and self._is_node(context)):
+                return ANYBODY
+            if not self._authentication and needed.nodes != "only":
+                return ANYBODY
+            if needed.nodes == "only":
+                raise PermissionDeniedError(f"only nodes of this cluster may call {method}")
+        caller = self._caller(context)
+        self._authorizer.check_caller(caller)
         return caller
 
     def _is_node(self, context: Context) -> bool:

@@ -51,6 +51,10 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._by_digest)
 
+    def has(self, peer: str) -> bool:
+        """Return True if a caller has proven itself on this connection."""
+        return peer in self._of_peer
+
     def open(self, caller: Caller, peer: str) -> str:
         """Return the token of a new session of this connection."""
         now_ms = self._monotonic_ms()

@@ -43,7 +43,7 @@ class Site:
 
     def __init__(self) -> None:
         self.now_s = 1000.0
-        self.server = aio.server(interceptors=[RequestGuard(lambda: self.now_s)])
+        self.server = aio.server(interceptors=[RequestGuard(monotonic_s=lambda: self.now_s)])
         broker_pb2_grpc.add_BrokerServicer_to_server(Defective(), self.server)
         channel = aio.insecure_channel(f"127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}")
         self.channel = channel

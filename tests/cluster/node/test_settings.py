@@ -75,7 +75,7 @@ def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyP
         "outside": "2=out:2,3=out:3", "boot_id_file": "/b",
         "tls_certificate": "/c", "tls_key": "/k", "tls_ca": "/a", "cluster_secret_file": "/s", "insecure": True,
         "allowed_nodes": "a.b,10.0.0.0/8",
-        "max_connections": 90, "max_connections_per_host": 30, "max_http_connections": 20,
+        "max_connections": 90, "max_connections_per_host": 30, "max_http_connections": 20, "max_unread_bytes": 16 * MIB,
         "max_http_connections_per_host": 5, "http_idle_ms": 700, "max_downloads": 9, "max_downloads_per_caller": 3,
         "min_download_bytes_per_s": 1000,
         "authentication": True, "first_administrator": "root", "first_administrator_password_file": "/p",

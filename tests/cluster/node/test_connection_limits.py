@@ -1,0 +1,171 @@
+"""The limits of gRPC connections: of one host, of all hosts, and of callers that do not prove who they are."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from socket import create_connection, create_server, socket
+
+import pytest
+from grpc import aio
+
+from cluster.node.delivered import Delivered
+from cluster.node.security.connection_limits import UNPROVEN_S, ConnectionLimits, Limits
+from ledger.v1 import broker_pb2
+from ledger.v1.broker_pb2_grpc import BrokerStub
+from tests.cluster.fleet import MakeFleet
+from tests.cluster.waiter import eventually
+
+UNREAD_BYTES = 4 << 20
+CHUNK = bytes(64 << 10)
+
+
+class Port:
+    """A listening port, the connections to it, and their limits. The clock is the test's."""
+
+    def __init__(self, stack: ExitStack, *, ends_unproven: bool = False) -> None:
+        self.now_s = 100.0
+        self.clients: set[str] = set()
+        self.nodes: set[str] = set()
+        self.delivered = Delivered()
+        self._stack = stack
+        self._accepted: dict[tuple[str, int], socket] = {}
+        self._listening = stack.enter_context(create_server(("127.0.0.1", 0)))
+        self.limits = ConnectionLimits(
+            self._listening.getsockname()[1],
+            Limits(3, UNREAD_BYTES, ends_unproven),
+            self.delivered,
+            clients=self.clients.__contains__,
+            nodes=lambda: self.nodes,
+            monotonic_s=lambda: self.now_s,
+        )
+
+    def receive(self, connection: socket, size: int) -> None:
+        """Send bytes to the port, which reads them."""
+        accepted = self._accepted[connection.getsockname()]
+        for _ in range(size // len(CHUNK)):
+            connection.sendall(CHUNK)
+            left = len(CHUNK)
+            while left:
+                left -= len(accepted.recv(left))
+
+    def connect(self) -> tuple[socket, str]:
+        """Return a new connection, and its name on the side of the port."""
+        connection = self._stack.enter_context(create_connection(self._listening.getsockname()))
+        accepted, (host, port) = self._listening.accept()
+        self._accepted[host, port] = self._stack.enter_context(accepted)
+        self.check()
+        return connection, f"ipv4:{host}:{port}"
+
+    def check(self) -> None:
+        self.limits.look()
+        self.limits.judge()
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def is_open(connection: socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) != b""
+    except BlockingIOError:
+        return True
+
+
+def test_the_newest_connections_of_a_host_are_ended(stack: ExitStack) -> None:
+    port = Port(stack)
+    connections = [port.connect()[0] for _ in range(5)]
+    assert [is_open(each) for each in connections] == [True, True, True, False, False]
+    connections[0].close()
+    connections[0] = port.connect()[0]
+    assert not is_open(connections[0]), "the other side of the closed connection is still open"
+
+
+def test_nodes_do_not_count(stack: ExitStack) -> None:
+    port = Port(stack)
+    connection, peer = port.connect()
+    port.nodes.add(peer)
+    port.check()
+    port.nodes.clear()
+    port.now_s += UNPROVEN_S
+    others = [port.connect()[0] for _ in range(4)]
+    assert is_open(connection), "a node needs no new proof for the streams that it has"
+    assert [is_open(each) for each in others] == [True, True, True, False]
+
+
+def test_a_caller_without_proof_has_a_deadline(stack: ExitStack) -> None:
+    port = Port(stack, ends_unproven=True)
+    (stranger, _), (client, peer) = port.connect(), port.connect()
+    port.clients.add(peer)
+    port.now_s += UNPROVEN_S - 1
+    port.check()
+    assert is_open(stranger)
+    port.clients.clear()
+    port.now_s += 1
+    port.check()
+    assert not is_open(stranger)
+    assert is_open(client), "its proof has expired, which the next call notices"
+
+
+def test_the_largest_incomplete_requests_are_ended(stack: ExitStack) -> None:
+    port = Port(stack)
+    (small, _), (large, _), (complete, peer) = port.connect(), port.connect(), port.connect()
+    port.receive(small, 1 << 20)
+    port.receive(large, 4 << 20)
+    port.receive(complete, 16 << 20)
+    port.delivered.add(peer, 16 << 20)
+    port.check()
+    assert [is_open(each) for each in (small, large, complete)] == [True, False, True]
+
+
+def test_bytes_that_the_process_has_not_read_do_not_count(stack: ExitStack) -> None:
+    port = Port(stack)
+    connections = [port.connect()[0] for _ in range(3)]
+    for connection in connections:
+        connection.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while connection.send(CHUNK):
+                pass
+    port.check()
+    assert all(is_open(each) for each in connections), "they wait in the kernel, which has limits of its own"
+
+
+async def ended(reader: asyncio.StreamReader) -> bool:
+    try:
+        return await reader.read() is not None
+    except ConnectionError:
+        return True
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("most", [16, 40])
+async def test_a_node_has_room_again_when_connections_end(make_fleet: MakeFleet, most: int) -> None:
+    """gRPC ends connections beyond `max_connections`, and the node ends connections beyond the limit of a host."""
+    fleet = make_fleet(1, max_connections=most, max_connections_per_host=16)
+    await fleet.start()
+    host, port = fleet.address(1).split(":")
+    silent = [await asyncio.open_connection(host, int(port)) for _ in range(60)]
+    waiting = [asyncio.create_task(ended(reader)) for reader, _ in silent]
+
+    async def enough_ended() -> bool:
+        return sum(task.done() for task in waiting) >= 60 - 16
+
+    await eventually(enough_ended, "the connections beyond the limit ended")
+    for _, writer in silent:
+        writer.close()
+    await asyncio.gather(*waiting)
+
+    async def is_served() -> bool:
+        async with aio.insecure_channel(fleet.address(1), options=(("grpc.use_local_subchannel_pool", 1),)) as channel:
+            try:
+                return bool(await BrokerStub(channel).GetStatus(broker_pb2.GetStatusRequest(), timeout=2))
+            except aio.AioRpcError:
+                return False
+
+    await eventually(is_served, "the node has room again")
