@@ -137,7 +137,6 @@ async def test_a_token_belongs_to_its_connection_and_ends(
     [
         (begin(cluster="other"), "of cluster 'prod', not 'other'"),
         (begin(receiver=3), "this is node 2, not node 3"),
-        (begin(sender=2), "malformed"),
         (begin(sender=0), "malformed"),
         (raft_pb2.ProofBegin(cluster="prod", sender=1, receiver=2, nonce=b"short"), "malformed"),
         (raft_pb2.ProofBegin(), "of cluster 'prod', not ''"),
@@ -151,14 +150,22 @@ async def test_a_wrong_beginning_is_refused(
     assert refused.value.code is grpc.StatusCode.UNAUTHENTICATED
 
 
-async def test_a_proof_sent_back_to_its_author_does_not_count(receiver: NodeProofs) -> None:
+async def test_a_node_proves_itself_to_itself(receiver: NodeProofs, credentials: SecretCredentials) -> None:
+    exchange = Exchange(begin(sender=2), right(credentials))
+    await receiver.serve(exchange)  # type: ignore[arg-type]
+    call: Any = Call(token=exchange.token)
+    assert receiver.node_of(call) == 2
+
+
+@pytest.mark.parametrize("sender", [1, 2])
+async def test_a_proof_sent_back_to_its_author_does_not_count(receiver: NodeProofs, sender: int) -> None:
     """The receiver proves itself first. A caller without the secret cannot use this proof as its own."""
 
     def reflected(_: raft_pb2.ProofBegin, challenge: raft_pb2.ProofChallenge) -> Proof:
         return Proof(mac=challenge.macs[0])
 
     with pytest.raises(RefusedError, match="does not know the cluster secret"):
-        await receiver.serve(Exchange(begin(), reflected))  # type: ignore[arg-type]
+        await receiver.serve(Exchange(begin(sender=sender), reflected))  # type: ignore[arg-type]
 
 
 async def test_a_proof_for_another_node_or_another_exchange_does_not_count(

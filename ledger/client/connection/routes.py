@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc.aio
 
@@ -31,6 +31,8 @@ _REFRESH_SECONDS = 30.0
 _ANSWER_SECONDS = 2.0
 # How long a new client waits for the other nodes after the first answers.
 _OTHERS_SECONDS = 0.1
+
+Answer = TypeVar("Answer")
 
 
 class Routes:
@@ -82,10 +84,9 @@ class Routes:
         refusal: LedgerError | None = None
         addresses = self.table.addresses()
         for one in asyncio.as_completed([self._spawn(self._ask(address)) for address in addresses]):
-            try:
-                trouble = await one
-            except LedgerError as error:
-                refusal, trouble = error, str(error)
+            trouble = await one
+            if isinstance(trouble, LedgerError):
+                refusal, trouble = trouble, str(trouble)
             if trouble:
                 failures.append(trouble)
             elif not self.table.in_doubt:
@@ -135,16 +136,18 @@ class Routes:
             for callback in self.on_topic_change:
                 callback(name)
 
-    async def _ask(self, address: str) -> str:
-        """Ask one node for routes, and update the table from its answer. Return "" if the node answered, and
-        otherwise the address and what went wrong. Raises LedgerError if the node refuses this client."""
+    async def _ask(self, address: str) -> str | LedgerError:
+        """Ask one node for routes, and update the table from its answer. Return "" if the node answered, the error if
+        the node refuses this client, and otherwise the address and what went wrong.
+
+        Nobody may wait for this answer any more, so it is no exception."""
         try:
             response = await self._connections.stub(address).GetRoute(
                 broker_pb2.GetRouteRequest(), timeout=_ANSWER_SECONDS
             )
         except grpc.aio.AioRpcError as error:
             if error.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
-                raise failure(address, error) from error
+                return failure(address, error)
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 return f"{address} (no answer within {_ANSWER_SECONDS:g} s)"
             return f"{address} ({(error.details() or error.code().name).rsplit(': ', 1)[-1]})"
@@ -170,7 +173,7 @@ class Routes:
             for callback in self.on_leader_change:
                 callback(shards)
 
-    def _spawn(self, work: Coroutine[Any, Any, str | None]) -> asyncio.Task[str | None]:
+    def _spawn(self, work: Coroutine[Any, Any, Answer]) -> asyncio.Task[Answer]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
         task.add_done_callback(self._ended)

@@ -1,0 +1,72 @@
+"""How a client asks the nodes for routes. The nodes are fakes."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from random import Random
+from typing import Any, cast
+
+import grpc
+import pytest
+from grpc import aio
+
+from ledger.client.connection.backoff import Backoff
+from ledger.client.connection.channels import Connections
+from ledger.client.connection.routes import Routes
+from ledger.errors import AuthenticationError
+from ledger.v1 import broker_pb2
+
+REFUSED = aio.AioRpcError(grpc.StatusCode.UNAUTHENTICATED, aio.Metadata(), aio.Metadata(), details="no proof")
+
+
+class FakeNode:
+    """Answers with a leader of shard 0, or refuses the client after `wait`."""
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.wait = asyncio.Event()
+        self._refuses = refuses
+
+    async def GetRoute(self, _: Any, *, timeout: float) -> broker_pb2.GetRouteResponse:  # noqa: N802
+        if self._refuses:
+            await self.wait.wait()
+            raise REFUSED
+        response = broker_pb2.GetRouteResponse(cluster="test", configuration_index=1)
+        response.nodes.add(node=1, address="good:1")
+        response.shards.add(shard=0, leader=1, term=1)
+        return response
+
+
+class FakeConnections:
+    def __init__(self, **nodes: FakeNode) -> None:
+        self._nodes = nodes
+
+    def stub(self, address: str) -> FakeNode:
+        return self._nodes[address.partition(":")[0]]
+
+
+def routes_of(connections: FakeConnections, *addresses: str) -> Routes:
+    return Routes(cast("Connections", connections), addresses, Backoff(1, 1, Random(1)))
+
+
+async def test_a_refusal_behind_the_first_answer_is_no_unread_error() -> None:
+    """Nobody waits for the second node once the first has named all leaders."""
+    unread: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unread.append(context))
+    refusing = FakeNode(refuses=True)
+    routes = routes_of(FakeConnections(good=FakeNode(), bad=refusing), "good:1", "bad:1")
+    await routes.refresh()
+    refusing.wait.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    gc.collect()
+    await routes.close()
+    assert not unread
+
+
+async def test_a_client_that_all_nodes_refuse_is_told() -> None:
+    refusing = FakeNode(refuses=True)
+    refusing.wait.set()
+    routes = routes_of(FakeConnections(bad=refusing), "bad:1")
+    with pytest.raises(AuthenticationError, match="bad:1"):
+        await routes.refresh()
