@@ -3,6 +3,7 @@ name servers."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from dataclasses import dataclass
@@ -12,11 +13,14 @@ from typing import Literal
 import uvloop
 from grpc import aio
 
+from cluster.address import split_address
+from cluster.node.delivered import Delivered
 from cluster.node.process.logs import set_up_logging
 from cluster.node.process.stop_signals import stop_requested
 from cluster.node.request_guard import RequestGuard
 from cluster.node.security.certificate_proof import CertificateCredentials
 from cluster.node.security.certificates import CertificateError, CertificateFiles, CertificateWatch
+from cluster.node.security.connection_limits import ConnectionLimits, Limits
 from cluster.node.security.tls import server_credentials
 from ledger.nameserver.registrations import Registrations
 from ledger.nameserver.service import NameServerService, RouteService
@@ -29,6 +33,9 @@ from raft.v1 import raft_pb2_grpc
 log = logging.getLogger("ledgermq.nameserver")
 
 STOP_GRACE_S = 1.0
+# As the defaults of nodes.
+MAX_CONNECTIONS_OF_A_HOST = 1_000
+MAX_UNREAD_BYTES = 128 << 20
 
 
 class NameServerError(Exception):
@@ -66,7 +73,15 @@ class NameServer:
         self._watch, self._proofs = security.identity()
         self.registrations = Registrations(lambda: time.monotonic() * 1000)
         self._listen = listen
-        self._server = aio.server(interceptors=[RequestGuard()], options=server_options(0))
+        delivered = Delivered()
+        self._limits = ConnectionLimits(
+            split_address(listen)[1],
+            Limits(MAX_CONNECTIONS_OF_A_HOST, MAX_UNREAD_BYTES),
+            delivered,
+            nodes=self._proofs.proven_peers,
+        )
+        self._limiting: asyncio.Task[None] | None = None
+        self._server = aio.server(interceptors=[RequestGuard(delivered=delivered)], options=server_options(0))
 
     async def start(self) -> None:
         """Open the port and serve. Raises NameServerError if the port cannot be opened."""
@@ -86,9 +101,12 @@ class NameServer:
                 f"cannot listen on {self._listen}: is the port in use? Choose another address with `--listen`"
             ) from error
         await self._server.start()
+        self._limiting = asyncio.create_task(self._limits.run(), name="limits of connections")
         log.info("the name server serves %s", self._listen)
 
     async def stop(self) -> None:
+        if self._limiting is not None:
+            self._limiting.cancel()
         await self._server.stop(STOP_GRACE_S)
 
 

@@ -26,7 +26,7 @@ from cluster.node.http.segment_routes import SegmentRoutes
 from cluster.node.metrics.consumption_metrics import ConsumptionCollector
 from cluster.node.metrics.node_metrics import Meters, RaftCollector
 from cluster.node.node_shards import NodeShards
-from cluster.node.process.file_limit import raise_file_limit
+from cluster.node.process.file_limit import connections_open_at_once, file_limit, raise_file_limit
 from cluster.node.process.logs import set_up_logging
 from cluster.node.process.stop_signals import stop_requested
 from cluster.node.registration import Registration
@@ -135,7 +135,9 @@ class Node:
         self._delivered = Delivered()
         self._server = aio.server(
             interceptors=[RequestGuard(self._access.guard.admit, self._delivered), self._access.guard],
-            options=server_options(settings.largest_entry_bytes, settings.max_connections),
+            options=server_options(
+                settings.largest_entry_bytes, connections_open_at_once(settings.max_connections, file_limit())
+            ),
         )
         self._local = LocalServer(settings.data, self._make_local_server) if settings.authentication else None
         self._http = self._make_http()
@@ -210,7 +212,9 @@ class Node:
             self._access.http_rights,
             http_context(watch) if watch is not None else None,
             HttpLimits(
-                settings.max_http_connections, settings.max_http_connections_per_host, settings.http_idle_ms / 1000
+                connections_open_at_once(settings.max_http_connections, file_limit()),
+                settings.max_http_connections_per_host,
+                settings.http_idle_ms / 1000,
             ),
         )
 

@@ -95,20 +95,16 @@ class HttpListener:
         """Return when the protocol has the connection, after the TLS handshake."""
         loop = asyncio.get_running_loop()
         deadline = HANDSHAKE_S if self._tls is not None else None
-        handed_over = False
+        protocol = _CountedProtocol(self._make_protocol(), place)
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNSENT_MS)
-            _, protocol = await loop.connect_accepted_socket(
-                lambda: _CountedProtocol(self._make_protocol(), place),
-                connection,
-                ssl=self._tls,
-                ssl_handshake_timeout=deadline,
+            await loop.connect_accepted_socket(
+                lambda: protocol, connection, ssl=self._tls, ssl_handshake_timeout=deadline
             )
-            handed_over = protocol.is_connected
         except OSError:
             pass  # the caller is gone, or its TLS handshake failed
         finally:
-            if not handed_over:
+            if not protocol.is_connected:
                 connection.close()
                 place.give_back()
 

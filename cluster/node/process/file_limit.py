@@ -11,6 +11,7 @@ import resource
 from contextlib import suppress
 
 _LEAST_QUEUES, _MOST_QUEUES = 16, 4096
+_LEAST_CONNECTIONS = 64
 
 
 def raise_file_limit() -> None:
@@ -24,6 +25,13 @@ def file_limit() -> int:
     """Return the soft limit of open files of this process."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return soft if soft != resource.RLIM_INFINITY else 1 << 30
+
+
+def connections_open_at_once(wanted: int, files: int) -> int:
+    """Return how many connections of one port are allowed to be open. Each connection has an open file. `wanted` is the
+    setting, and `files` is the limit of open files of the process. The connections of both ports together use at most
+    half of the limit."""
+    return min(wanted, max(_LEAST_CONNECTIONS, files // 4))
 
 
 def queues_open_at_once(files: int, shards: int) -> int:

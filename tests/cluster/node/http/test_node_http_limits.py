@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +104,34 @@ async def test_a_host_has_a_limit_of_connections(
             each.close()
         if not with_tls:
             await eventually(lambda: is_healthy(fleet), "the places of closed connections are free")
+    finally:
+        await fleet.close()
+
+
+async def test_a_connection_with_tls_counts_until_it_ends(tmp_path: Path) -> None:
+    fleet = tls_fleet(tmp_path, 1, max_http_connections=4, max_http_connections_per_host=2)
+    await fleet.start()
+    host, port = fleet.http(1).split(":")
+    tls = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+    try:
+        held = []
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection(host, int(port), ssl=tls)
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n")
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+            held.append(writer)
+        with pytest.raises(OSError):  # noqa: PT011 (ssl.SSLError or ConnectionResetError)
+            await asyncio.open_connection(host, int(port), ssl=tls)
+        held[0].close()
+
+        async def has_room() -> bool:
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection(host, int(port), ssl=tls)
+                writer.close()
+                return True
+            return False
+
+        await eventually(has_room, "the place of the closed connection is free")
     finally:
         await fleet.close()
 

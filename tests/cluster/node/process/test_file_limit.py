@@ -10,7 +10,7 @@ from contextlib import suppress
 import grpc.aio
 import pytest
 
-from cluster.node.process.file_limit import queues_open_at_once
+from cluster.node.process.file_limit import connections_open_at_once, queues_open_at_once
 from ledger.v1 import broker_pb2
 from ledgermq import AsyncProducer
 from tests.cluster.fleet import MakeFleet
@@ -65,6 +65,12 @@ def test_all_shards_together_leave_files_for_the_rest(files: int) -> None:
     assert one_by_one[0] >= 256
     assert 2 * sum(one_by_one) < files * 2 / 3
     assert 2 * 64 * queues_open_at_once(files, 64) < files * 2 / 3
+
+
+def test_connections_leave_files_for_the_rest() -> None:
+    assert connections_open_at_once(4_000, 1 << 20) == 4_000
+    assert 2 * connections_open_at_once(4_000, 1_024) == 512
+    assert connections_open_at_once(4_000, 64) == 64, "otherwise hardly anybody could connect"
 
 
 def test_where_hardly_any_file_may_be_opened_some_queues_are() -> None:
