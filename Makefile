@@ -8,6 +8,7 @@ MINUTES ?= 5
 WORLD ?= protocol
 FUZZ_SECONDS ?= 3600
 FUZZ_SEED ?= 1
+FUZZ_REPLAY ?=
 KILLS ?= 210
 SEED ?= 1
 IMAGE ?= ledgermq:dev
@@ -75,8 +76,8 @@ gates: $(VENV)/.test ## planted faults of real nodes, and which `chaos run` catc
 	scripts/programs iptables:iptables ip:iproute2 strace:strace faketime:faketime mkfs.ext4:e2fsprogs eatmydata:eatmydata
 	$(BIN)/python -m tests.gates.open_gates --control --seed $(SEED) $(if $(ONLY),--only "$(ONLY)")
 
-fuzz: $(VENV)/.test ## call every method of three nodes with hostile values, beside an acknowledged load (FUZZ_SECONDS=3600 FUZZ_SEED=1)
-	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/pytest tests/fuzz -s
+fuzz: $(VENV)/.test ## call every method with hostile values, beside an acknowledged load (FUZZ_SECONDS=3600 FUZZ_SEED=1 FUZZ_REPLAY=file)
+	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) FUZZ_REPLAY=$(FUZZ_REPLAY) $(BIN)/pytest tests/fuzz -s
 
 kills: $(VENV)/.test ## kill -9 at random instants, in each flush and write mode, and judge what is left (KILLS=210)
 	$(BIN)/python -m tests.cluster.kill_loop --kills $(KILLS)

@@ -38,7 +38,7 @@ MAX_MESSAGE_BYTES = 128 << 20
 LOOK_AHEAD_BYTES = 256 << 10
 MAX_METADATA_BYTES = 16 << 10
 # Calls at the same time on one connection. Further calls wait at the client.
-MAX_CALLS_OF_A_CONNECTION = 500
+MAX_CALLS_OF_A_CONNECTION = 2_000
 # A connection that has not completed its handshake, or has no call for this time, is closed. Clients connect again.
 HANDSHAKE_MS = 10_000
 IDLE_MS = 600_000

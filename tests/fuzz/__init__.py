@@ -1,9 +1,14 @@
-"""Calls every method of a running cluster with hostile values, while an acknowledged load runs beside it.
+"""Calls every method of running clusters with hostile values, while an acknowledged load runs beside it.
 
     hostile_values.py  hostile messages, built from protobuf descriptors
     methods.py         all methods of all services, found from the generated descriptors
-    attack.py          strangers that call gRPC methods and HTTP paths
-    test_fuzz.py       the cluster, the load, and what must hold after the attack
+    callers.py         strangers, users with and without rights, and callers with proofs of others
+    attack.py          the calls of these callers to gRPC methods
+    http_attack.py     requests of strangers to HTTP paths, also half and huge ones
+    name_server.py     a name server beside the cluster
+    harness.py         the load, and what must hold after each attack
+    defects.py         the file from which calls that ended badly can be sent again
+    test_fuzz.py       the clusters, their users, and what must be the same after the attack
 
-`make fuzz` runs the attack for an hour. The test suite runs it for two minutes.
+`make fuzz` runs the attacks for an hour. The test suite runs them for two minutes.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from socket import create_connection, create_server, socket
 
 import pytest
@@ -15,7 +15,9 @@ from cluster.node.delivered import Delivered
 from cluster.node.security.connection_limits import UNPROVEN_S, ConnectionLimits, Limits
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
+from ledgermq import AsyncConsumer, AsyncProducer
 from tests.cluster.fleet import MakeFleet
+from tests.cluster.half_requests import half_request
 from tests.cluster.waiter import eventually
 
 UNREAD_BYTES = 4 << 20
@@ -141,6 +143,44 @@ async def ended(reader: asyncio.StreamReader) -> bool:
         return await reader.read() is not None
     except ConnectionError:
         return True
+
+
+@pytest.mark.real
+async def test_requests_that_are_never_complete_are_ended(make_fleet: MakeFleet) -> None:
+    """Each stream sends 6 of 7 MiB. The node ends connections until less than half of the limit is left."""
+    fleet = make_fleet(1, max_unread_bytes=16 << 20)
+    await fleet.start()
+    async with AsyncExitStack() as stack:
+        requests = [await stack.enter_async_context(half_request(fleet.address(1))) for _ in range(5)]
+        sending = [asyncio.create_task(each.send("/ledger.v1.Broker/Produce", 7 << 20, 6 << 20)) for each in requests]
+
+        async def enough_ended() -> bool:
+            return sum(each.ended.done() for each in requests) >= 3
+
+        await eventually(enough_ended, "three of five connections ended")
+        for task in sending:
+            task.cancel()
+        await asyncio.gather(*sending, return_exceptions=True)
+        assert not all(each.ended.done() for each in requests)
+
+
+@pytest.mark.real
+async def test_requests_that_are_complete_end_no_connection(
+    make_fleet: MakeFleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client sends more than the limit, and reads more than it."""
+    fleet = make_fleet(1, max_unread_bytes=16 << 20)
+    await fleet.start()
+    await fleet.leader()
+    await fleet.create_topic()
+    async with AsyncProducer(fleet.bootstrap) as producer:
+        for _ in range(20):
+            await producer.send_many("topic", [bytes(60_000)] * 50)
+    async with AsyncConsumer("topic", bootstrap_servers=fleet.bootstrap) as consumer:
+        left = 1000
+        while left:
+            left -= len(await consumer.getmany(100, timeout_ms=5000))
+    assert not [line for line in caplog.messages if line.startswith("ended a connection")]
 
 
 @pytest.mark.real
