@@ -1,4 +1,4 @@
-"""Contexts of gRPC calls whose reads are counted, or wait for their turns. All else is as in the context of gRPC."""
+"""The context of a gRPC call whose requests are counted, and the decoder that tells how long each was."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 from grpc import aio
 
 from cluster.node.delivered import Delivered
-from cluster.node.receiving import Context, Receiving
+from cluster.node.receiving import Context
 
 
 class MalformedRequestError(Exception):
@@ -35,7 +35,7 @@ class RequestDecoder:
 
 
 class CountedReads:
-    """The context of a call whose requests are counted in `delivered`."""
+    """The context of a call whose requests are counted in `delivered`. All else is as in the context of gRPC."""
 
     def __init__(self, context: Context, delivered: Delivered, decoder: RequestDecoder) -> None:
         self._context = context
@@ -55,17 +55,3 @@ class CountedReads:
         if request is not aio.EOF:
             self._delivered.add(self._peer, self._decoder.bytes)
         return request
-
-
-class ReadsInTurn:
-    """The context of a call whose reads wait for their turns."""
-
-    def __init__(self, context: Any, receiving: Receiving) -> None:
-        self._context = context
-        self._receiving = receiving
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._context, name)
-
-    async def read(self) -> Any:
-        return await self._receiving.read(self._context)

@@ -28,7 +28,7 @@ import grpc
 from grpc import aio
 
 from cluster.node.delivered import Delivered
-from cluster.node.guarded_context import CountedReads, MalformedRequestError, ReadsInTurn, RequestDecoder
+from cluster.node.guarded_context import CountedReads, MalformedRequestError, RequestDecoder
 from cluster.node.receiving import Context, Receiving
 from raft.transport.rare_log import RareLog
 
@@ -39,9 +39,6 @@ Call = Callable[[Any, Context], Awaitable[Any]]
 Stream = Callable[[Any, Context], Awaitable[None]]
 # Ends the call of this method if its caller is not proven.
 Admit = Callable[[str, Context], Awaitable[None]]
-
-# The streams that everybody may open. Their requests wait for turns, so that strangers cannot fill the memory.
-FOR_STRANGERS = frozenset({"/ledger.v1.Security/Authenticate", "/raft.v1.NodeProof/Prove"})
 
 
 async def admit_everybody(method: str, context: Context) -> None:
@@ -61,8 +58,6 @@ class RequestGuard(aio.ServerInterceptor):
         self._admit = admit
         self._delivered = delivered or Delivered()
         self._receiving = Receiving()
-        # Strangers do not delay the requests of others.
-        self._receiving_proofs = Receiving()
         self._malformed = RareLog(log, monotonic_s)
         self._unexpected = RareLog(log, monotonic_s)
         # The guarded handlers, by method. A server has a fixed number of methods.
@@ -111,10 +106,7 @@ class RequestGuard(aio.ServerInterceptor):
         async def guarded(requests: Any, context: Context) -> None:
             try:
                 await self._admit(method, context)
-                reads: Any = CountedReads(context, self._delivered, decode)
-                if method in FOR_STRANGERS:
-                    reads = ReadsInTurn(reads, self._receiving_proofs)
-                await behavior(requests, reads)
+                await behavior(requests, cast("Context", CountedReads(context, self._delivered, decode)))
             except Exception as error:
                 await self._end(method, error, context)
 

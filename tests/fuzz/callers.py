@@ -8,7 +8,6 @@ from functools import partial
 
 from grpc import aio
 
-from cluster.node.request_guard import FOR_STRANGERS
 from ledger.broker.rpc.rights import ANY_USER, NEEDED
 from ledger.errors import LedgerError
 from tests.cluster.scram_client import Metadata
@@ -19,7 +18,7 @@ Prove = Callable[[aio.Channel], Awaitable[Metadata]]
 
 # The methods that serve callers without proof, and callers without rights. The second serve a part of what they are
 # asked, or what belongs to the caller itself.
-STRANGERS_MAY = frozenset(FOR_STRANGERS)
+STRANGERS_MAY = frozenset({"/raft.v1.NodeProof/Prove", *(path for path, needed in NEEDED.items() if not needed.proof)})
 POWERLESS_MAY = STRANGERS_MAY | {path for path, needed in NEEDED.items() if needed.rights is ANY_USER.rights}
 
 

@@ -22,9 +22,7 @@ from cluster.node.receiving import (
     address_of_peer,
     host_of_peer,
 )
-from cluster.node.request_guard import FOR_STRANGERS, RequestGuard
-from cluster.node.security.rights_guard import FOR_CLIENTS
-from ledger.broker.rpc.rights import NEEDED
+from cluster.node.request_guard import RequestGuard
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 from tests.cluster.fleet import Fleet
 from tests.cluster.node_process import NodeProcess
@@ -127,16 +125,26 @@ async def test_a_request_has_a_deadline(calls: Calls, monkeypatch: pytest.Monkey
     assert {call.code for call in calls.all} == {grpc.StatusCode.DEADLINE_EXCEEDED}
 
 
+async def test_a_turn_is_shorter_while_another_call_of_the_host_waits(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cluster.node.receiving.PATIENCE_S", 0.05)
+    stalled = [Stalled(1, port) for port in range(MOST_OF_A_HOST)]
+    await calls.add(*stalled, elsewhere := Stalled(2))
+    waiting = Stalled(1, 100)
+    waiting.sent.set()
+    await calls.add(waiting)
+    assert not waiting.is_read
+    await until(lambda: waiting.is_read, "the call has a turn")
+    assert all(call.code is grpc.StatusCode.DEADLINE_EXCEEDED for call in stalled)
+    assert elsewhere.code is None, "nobody waits for the turn of the other host"
+
+
 def test_the_address_of_a_peer() -> None:
     assert address_of_peer("ipv4:10.0.0.1:4000") == ("10.0.0.1", "4000")
     assert address_of_peer("ipv6:%5B::1%5D:4000") == ("::1", "4000")
     assert host_of_peer("ipv6:%5B2001:db8::1%5D:4000") == "2001:db8::/64"
     assert host_of_peer("unix:") == ""
-
-
-def test_the_methods_for_strangers_have_turns() -> None:
-    open_to_all = {method for method, needed in NEEDED.items() if not needed.proof}
-    assert open_to_all == {method for method in FOR_STRANGERS if method.startswith(FOR_CLIENTS)}
 
 
 class Echo(broker_pb2_grpc.BrokerServicer):
