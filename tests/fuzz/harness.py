@@ -22,7 +22,7 @@ from tests.fuzz.defects import Defect, write_defects
 from tests.fuzz.http_attack import HttpAttack
 
 # The length of all attacks together.
-SECONDS = float(os.environ.get("FUZZ_SECONDS", "80"))
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "60"))
 SEED = os.environ.get("FUZZ_SEED", "1")
 # Defects are appended to this file.
 DEFECTS = Path(os.environ.get("FUZZ_DEFECTS", "fuzz-defects.jsonl"))
