@@ -88,6 +88,7 @@ class ConnectionLimits:
         self._nodes = nodes
         self._monotonic_s = monotonic_s
         self._log = RareLog(log)
+        self._failed_log = RareLog(log)
         # A file descriptor of each socket of this process, by the inode of the socket.
         self._sockets: Mapping[int, int] = {}
         # The connections of the port by the inode of their sockets, the oldest first.
@@ -101,8 +102,12 @@ class ConnectionLimits:
         while True:
             await asyncio.sleep(max(PAUSE_S, took_s / _SHARE))
             began_s = self._monotonic_s()
-            await asyncio.to_thread(self.look)
-            self.judge()
+            try:
+                await asyncio.to_thread(self.look)
+            except OSError as error:  # for example no free file descriptor
+                self._failed_log.warning("cannot look at the connections: %s", error.strerror)
+            else:
+                self.judge()
             took_s = self._monotonic_s() - began_s
 
     def look(self) -> None:

@@ -145,6 +145,8 @@ class Routes:
             response = await self._connections.stub(address).GetRoute(
                 broker_pb2.GetRouteRequest(), timeout=_ANSWER_SECONDS
             )
+        except LedgerError as error:  # the node refused the proof of this client
+            return error
         except grpc.aio.AioRpcError as error:
             if error.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
                 return failure(address, error)

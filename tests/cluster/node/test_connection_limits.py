@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, ExitStack
 from socket import create_connection, create_server, socket
@@ -18,7 +19,7 @@ from ledger.v1.broker_pb2_grpc import BrokerStub
 from ledgermq import AsyncConsumer, AsyncProducer
 from tests.cluster.fleet import MakeFleet
 from tests.cluster.half_requests import half_request
-from tests.cluster.waiter import eventually
+from tests.cluster.waiter import eventually, until
 
 UNREAD_BYTES = 4 << 20
 CHUNK = bytes(64 << 10)
@@ -209,3 +210,20 @@ async def test_a_node_has_room_again_when_connections_end(make_fleet: MakeFleet,
                 return False
 
     await eventually(is_served, "the node has room again")
+
+
+async def test_a_process_without_a_free_descriptor_looks_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+
+    def fail() -> dict[int, int]:
+        nonlocal looks
+        looks += 1
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("cluster.node.security.connection_limits.sockets_of_this_process", fail)
+    monkeypatch.setattr("cluster.node.security.connection_limits.PAUSE_S", 0.001)
+    limits = ConnectionLimits(1, Limits(3, UNREAD_BYTES), Delivered())
+    running = asyncio.create_task(limits.run())
+    await until(lambda: looks >= 2, "it has looked twice")
+    assert not running.done()
+    running.cancel()

@@ -17,20 +17,24 @@ from ledger.client.connection.routes import Routes
 from ledger.errors import AuthenticationError
 from ledger.v1 import broker_pb2
 
-REFUSED = aio.AioRpcError(grpc.StatusCode.UNAUTHENTICATED, aio.Metadata(), aio.Metadata(), details="no proof")
+# A node refuses a call, or the proof before the call.
+REFUSALS = (
+    aio.AioRpcError(grpc.StatusCode.UNAUTHENTICATED, aio.Metadata(), aio.Metadata(), details="no proof"),
+    AuthenticationError("no proof"),
+)
 
 
 class FakeNode:
     """Answers with a leader of shard 0, or refuses the client after `wait`."""
 
-    def __init__(self, *, refuses: bool = False) -> None:
+    def __init__(self, refusal: Exception | None = None) -> None:
         self.wait = asyncio.Event()
-        self._refuses = refuses
+        self._refusal = refusal
 
     async def GetRoute(self, _: Any, *, timeout: float) -> broker_pb2.GetRouteResponse:  # noqa: N802
-        if self._refuses:
+        if self._refusal is not None:
             await self.wait.wait()
-            raise REFUSED
+            raise self._refusal
         response = broker_pb2.GetRouteResponse(cluster="test", configuration_index=1)
         response.nodes.add(node=1, address="good:1")
         response.shards.add(shard=0, leader=1, term=1)
@@ -49,11 +53,12 @@ def routes_of(connections: FakeConnections, *addresses: str) -> Routes:
     return Routes(cast("Connections", connections), addresses, Backoff(1, 1, Random(1)))
 
 
-async def test_a_refusal_behind_the_first_answer_is_no_unread_error() -> None:
+@pytest.mark.parametrize("refusal", REFUSALS)
+async def test_a_refusal_behind_the_first_answer_is_no_unread_error(refusal: Exception) -> None:
     """Nobody waits for the second node once the first has named all leaders."""
     unread: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unread.append(context))
-    refusing = FakeNode(refuses=True)
+    refusing = FakeNode(refusal)
     routes = routes_of(FakeConnections(good=FakeNode(), bad=refusing), "good:1", "bad:1")
     await routes.refresh()
     refusing.wait.set()
@@ -64,9 +69,10 @@ async def test_a_refusal_behind_the_first_answer_is_no_unread_error() -> None:
     assert not unread
 
 
-async def test_a_client_that_all_nodes_refuse_is_told() -> None:
-    refusing = FakeNode(refuses=True)
+@pytest.mark.parametrize("refusal", REFUSALS)
+async def test_a_client_that_all_nodes_refuse_is_told(refusal: Exception) -> None:
+    refusing = FakeNode(refusal)
     refusing.wait.set()
     routes = routes_of(FakeConnections(bad=refusing), "bad:1")
-    with pytest.raises(AuthenticationError, match="bad:1"):
+    with pytest.raises(AuthenticationError, match="no proof"):
         await routes.refresh()
