@@ -178,13 +178,8 @@ class Routes:
     def _spawn(self, work: Coroutine[Any, Any, Answer]) -> asyncio.Task[Answer]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
-        task.add_done_callback(self._ended)
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
         return task
-
-    def _ended(self, task: asyncio.Task[str | None]) -> None:
-        self._tasks.pop(task, None)
-        if not task.cancelled():
-            task.exception()  # `refresh` may have returned before: then nobody else reads the refusal of a node
 
 
 def _said(response: broker_pb2.GetRouteResponse, asked: Collection[str], address: str) -> Said:
