@@ -2,7 +2,8 @@
 
     A  1 2 3 4 5 6 7        A is a prefix of C; B diverges from A and from C at entry 6
     B  1 2 3 4 5 6'
-    C  1 2 3 4 5 6 7 8      a fork, if B knows that 6' is committed, and A or C knows the same of 6
+    C  1 2 3 4 5 6 7 8      a fork, if B knows that 6' is committed, and A or C knows the same of 6; also a fork, if 6
+                            and 6' have the same term
 
 The logs are read side by side, one window of indexes after another. `judging/windows.py` finds the divergences in a
 window, as it does for `ledgermq validate`. Raft replaces entries that are not committed, so the last entries of two
@@ -73,9 +74,14 @@ class Comparison:
         one, other = self.logs[divergence.first_replica], self.logs[divergence.second_replica]
         return min(one.known_commit, other.known_commit) >= divergence.index
 
+    def is_fork(self, divergence: Divergence) -> bool:
+        """Return True if Raft cannot have made the divergence: both logs know that its index is committed, or both have
+        an entry of the same term at one index, of which the leader of the term appended at most one."""
+        return self.is_committed(divergence) or divergence.same_term_index > 0
+
     @property
     def is_forked(self) -> bool:
-        return any(self.is_committed(divergence) for divergence in self.divergences)
+        return any(map(self.is_fork, self.divergences))
 
     @property
     def is_unreadable(self) -> bool:

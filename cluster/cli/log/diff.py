@@ -46,9 +46,12 @@ def _log_line(log: ComparedLog) -> str:
 
 def _divergence_lines(divergence: Divergence, comparison: Comparison) -> list[str]:
     one, other = comparison.logs[divergence.first_replica], comparison.logs[divergence.second_replica]
-    where = (
-        "which is committed in both" if comparison.is_committed(divergence) else "which is not known to be committed"
-    )
+    if comparison.is_committed(divergence):
+        where = "which is committed in both"
+    elif divergence.same_term_index:
+        where = f"and have two entries of the same term at {divergence.same_term_index}"
+    else:
+        where = "which is not known to be committed"
     return [
         f"{one.place.path} and {other.place.path} diverge at entry {divergence.index}, {where}:",
         f"    {one.place.path}: {divergence.ours}",
@@ -72,7 +75,7 @@ def _prefix_line(prefix: Prefix, logs: list[ComparedLog]) -> str:
 
 def _verdict(comparison: Comparison) -> str:
     if comparison.is_forked:
-        return "FORKED: two replicas have different committed entries at the same index"
+        return "FORKED: two replicas have different entries at an index, both committed or both of the same term"
     if comparison.is_unreadable:
         return "damaged: some entries could not be compared; see `ledgermq log verify`"
     return "no difference in committed entries"
@@ -117,5 +120,6 @@ def _divergence_fields(divergence: Divergence, comparison: Comparison) -> dict[s
         "paths": [str(comparison.logs[number].place.path) for number in both],
         "index": divergence.index,
         "committed": comparison.is_committed(divergence),
+        "same_term_index": divergence.same_term_index or None,
         "entries": [entry_fields(comparison.headers[number, divergence.index]) for number in both],
     }

@@ -4,10 +4,16 @@
     node 2   ... 97 98 99 | 100             a prefix of node 1; behind by 1
     node 3   ... 97 98 99 | 100' 101'       diverges from both at 100: Raft replaces this tail, so it is only a note
 
-A divergence at an index is a violation if the two replicas that differ both know that the index is committed. A
-divergence is also a violation if one replica knows that the entry at the index is committed, and the other replica has
-an entry of a later term at or after the index. The leader of the later term must have had the committed entry (Leader
-Completeness, section 5.4 of the Raft paper).
+A divergence at an index is a violation in three cases:
+
+1. The two replicas that differ both know that the index is committed.
+2. One replica knows that the entry at the index is committed, and the other replica has an entry of the same or a later
+   term at or after the index. The leader of that term must have had the committed entry (Leader Completeness, section
+   5.4 of the Raft paper).
+3. Both replicas have an entry of the same term at one index. The leader of a term appends one entry at an index (Log
+   Matching, section 5.3), so one of the two entries is by nobody who led the term. This needs no knowledge of commits.
+
+In the picture, 100' of an older term than 100 is a note: its leader lost its followers before 100' was committed.
 """
 
 from __future__ import annotations
@@ -87,18 +93,27 @@ class ShardJudge:
         ours, theirs = self._commits[divergence.first_replica], self._commits[divergence.second_replica]
         names = f"{one.replica.source} and {other.replica.source}"
         entries = f"{one.replica.source}: {divergence.ours}; {other.replica.source}: {divergence.theirs}"
+        kind = ViolationKind.REPLICAS_DIFFER
         if min(ours, theirs) >= divergence.index:
             why = "it is committed in both"
-        elif ours >= divergence.index and divergence.last_term >= _last_term(one):
+        elif ours >= divergence.index and divergence.last_term >= (divergence.first_commit_term or _last_term(one)):
             why = (
                 f"it is committed in {one.replica.source}, and {other.replica.source} continues in term "
                 f"{divergence.last_term}, whose leader must have had it"
             )
-        elif theirs >= divergence.index and divergence.first_last_term >= _last_term(other):
+        elif theirs >= divergence.index and divergence.first_last_term >= (
+            divergence.second_commit_term or _last_term(other)
+        ):
             term = divergence.first_last_term
             why = (
                 f"it is committed in {other.replica.source}, and {one.replica.source} continues in term {term}, "
                 "whose leader must have had it"
+            )
+        elif divergence.same_term_index:
+            kind = ViolationKind.FORKED_TERM
+            why = (
+                f"both have an entry of the same term at index {divergence.same_term_index}, of which the term's "
+                f"leader appended at most one{self._majority(divergence)}"
             )
         else:
             self._notes.append(f"{names} diverge at entry {divergence.index}, in a tail that Raft replaces: {entries}")
@@ -106,7 +121,7 @@ class ShardJudge:
         reason = f"they diverge at entry {divergence.index}, and {why}: {entries}{self._strangers(divergence)}"
         self._violations.append(
             Violation(
-                ViolationKind.REPLICAS_DIFFER,
+                kind,
                 self._shard,
                 names,
                 reason,
@@ -115,6 +130,24 @@ class ShardJudge:
                 last_index=divergence.last_index,
             )
         )
+
+    def _majority(self, divergence: Divergence) -> str:
+        """Return words that name the side of the divergence that a majority of the voters shares, or ""."""
+        voters = self._voters()
+        for number in (divergence.first_replica, divergence.second_replica):
+            nodes = {log.replica.node for other, log in self._logs.items() if self._agree(number, other, divergence)}
+            if len(nodes & set(voters)) > len(voters) // 2:
+                return f", and a majority of the voters has that of {self._logs[number].replica.source}"
+        return ""
+
+    def _agree(self, one: int, other: int, divergence: Divergence) -> bool:
+        """Return True if two replicas have the same entry at the index of the divergence."""
+        differs = any(
+            {each.first_replica, each.second_replica} == {one, other}
+            and each.index <= divergence.index <= each.last_index
+            for each in self._divergences
+        )
+        return self._logs[other].last_index >= divergence.index and not differs
 
     def _strangers(self, divergence: Divergence) -> str:
         """Return a sentence if the two logs have no member in common, because then they belong to two clusters."""
@@ -248,8 +281,11 @@ class ShardJudge:
 
 
 def _commit_of(log: JoinedLog) -> int:
-    """Return the index up to which the log is committed, according to its own entries or its node."""
-    return min(log.last_index, max(log.known_commit, log.replica.told_commit))
+    """Return the index up to which the log is committed, according to its own entries, its snapshots or its node. A
+    node writes snapshots and checkpoints only of entries that it has applied, so they are committed."""
+    replica = log.replica
+    snapshots = (replica.checkpoint_index, *(index for index, _ in replica.kept))
+    return min(log.last_index, max(log.known_commit, replica.told_commit, *snapshots))
 
 
 def _last_term(log: JoinedLog) -> int:

@@ -31,6 +31,8 @@ class ViolationKind(StrEnum):
     DAMAGED_FILE = "damaged file"
     # Two replicas have different entries at an index that is committed in one of them.
     REPLICAS_DIFFER = "replicas differ"
+    # Two replicas have different entries of one term at one index, of which at most one is by the leader of the term.
+    FORKED_TERM = "forked term"
     # An entry is called committed, and fewer than a majority of the voters can hold it.
     COMMIT_NOT_HELD = "commit not held"
     # The offsets of a queue do not continue without a hole.

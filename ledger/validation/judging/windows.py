@@ -93,10 +93,12 @@ def differ(sums: Iterable[WindowSum]) -> bool:
 SAID = np.dtype(
     [("index", "<u8"), ("replica", "<u4"), ("hash", "<u8"), ("position", "<u8"), ("term", "<u8"), ("crc", "<u4"),
      ("chain", "<u4"), ("digest", "<u8"), ("size", "<u4"), ("kind", "u1"), ("topic_id", "<u4"), ("queue", "<u4"),
-     ("base_offset", "<i8"), ("count", "<u4")]
+     ("base_offset", "<i8"), ("count", "<u4"), ("commit", "<u8")]
 )  # fmt: skip
 Said = npt.NDArray[np.void]
-_COPIED = ("index", "position", "term", "crc", "chain", "size", "kind", "topic_id", "queue", "base_offset", "count")
+_COPIED = (
+    "index", "position", "term", "crc", "chain", "size", "kind", "topic_id", "queue", "base_offset", "count", "commit",
+)  # fmt: skip
 
 
 def said_in(entries: Entries, replica: int, windows: npt.NDArray[np.int64]) -> Said:
@@ -127,6 +129,12 @@ class Divergence:
     # The largest term of the second replica in this range; `first_last_term` is that of the first replica.
     last_term: int
     first_last_term: int
+    # The first index of the range at which both entries have the same term, or 0. A term has one leader, which appends
+    # one entry at each index, so one of the two entries was never appended by a leader.
+    same_term_index: int = 0
+    # The term of the first entry of each replica, in the windows that were read, that calls `index` committed, or 0.
+    first_commit_term: int = 0
+    second_commit_term: int = 0
 
 
 def divergences(said: Said) -> list[Divergence]:
@@ -164,6 +172,7 @@ def _between(first: int, ours: Said, second: int, theirs: Said) -> list[Divergen
     for edge, end in zip(edges.tolist(), ends.tolist(), strict=True):
         here = places[edge:end]
         one, other = ours[at[here[0]]], theirs[also[here[0]]]
+        same = np.flatnonzero(ours["term"][at[here]] == theirs["term"][also[here]])
         found.append(
             Divergence(
                 first,
@@ -175,9 +184,18 @@ def _between(first: int, ours: Said, second: int, theirs: Said) -> list[Divergen
                 int(one["position"]),
                 int(theirs["term"][also[here]].max()),
                 int(ours["term"][at[here]].max()),
+                int(indexes[edge + same[0]]) if len(same) else 0,
+                _commit_term(ours, int(indexes[edge])),
+                _commit_term(theirs, int(indexes[edge])),
             )
         )
     return found
+
+
+def _commit_term(said: Said, index: int) -> int:
+    """Return the term of the first entry that calls `index` committed, or 0 if no entry does."""
+    telling = np.flatnonzero(said["commit"] >= np.uint64(index))
+    return int(said["term"][telling[0]]) if len(telling) else 0
 
 
 def joined(parts: Iterable[Divergence]) -> list[Divergence]:
@@ -190,7 +208,8 @@ def joined(parts: Iterable[Divergence]) -> list[Divergence]:
             there[-1] = Divergence(
                 one.first_replica, one.second_replica, one.index, max(one.last_index, part.last_index), one.ours,
                 one.theirs, one.position, max(one.last_term, part.last_term),
-                max(one.first_last_term, part.first_last_term),
+                max(one.first_last_term, part.first_last_term), one.same_term_index or part.same_term_index,
+                one.first_commit_term or part.first_commit_term, one.second_commit_term or part.second_commit_term,
             )  # fmt: skip
         else:
             there.append(part)

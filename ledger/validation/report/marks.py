@@ -29,8 +29,8 @@ _IN_LOG = frozenset(
         ViolationKind.DAMAGED_ENTRY, ViolationKind.UNKNOWN_ENTRY, ViolationKind.MISSING_ENTRIES,
         ViolationKind.MISSING_SEGMENT, ViolationKind.NOT_BLANK, ViolationKind.OUT_OF_PLACE, ViolationKind.TERM_FALLS,
         ViolationKind.CHAIN_BROKEN, ViolationKind.LOG_CUT, ViolationKind.DAMAGED_BATCH, ViolationKind.REPLICAS_DIFFER,
-        ViolationKind.OFFSET_HOLE, ViolationKind.SEQUENCE_GAP, ViolationKind.SEQUENCE_REPEATED,
-        ViolationKind.EPOCH_FENCED, ViolationKind.UNKNOWN_QUEUE,
+        ViolationKind.FORKED_TERM, ViolationKind.OFFSET_HOLE, ViolationKind.SEQUENCE_GAP,
+        ViolationKind.SEQUENCE_REPEATED, ViolationKind.EPOCH_FENCED, ViolationKind.UNKNOWN_QUEUE,
     }
 )  # fmt: skip
 

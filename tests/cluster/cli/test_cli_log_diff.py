@@ -101,6 +101,17 @@ def test_a_fork_in_what_is_committed(node: StoppedNode, other: StoppedNode, diff
     assert (status, divergence["index"], divergence["committed"]) == (1, 31, True)
 
 
+def test_a_fork_in_one_term(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
+    """Two entries of one term at one index: at most one of them is by the leader of the term."""
+    for each, number in ((node, 29), (other, 30)):
+        log = each.open()
+        log.truncate(30)
+        append_batch(log, number, term=2, commit=30)
+        log.close()
+    status, (divergence,) = diff(node, other)
+    assert (status, divergence["index"], divergence["committed"], divergence["same_term_index"]) == (1, 31, False, 31)
+
+
 def test_three_replicas(node: StoppedNode, other: StoppedNode, tmp_path: Path, diff: Diff) -> None:
     third = node.copy(tmp_path / "c")
     log = other.open()

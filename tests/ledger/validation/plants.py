@@ -328,6 +328,55 @@ def a_tail_that_is_not_committed_differs(cluster: StoppedCluster) -> Planted:
 
 
 @plant
+def a_forged_entry_at_the_tail_of_a_follower(cluster: StoppedCluster) -> Planted:
+    """Somebody who is not the leader of the term had a follower append an entry. No log calls the index committed."""
+    replica = cluster.replicas[2]
+    last = replica.headers()[-1]
+    replica.rewritten(last.index, lambda header, body: (replace(header, append_time_ms=TIME_MS + 9_999), body))
+    return Planted([Due(K.FORKED_TERM, 3, last.index, last.position, last_index=last.index) for _ in range(2)])
+
+
+def _majority_in_term_3(cluster: StoppedCluster) -> None:
+    """Nodes 1 and 2 have other entries than node 3 from 60 on, of a later term, and call them committed. Node 3 knows
+    that entries up to 59 are committed."""
+    for replica in cluster.replicas[:2]:
+        replica.rewritten(60, lambda header, body: (replace(header, term=3), body))
+    cluster.replicas[2].rewritten(60, lambda header, body: (replace(header, commit=59), body))
+
+
+@plant
+def a_tail_of_an_older_leader_behind_what_is_committed(cluster: StoppedCluster) -> Planted:
+    """A leader was cut off with entries that it could not commit, and a majority has committed others instead."""
+    _majority_in_term_3(cluster)
+    return Planted([], notes=["in a tail that Raft replaces"])
+
+
+@plant
+def a_tail_of_an_older_leader_that_its_checkpoint_calls_committed(cluster: StoppedCluster) -> Planted:
+    """The same, but node 3 has applied the first entries of its tail."""
+    _majority_in_term_3(cluster)
+    replica = cluster.replicas[2]
+    at = replica.headers()[59]
+    replica.checkpoint_at(62)
+    dues = [Due(K.REPLICAS_DIFFER, 3, 60, at.position) for _ in range(2)]
+    # The checkpoint also vouches for positions that were never written.
+    return Planted([Due(K.POSITION_WRONG, 3, 35), *dues], alone=False)
+
+
+@plant
+def a_tail_of_a_term_after_the_commit_and_before_the_end(cluster: StoppedCluster) -> Planted:
+    """Node 3 has entries of term 3. A majority has committed others in term 2, and goes on in term 4."""
+    last = cluster.replicas[0].headers()[-1]
+    at = cluster.replicas[2].headers()[59]
+    for replica in cluster.replicas[:2]:
+        replica.rewritten(last.index, lambda header, body: (replace(header, term=4), body))
+    cluster.replicas[2].rewritten(
+        60, lambda header, body: (replace(header, term=3, commit=50), _other_payload(header, body) if body else body)
+    )
+    return Planted([Due(K.REPLICAS_DIFFER, 3, 60, at.position) for _ in range(2)])
+
+
+@plant
 def a_tail_that_contradicts_what_is_committed(cluster: StoppedCluster) -> Planted:
     """The tail of a replica differs in committed entries. The replica does not know that they are committed, but a
     leader of the tail's term must have had them."""

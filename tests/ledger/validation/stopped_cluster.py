@@ -212,6 +212,17 @@ class StoppedReplica:
         finally:
             log.close()
 
+    def checkpoint_at(self, index: int) -> None:
+        """Let the checkpoint say that the node has applied the entries up to `index`."""
+        path = self.shard / "checkpoint"
+        old = Checkpoint.decode(path.read_bytes())
+        log = CommitLog.open(PosixDisk(), self.shard / "log", LogSettings(segment_bytes=SEGMENT))
+        try:
+            base = log.snapshot_at(index, configuration=old.snapshot.configuration, state=old.snapshot.state)
+        finally:
+            log.close()
+        path.write_bytes(replace(old, snapshot=base).encode())
+
     def killed(self) -> StoppedReplica:
         (self.shard / "clean").unlink(missing_ok=True)
         return self
