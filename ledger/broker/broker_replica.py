@@ -126,6 +126,8 @@ class BrokerReplica:
         self._unacknowledged_log = RareLog(log)
         # Why this node refuses new data although its disk works: the disk is nearly full. Empty if it accepts data.
         self.no_room = ""
+        # Why this start built state and indexes anew from the log, although there was a checkpoint; else empty.
+        self.rebuilt = ""
 
     def attach(self, driver: Driver) -> None:
         self.driver = driver

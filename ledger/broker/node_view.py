@@ -116,6 +116,8 @@ class ReplicaStatus:
     diverged: str = ""
     # On a leader that cannot commit: the followers that answer heartbeats and acknowledge no entries.
     unacknowledged_by: tuple[int, ...] = ()
+    # Why the last start built state and indexes anew from the log, although there was a checkpoint; else empty.
+    rebuilt: str = ""
 
 
 class NodeView:
@@ -198,6 +200,7 @@ class NodeView:
             stopped=str(replica.driver.cannot_apply or ""),
             diverged=replica.divergence,
             unacknowledged_by=tuple(replica.unacknowledged_by),
+            rebuilt=replica.rebuilt,
         )
 
     def _role(self, replica: BrokerReplica) -> str:

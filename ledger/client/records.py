@@ -138,6 +138,7 @@ class ShardStatus:
     stopped: str = ""
     diverged: str = ""
     unacknowledged_by: tuple[int, ...] = ()
+    rebuilt: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -298,7 +298,7 @@ class GetStatusResponse(_message.Message):
     def __init__(self, node: _Optional[int] = ..., cluster: _Optional[str] = ..., address: _Optional[str] = ..., http_address: _Optional[str] = ..., data_directory: _Optional[str] = ..., version: _Optional[str] = ..., shards: _Optional[_Iterable[_Union[ShardStatus, _Mapping]]] = ...) -> None: ...
 
 class ShardStatus(_message.Message):
-    __slots__ = ("shard", "role", "term", "leader", "last_index", "commit", "applied", "end_position", "chain", "suspect", "feature_level", "stopped", "diverged", "unacknowledged_by")
+    __slots__ = ("shard", "role", "term", "leader", "last_index", "commit", "applied", "end_position", "chain", "suspect", "feature_level", "stopped", "diverged", "unacknowledged_by", "rebuilt")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
@@ -313,6 +313,7 @@ class ShardStatus(_message.Message):
     STOPPED_FIELD_NUMBER: _ClassVar[int]
     DIVERGED_FIELD_NUMBER: _ClassVar[int]
     UNACKNOWLEDGED_BY_FIELD_NUMBER: _ClassVar[int]
+    REBUILT_FIELD_NUMBER: _ClassVar[int]
     shard: int
     role: str
     term: int
@@ -327,4 +328,5 @@ class ShardStatus(_message.Message):
     stopped: str
     diverged: str
     unacknowledged_by: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, shard: _Optional[int] = ..., role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ..., last_index: _Optional[int] = ..., commit: _Optional[int] = ..., applied: _Optional[int] = ..., end_position: _Optional[int] = ..., chain: _Optional[int] = ..., suspect: _Optional[bool] = ..., feature_level: _Optional[int] = ..., stopped: _Optional[str] = ..., diverged: _Optional[str] = ..., unacknowledged_by: _Optional[_Iterable[int]] = ...) -> None: ...
+    rebuilt: str
+    def __init__(self, shard: _Optional[int] = ..., role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ..., last_index: _Optional[int] = ..., commit: _Optional[int] = ..., applied: _Optional[int] = ..., end_position: _Optional[int] = ..., chain: _Optional[int] = ..., suspect: _Optional[bool] = ..., feature_level: _Optional[int] = ..., stopped: _Optional[str] = ..., diverged: _Optional[str] = ..., unacknowledged_by: _Optional[_Iterable[int]] = ..., rebuilt: _Optional[str] = ...) -> None: ...

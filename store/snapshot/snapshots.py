@@ -40,6 +40,8 @@ class Snapshots:
         # Identifies the present log. A checkpoint of the earlier log may still be on its way to the disk when the log
         # is replaced.
         self._log_number = 0
+        # Why the last call of `checkpoint` found no checkpoint, if its file is damaged; else empty.
+        self.checkpoint_flaw = ""
         self._one_checkpoint = threading.Lock()
         disk.make_directory(self._candidates)
 
@@ -102,6 +104,7 @@ class Snapshots:
         try:
             checkpoint = Checkpoint.decode(read_file(self._disk, self._checkpoint_path))
         except ValueError as damage:
+            self.checkpoint_flaw = f"the checkpoint was damaged: {damage}"
             log.warning(
                 "the checkpoint %s is damaged, so it is ignored, and state and indexes are built anew from the log: %s",
                 self._checkpoint_path,

@@ -47,6 +47,8 @@ class ReplicaRow:
     diverged: str | None = None
     # On a leader that cannot commit: the followers that answer heartbeats and acknowledge no entries.
     unacknowledged_by: tuple[int, ...] = ()
+    # Why the last start of the replica built state and indexes anew from the log; else empty.
+    rebuilt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,7 @@ def rows_of(nodes: list[NodeStatus]) -> list[ReplicaRow]:
                     stopped=shard.stopped,
                     diverged=shard.diverged,
                     unacknowledged_by=shard.unacknowledged_by,
+                    rebuilt=shard.rebuilt,
                 )
             )
     return rows
@@ -269,13 +272,22 @@ def _print_rows(rows: list[ReplicaRow]) -> None:
     ]
     print_table(columns, cells)
     for row in rows:
-        for trouble in filter(None, (row.stopped, row.diverged, _unacknowledged(row))):
+        for trouble in filter(None, (row.stopped, row.diverged, _unacknowledged(row), _rebuilt(row))):
             say(f"Node {row.node}, shard {row.shard}: {trouble}")
 
 
 def _unacknowledged(row: ReplicaRow) -> str:
     nodes = ", ".join(str(node) for node in row.unacknowledged_by)
     return f"no write is committed: nodes {nodes} answer heartbeats and acknowledge no entries" if nodes else ""
+
+
+def _rebuilt(row: ReplicaRow) -> str:
+    if not row.rebuilt:
+        return ""
+    return (
+        f"its last start built state and indexes anew from the log, because {row.rebuilt}. If this happens again, check "
+        "the disk."
+    )
 
 
 def _role(row: ReplicaRow) -> str:

@@ -58,6 +58,11 @@ class Meters:
         self.repaired_bytes = counter(
             "ledgermq_log_repaired_bytes_total", "Bytes of a damaged log replaced from other nodes.", ["shard"]
         )
+        self.checkpoints_ignored = counter(
+            "ledgermq_checkpoints_ignored_total",
+            "Starts that found a damaged checkpoint or index, and built state and indexes anew from the log.",
+            ["shard"],
+        )
         self.disk_use_ratio = Gauge(
             "ledgermq_disk_use_ratio", "Used part of the log's disk, by all programs, from 0 to 1.", registry=registry
         )

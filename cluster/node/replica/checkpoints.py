@@ -61,7 +61,10 @@ class Checkpoints:
         self.found = snapshots.checkpoint()
         # The part of the log that this start need not read.
         self.known: KnownEntries | None = None
+        # Why this start does not continue from the last checkpoint, although there is one; else empty.
+        self.flaw = snapshots.checkpoint_flaw
         if self.found is not None and not self._adopt(self.found):
+            self.flaw = "index files did not match the checkpoint"
             log.warning("the index files do not match the last checkpoint: all indexes are rebuilt from the log")
             self.found = self.known = None
         if self.found is None:

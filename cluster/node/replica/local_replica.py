@@ -88,6 +88,7 @@ class LocalReplica:
             await formation.form(self.forming_node, files.opened)
         builder = ReplicaBuilder(self.number, self._node, files, self._votes, self._stall)
         replica = builder.replica(self._fetch_waiters)
+        replica.rebuilt = files.checkpoints.flaw
         threads = builder.threads(replica)
         transport = builder.transport(replica)
         driver = builder.driver(replica, threads, transport)

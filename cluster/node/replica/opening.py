@@ -74,6 +74,8 @@ class Opening:
         self.repair = None
         try:
             self.files = ShardFiles.open(number, self._node, snapshots, self._observe_append, reads_again=reads_again)
+            if self.files.checkpoints.flaw:
+                self._node.meters.checkpoints_ignored.labels(str(number)).inc()
         except LogDamagedError as damage:
             self.repair = self._repair_of(damage, snapshots, may_wait=reads_again)
         self._node.meters.log_damaged.labels(str(number)).set(int(self.repair is not None))

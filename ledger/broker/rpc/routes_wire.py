@@ -65,4 +65,5 @@ def shard_status(status: ReplicaStatus) -> broker_pb2.ShardStatus:
         stopped=status.stopped,
         diverged=status.diverged,
         unacknowledged_by=status.unacknowledged_by,
+        rebuilt=status.rebuilt,
     )

@@ -611,4 +611,5 @@ def _shard_status(shard: broker_pb2.ShardStatus) -> ShardStatus:
         stopped=shard.stopped,
         diverged=shard.diverged,
         unacknowledged_by=tuple(shard.unacknowledged_by),
+        rebuilt=shard.rebuilt,
     )

@@ -12,6 +12,7 @@ import pytest_asyncio
 from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
 from store import ConsumeQueue
 from tests.cluster.fleet import Fleet, MakeFleet
+from tests.cluster.scrape import scrape
 from tests.cluster.waiter import until
 
 pytestmark = pytest.mark.real
@@ -63,6 +64,11 @@ def indexed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def shard(fleet: Fleet) -> Path:
     return fleet.data(1) / "shard-0"
+
+
+async def ignored(fleet: Fleet) -> float:
+    """Return how often node 1 found a damaged checkpoint or index since it was started."""
+    return (await scrape(fleet.http(1)))["ledgermq_checkpoints_ignored_total"]
 
 
 def index_files(fleet: Fleet) -> dict[Path, bytes]:
@@ -131,11 +137,19 @@ async def test_an_index_that_is_not_as_it_was_is_rebuilt(
     await fleet.leader()
     assert await consume(fleet, MESSAGES) == list(range(MESSAGES))
     assert sum(indexed) == MESSAGES
+    # A checkpoint that is missing is no fault that the node could tell.
+    is_told = not (which == "checkpoint" and spoil is delete)
+    due = "checkpoint was damaged" if which == "checkpoint" else "index files did not match the checkpoint"
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        (replica,) = (await admin.cluster())[0].shards
+    assert (due in replica.rebuilt) if is_told else not replica.rebuilt
+    assert await ignored(fleet) == is_told
     await fleet.stop()
     assert index_files(fleet) == before
     indexed.clear()
     await fleet.start()
     assert indexed == []
+    assert await ignored(fleet) == 0
 
 
 async def test_garbage_behind_an_index_is_nobodys(fleet: Fleet, indexed: list[int]) -> None:
