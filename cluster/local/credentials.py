@@ -4,6 +4,7 @@
       security/
         cluster.secret     by which the nodes of a cluster without TLS prove themselves
         ca.pem, ca.key     the authority of a secured cluster
+        secrets.key        encrypts the RocketMQ secrets of users, in a secured cluster
         node-1.pem, .key   the certificate of each node
         admin.password     the password of the first administrator
         profiles.toml      the profile "dev" for clients, with the file of the password
@@ -79,10 +80,14 @@ class Credentials:
             ) from error
         provision(self.directory, self.directory, plan.cluster, {node: ["localhost", "127.0.0.1"]})
         self.write_profile(",".join(plan.address(each) for each in plan.nodes))
+        secrets_key = self.directory / "secrets.key"
+        if not secrets_key.exists():
+            _write_private(secrets_key, new_secret() + "\n")
         found: dict[str, object] = {
             "tls_certificate": str(self.directory / f"node-{node}.pem"),
             "tls_key": str(self.directory / f"node-{node}.key"),
             "tls_ca": str(self.directory / "ca.pem"),
+            "secrets_key_file": str(secrets_key),
             "authentication": True,
             "first_administrator": ADMINISTRATOR,
             "first_administrator_password_file": str(self.password),

@@ -165,6 +165,9 @@ class NodeSettings(BaseSettings):
     # Without TLS: the file of the cluster secret, by which nodes prove to each other that they are of one cluster.
     # `ledgermq cluster init` writes it. The file is read again when it changes.
     cluster_secret_file: Path | None = None
+    # The file of the key that encrypts the users' RocketMQ secrets in the log, the same on all nodes. `ledgermq cluster
+    # init` writes it. Without it, users cannot have RocketMQ secrets. The file is read again when it changes.
+    secrets_key_file: Path | None = None
     # Whether the node may listen on an address other than loopback without TLS and authentication. Every program that
     # reaches the ports can then read, write and remove everything.
     insecure: bool = False

@@ -35,7 +35,7 @@ def decode_access(data: bytes) -> AccessTable:
     access.has_begun, access.salt_key, access.changed_at = state.has_begun, state.salt_key, state.changed_at
     for user in state.users:
         verifier = _verifier(user.verifier) if user.HasField("verifier") else None
-        access.put(User(user.name, verifier, user.since), _rules(user.name, user.rules))
+        access.put(User(user.name, verifier, user.since, user.rocketmq_secret), _rules(user.name, user.rules))
     for token in state.tokens:
         rules = tuple(_rules(token.user, token.rules))
         access.put_token(DelegatedToken(token.digest, token.user, token.since, rules, token.expires_ms))
@@ -56,6 +56,7 @@ def _user_state(user: User, rules: Iterable[Rule]) -> state_pb2.UserState:
             server_key=verifier.server_key,
         ),
         rules=map(_rule_state, rules),
+        rocketmq_secret=user.rocketmq_secret,
     )
 
 

@@ -10,7 +10,7 @@ Delegated tokens expire by the append times of entries, so every replica drops t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from ledger.access.password import Verifier
 from ledger.access.rules import MAX_RULES, MAX_RULES_OF_A_USER, MAX_USERS, Rule
@@ -31,6 +31,8 @@ class User:
     name: str
     verifier: Verifier | None
     since: int
+    # The secret of RocketMQ's clients, encrypted with a key that is not in the log; empty: there is none.
+    rocketmq_secret: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +90,16 @@ class AccessTable:
         self.changed_at = user.since
 
     def rotate(self, user: User) -> None:
-        """Replace the verifier of a user. Raises UnknownUserError."""
+        """Replace the verifier of a user. Its tokens and its RocketMQ secret end. Raises UnknownUserError."""
         self.require(user.name)
         self.users[user.name] = user
         self._drop_tokens(user.name)
         self.changed_at = user.since
+
+    def set_rocketmq_secret(self, name: str, encrypted: bytes, index: int) -> None:
+        """Replace the RocketMQ secret of a user; empty bytes remove it. Raises UnknownUserError."""
+        self.users[name] = replace(self.require(name), rocketmq_secret=encrypted)
+        self.changed_at = index
 
     def remove(self, name: str, index: int) -> None:
         """Remove a user with its rules and tokens. Raises UnknownUserError, or InvalidArgumentError if the cluster

@@ -28,6 +28,7 @@ from ledger.state.commands import (
     RemoveUser,
     RevokeRules,
     RotateUser,
+    SetRocketmqSecret,
     TopicOpened,
 )
 from ledger.state.shard_table import MAX_SHARDS
@@ -41,6 +42,8 @@ MAX_TIME_MS = 253_402_300_799_999
 MAX_NODE = 0xFFFF_FFFF
 # Of a SHA-256.
 DIGEST_BYTES = 32
+# A secret of RocketMQ with the frame of its encryption has about 70 bytes.
+MAX_ENCRYPTED_BYTES = 256
 MAX_RULES_OF_A_COMMAND = 1_000
 # Every user may make tokens, so they must be cheap.
 MAX_RULES_OF_A_TOKEN = 32
@@ -64,6 +67,7 @@ def check_command(command: Command, shard: int) -> None:
             | GrantRules()
             | RevokeRules()
             | DelegateToken()
+            | SetRocketmqSecret()
         ) if shard != TOPICS_SHARD:
             raise InvalidArgumentError(
                 f"{type(command).__name__} is for shard {TOPICS_SHARD}, and not for shard {shard}: send it to the "
@@ -109,6 +113,12 @@ def check_values(command: Command) -> None:
             validate_hold(name, ttl_ms)
         case BeginAccess() | AddUser() | RotateUser() | RemoveUser() | GrantRules() | RevokeRules() | DelegateToken():
             _check_access(command)
+        case SetRocketmqSecret(name, encrypted):
+            validate_user_name(name)
+            if len(encrypted) > MAX_ENCRYPTED_BYTES:
+                raise InvalidArgumentError(
+                    f"An encrypted secret can have at most {MAX_ENCRYPTED_BYTES} bytes, and not {len(encrypted)}."
+                )
 
 
 def _check_access(command: AccessCommand) -> None:

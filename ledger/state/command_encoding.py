@@ -42,6 +42,7 @@ from ledger.state.commands import (
     ResetOffsets,
     RevokeRules,
     RotateUser,
+    SetRocketmqSecret,
     TopicOpened,
 )
 from ledger.state.consumer_group_table import MemberDetails, TopicQueueId
@@ -345,6 +346,12 @@ _KINDS = (
             digest=it.digest, user=it.user, rules=_rules_to_wire(it.rules), ttl_ms=it.ttl_ms
         ),
         lambda wire: DelegateToken(wire.digest, wire.user, _rules_from_wire(wire.rules), wire.ttl_ms),
+    ),
+    _Kind(
+        SetRocketmqSecret,
+        "set_rocketmq_secret",
+        lambda it: command_pb2.SetRocketmqSecret(name=it.name, encrypted=it.encrypted),
+        lambda wire: SetRocketmqSecret(wire.name, wire.encrypted),
     ),
 )
 _BY_TYPE = {kind.type: kind for kind in _KINDS}

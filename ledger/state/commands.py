@@ -294,9 +294,20 @@ class DelegateToken:
     ttl_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class SetRocketmqSecret:
+    """Replace the RocketMQ secret of a user. `encrypted` is encrypted with a key that is not in the log; if it is
+    empty, the user has no RocketMQ secret any more."""
+
+    name: str
+    encrypted: bytes
+
+
 TopicCommand = CreateTopic | AlterTopic | OpenTopic | TopicOpened | DeleteTopic
 LogCommand = RaiseFeatureLevel | AddShard | HoldLog | ReleaseLog | ForgetHolds
 GroupCommand = JoinConsumerGroup | LeaveConsumerGroup | AssignQueues | ReleaseQueues | RenewQueues
 ProgressCommand = ClaimQueues | AcknowledgeOffsets | ResetOffsets | ForgetConsumerGroup
-AccessCommand = BeginAccess | AddUser | RotateUser | RemoveUser | GrantRules | RevokeRules | DelegateToken
+AccessCommand = (
+    BeginAccess | AddUser | RotateUser | RemoveUser | GrantRules | RevokeRules | DelegateToken | SetRocketmqSecret
+)
 Command = TopicCommand | LogCommand | GroupCommand | ProgressCommand | AccessCommand

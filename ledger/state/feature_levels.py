@@ -8,7 +8,7 @@ Two programs of different versions must compute the same state from the same ent
     0  the rules of the versions before feature levels
     1  a command with an impossible value is refused when it is applied, and changes nothing; earlier rules would store
        the value
-    2  users, rules and delegated tokens in shard 0
+    2  users, rules, delegated tokens and RocketMQ secrets in shard 0
 
 A program that finds a level or a command that it does not know cannot compute the state any further. Its replica then
 stops applying entries, and the node stays up (`raft.errors.CannotApplyError`).

@@ -48,6 +48,7 @@ from ledger.state.commands import (
     ResetOffsets,
     RevokeRules,
     RotateUser,
+    SetRocketmqSecret,
     TopicCommand,
     TopicOpened,
 )
@@ -293,6 +294,8 @@ class State:
             case DelegateToken(digest, user, rules, ttl_ms):
                 since = access.require(user).since
                 access.delegate(DelegatedToken(digest, user, since, rules, now_ms + ttl_ms), index)
+            case SetRocketmqSecret(name, encrypted):
+                access.set_rocketmq_secret(name, encrypted, index)
         return None
 
     def _raise_feature_level(self, level: int) -> None:

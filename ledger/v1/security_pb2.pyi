@@ -70,14 +70,16 @@ class ListUsersResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., users: _Optional[_Iterable[_Union[User, _Mapping]]] = ...) -> None: ...
 
 class User(_message.Message):
-    __slots__ = ("name", "has_password", "rules")
+    __slots__ = ("name", "has_password", "rules", "has_rocketmq_secret")
     NAME_FIELD_NUMBER: _ClassVar[int]
     HAS_PASSWORD_FIELD_NUMBER: _ClassVar[int]
     RULES_FIELD_NUMBER: _ClassVar[int]
+    HAS_ROCKETMQ_SECRET_FIELD_NUMBER: _ClassVar[int]
     name: str
     has_password: bool
     rules: int
-    def __init__(self, name: _Optional[str] = ..., has_password: _Optional[bool] = ..., rules: _Optional[int] = ...) -> None: ...
+    has_rocketmq_secret: bool
+    def __init__(self, name: _Optional[str] = ..., has_password: _Optional[bool] = ..., rules: _Optional[int] = ..., has_rocketmq_secret: _Optional[bool] = ...) -> None: ...
 
 class AddUserRequest(_message.Message):
     __slots__ = ("name", "verifier")
@@ -208,3 +210,31 @@ class DelegateTokenResponse(_message.Message):
     token: str
     expires_ms: int
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., token: _Optional[str] = ..., expires_ms: _Optional[int] = ...) -> None: ...
+
+class MakeRocketmqSecretRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class MakeRocketmqSecretResponse(_message.Message):
+    __slots__ = ("error", "access_key", "secret")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    ACCESS_KEY_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    access_key: str
+    secret: str
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., access_key: _Optional[str] = ..., secret: _Optional[str] = ...) -> None: ...
+
+class RemoveRocketmqSecretRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class RemoveRocketmqSecretResponse(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...

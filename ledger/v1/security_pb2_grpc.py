@@ -84,6 +84,16 @@ class SecurityStub:
                 request_serializer=ledger_dot_v1_dot_security__pb2.DelegateTokenRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_security__pb2.DelegateTokenResponse.FromString,
                 _registered_method=True)
+        self.MakeRocketmqSecret = channel.unary_unary(
+                '/ledger.v1.Security/MakeRocketmqSecret',
+                request_serializer=ledger_dot_v1_dot_security__pb2.MakeRocketmqSecretRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_security__pb2.MakeRocketmqSecretResponse.FromString,
+                _registered_method=True)
+        self.RemoveRocketmqSecret = channel.unary_unary(
+                '/ledger.v1.Security/RemoveRocketmqSecret',
+                request_serializer=ledger_dot_v1_dot_security__pb2.RemoveRocketmqSecretRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_security__pb2.RemoveRocketmqSecretResponse.FromString,
+                _registered_method=True)
 
 
 class SecurityServicer:
@@ -156,6 +166,19 @@ class SecurityServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def MakeRocketmqSecret(self, request, context):
+        """For administrators, and for every user's own name: a new secret for RocketMQ's clients, in place of an earlier one. Only over TLS.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveRocketmqSecret(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SecurityServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -208,6 +231,16 @@ def add_SecurityServicer_to_server(servicer, server):
                     servicer.DelegateToken,
                     request_deserializer=ledger_dot_v1_dot_security__pb2.DelegateTokenRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_security__pb2.DelegateTokenResponse.SerializeToString,
+            ),
+            'MakeRocketmqSecret': grpc.unary_unary_rpc_method_handler(
+                    servicer.MakeRocketmqSecret,
+                    request_deserializer=ledger_dot_v1_dot_security__pb2.MakeRocketmqSecretRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_security__pb2.MakeRocketmqSecretResponse.SerializeToString,
+            ),
+            'RemoveRocketmqSecret': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveRocketmqSecret,
+                    request_deserializer=ledger_dot_v1_dot_security__pb2.RemoveRocketmqSecretRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_security__pb2.RemoveRocketmqSecretResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -480,6 +513,60 @@ class Security:
             '/ledger.v1.Security/DelegateToken',
             ledger_dot_v1_dot_security__pb2.DelegateTokenRequest.SerializeToString,
             ledger_dot_v1_dot_security__pb2.DelegateTokenResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MakeRocketmqSecret(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Security/MakeRocketmqSecret',
+            ledger_dot_v1_dot_security__pb2.MakeRocketmqSecretRequest.SerializeToString,
+            ledger_dot_v1_dot_security__pb2.MakeRocketmqSecretResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveRocketmqSecret(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Security/RemoveRocketmqSecret',
+            ledger_dot_v1_dot_security__pb2.RemoveRocketmqSecretRequest.SerializeToString,
+            ledger_dot_v1_dot_security__pb2.RemoveRocketmqSecretResponse.FromString,
             options,
             channel_credentials,
             insecure,

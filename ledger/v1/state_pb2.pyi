@@ -105,16 +105,18 @@ class AccessState(_message.Message):
     def __init__(self, has_begun: _Optional[bool] = ..., salt_key: _Optional[bytes] = ..., changed_at: _Optional[int] = ..., users: _Optional[_Iterable[_Union[UserState, _Mapping]]] = ..., tokens: _Optional[_Iterable[_Union[DelegatedTokenState, _Mapping]]] = ...) -> None: ...
 
 class UserState(_message.Message):
-    __slots__ = ("name", "since", "verifier", "rules")
+    __slots__ = ("name", "since", "verifier", "rules", "rocketmq_secret")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SINCE_FIELD_NUMBER: _ClassVar[int]
     VERIFIER_FIELD_NUMBER: _ClassVar[int]
     RULES_FIELD_NUMBER: _ClassVar[int]
+    ROCKETMQ_SECRET_FIELD_NUMBER: _ClassVar[int]
     name: str
     since: int
     verifier: VerifierState
     rules: _containers.RepeatedCompositeFieldContainer[RuleState]
-    def __init__(self, name: _Optional[str] = ..., since: _Optional[int] = ..., verifier: _Optional[_Union[VerifierState, _Mapping]] = ..., rules: _Optional[_Iterable[_Union[RuleState, _Mapping]]] = ...) -> None: ...
+    rocketmq_secret: bytes
+    def __init__(self, name: _Optional[str] = ..., since: _Optional[int] = ..., verifier: _Optional[_Union[VerifierState, _Mapping]] = ..., rules: _Optional[_Iterable[_Union[RuleState, _Mapping]]] = ..., rocketmq_secret: _Optional[bytes] = ...) -> None: ...
 
 class VerifierState(_message.Message):
     __slots__ = ("salt", "iterations", "stored_key", "server_key")

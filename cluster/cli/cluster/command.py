@@ -86,19 +86,27 @@ for command in (*OPERATIONS, *LOG_OPERATIONS):
     help="File to write.",
 )
 def init(out: Path) -> None:
-    """Make the secret of a new cluster, by which its nodes prove themselves without TLS.
+    """Make the secret of a new cluster, by which its nodes prove themselves without TLS, and the key that encrypts the
+    RocketMQ secrets of users.
 
-    Copy the file to all nodes, readable for their user only, and set `cluster_secret_file` there. For a rotation, put
-    the new secret on a second line on all nodes, then make it the first line, then remove the old one.
+    Copy the files to all nodes, readable for their user only, and set `cluster_secret_file` (without TLS) and
+    `secrets_key_file` (for RocketMQ's clients) there. For a rotation, put the new secret on a second line on all nodes,
+    then make it the first line, then remove the old one.
     """
+    key = out.with_suffix(".secrets-key")
+    for path in (out, key):
+        _write_secret(path)
+    say(f"Wrote {out} and {key}. Settings of every node:\n")
+    click.echo(f'cluster_secret_file = "{out.absolute()}"\nsecrets_key_file = "{key.absolute()}"')
+
+
+def _write_secret(path: Path) -> None:
     try:
-        descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
-        raise CommandError(f"{out} cannot be written: {error.strerror}; an existing file is never replaced") from error
+        raise CommandError(f"{path} cannot be written: {error.strerror}; an existing file is never replaced") from error
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(new_secret() + "\n")
-    say(f"Wrote {out}. Setting of every node:\n")
-    click.echo(f'cluster_secret_file = "{out.absolute()}"')
 
 
 @cluster.command("add-shard")

@@ -12,7 +12,7 @@ from cluster.cli.output import print_json, print_table, say
 from cluster.cli.question import ask
 from cluster.cli.security.passwords import new_password, new_password_option
 from ledger.client.admin.admin import AsyncAdmin
-from ledger.client.admin.users_admin import DelegatedTokenText, UserSummary
+from ledger.client.admin.users_admin import DelegatedTokenText, RocketmqSecret, UserSummary
 
 _certificate_option = click.option(
     "--certificate-only", is_flag=True, help="No password: the user authenticates with a client certificate."
@@ -55,10 +55,16 @@ def list_users(bootstrap: str, output: str) -> None:
     if output == "json":
         print_json({"users": [one._asdict() for one in users]})
     elif users:
-        rows = [[one.name, "password" if one.has_password else "certificate", one.rules] for one in users]
+        rows = [[one.name, _proofs(one), one.rules] for one in users]
         print_table(["USER", "AUTHENTICATES WITH", "RULES"], rows)
     else:
         say("There are no users: the nodes run without authentication, or without `first_administrator_password_file`.")
+
+
+def _proofs(one: UserSummary) -> str:
+    return ("password" if one.has_password else "certificate") + (
+        ", RocketMQ secret" if one.has_rocketmq_secret else ""
+    )
 
 
 @user.command()
@@ -68,7 +74,7 @@ def list_users(bootstrap: str, output: str) -> None:
 @bootstrap_option
 def rotate(name: str, new_password_file: Path | None, certificate_only: bool, bootstrap: str) -> None:
     """Replace the password of the user NAME. Its connections must prove the new password, and its delegated tokens
-    end."""
+    and its RocketMQ secret end."""
     password = None if certificate_only else new_password(new_password_file, name)
 
     async def work() -> None:
@@ -104,6 +110,31 @@ def token(rights: tuple[tuple[str, str], ...], hours: float, bootstrap: str) -> 
     made = asyncio.run(work())
     click.echo(made.token)
     say(f"The token ends at {moment_text(made.expires_ms)}. It is a secret.")
+
+
+@user.command("rocketmq-secret")
+@click.argument("name")
+@click.option("--remove", is_flag=True, help="Remove the secret, and make no new one.")
+@bootstrap_option
+def rocketmq_secret(name: str, remove: bool, bootstrap: str) -> None:
+    """Make a secret by which RocketMQ's clients prove that they are the user NAME, and print it once.
+
+    A new secret replaces the earlier one. It needs TLS, and `secrets_key_file` on the nodes.
+    """
+
+    async def work() -> RocketmqSecret | None:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            if remove:
+                await admin.remove_rocketmq_secret(name)
+                return None
+            return await admin.make_rocketmq_secret(name)
+
+    made = asyncio.run(work())
+    if made is None:
+        say(f"User {name} has no RocketMQ secret any more.")
+        return
+    click.echo(f"access key: {made.access_key}\nsecret:     {made.secret}")
+    say("The cluster cannot show the secret again.")
 
 
 @user.command()

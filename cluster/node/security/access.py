@@ -9,10 +9,12 @@ from cluster.node.runtime import Runtime
 from cluster.node.security.certificate_proof import proven_uris
 from cluster.node.security.certificates import CertificateWatch
 from cluster.node.security.rights_guard import NodeCallers, RightsGuard
+from cluster.node.security.secret_keys import SecretKeyError, SecretKeyFile
 from cluster.node.settings import NodeSettings, SettingsError
 from ledger.broker.access.authorizer import Authorizer
 from ledger.broker.access.callers import LOCAL_OPERATOR
 from ledger.broker.access.first_administrator import make_first_administrator
+from ledger.broker.access.rocketmq_secrets import RocketmqSecrets, SecretKeys
 from ledger.broker.access.sessions import Sessions
 from ledger.broker.access.users import Users
 from ledger.broker.replicas import Replicas
@@ -36,6 +38,9 @@ class NodeAccess:
         random_bytes = runtime.random_bytes
         authorizer = Authorizer(replicas, now_ms=runtime.now_ms, monotonic_ms=runtime.monotonic_ms)
         sessions = Sessions(runtime.monotonic_ms, random_bytes=random_bytes)
+        users = Users(replicas, random_bytes)
+        # The secrets by which RocketMQ's clients sign.
+        self.rocketmq = RocketmqSecrets(settings.cluster, users, _secret_keys(settings), has_tls=watch is not None)
         self._settings = settings
         self._replicas = replicas
         self._password = password
@@ -45,8 +50,9 @@ class NodeAccess:
             settings.cluster,
             authorizer,
             sessions,
-            Users(replicas, random_bytes),
+            users,
             runtime.now_ms,
+            self.rocketmq,
             _proven_uris(watch),
             random_bytes,
         )
@@ -75,6 +81,16 @@ def _proven_uris(watch: CertificateWatch | None) -> ProvenUris | None:
     if watch is None:
         return None
     return lambda certificates, signature, content: proven_uris(watch.current.ca, certificates, signature, content)
+
+
+def _secret_keys(settings: NodeSettings) -> SecretKeys | None:
+    """Raises SettingsError."""
+    if (path := settings.secrets_key_file) is None:
+        return None
+    try:
+        return SecretKeyFile(path)
+    except SecretKeyError as error:
+        raise SettingsError(str(error)) from error
 
 
 def first_password(settings: NodeSettings) -> str:

@@ -147,6 +147,9 @@ _OF_SECURITY = {
     "ListRules": Needed(rights=_cluster("administer")),
     "TestRight": Needed(rights=_cluster("administer")),
     "DelegateToken": Needed(is_audited=True),
+    # A user may change its own secret, so the methods check.
+    "MakeRocketmqSecret": Needed(is_audited=True),
+    "RemoveRocketmqSecret": Needed(is_audited=True),
 }
 
 # The method's full name, such as "/ledger.v1.Broker/Fetch" -> what it needs.

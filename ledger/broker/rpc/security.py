@@ -15,6 +15,7 @@ from ledger.access.rules import CLUSTER, Rule, parse_action, parse_resource
 from ledger.broker.access.authorizer import Authorizer
 from ledger.broker.access.callers import Caller, present_caller
 from ledger.broker.access.proofs import PasswordProof, prove_certificate, prove_token
+from ledger.broker.access.rocketmq_secrets import RocketmqSecrets
 from ledger.broker.access.sessions import SESSION_S, Sessions
 from ledger.broker.access.users import Users
 from ledger.broker.rpc.refusals import Context, RefusingService, answers
@@ -43,6 +44,7 @@ class SecurityService(RefusingService, security_pb2_grpc.SecurityServicer):
         sessions: Sessions,
         users: Users,
         now_ms: Callable[[], int],
+        rocketmq: RocketmqSecrets,
         proven_uris: ProvenUris | None = None,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
@@ -54,6 +56,7 @@ class SecurityService(RefusingService, security_pb2_grpc.SecurityServicer):
         self._authorizer = authorizer
         self._sessions = sessions
         self._users = users
+        self._rocketmq = rocketmq
         self._now_ms = now_ms
         self._slots = ProofSlots(MAX_PROOFS, MAX_PROOFS_OF_A_HOST)
 
@@ -115,7 +118,12 @@ class SecurityService(RefusingService, security_pb2_grpc.SecurityServicer):
     ) -> None:
         access = await self._users.read()
         for name, user in sorted(access.users.items()):
-            response.users.add(name=name, has_password=user.verifier is not None, rules=len(access.rules(name)))
+            response.users.add(
+                name=name,
+                has_password=user.verifier is not None,
+                rules=len(access.rules(name)),
+                has_rocketmq_secret=bool(user.rocketmq_secret),
+            )
 
     @answers(security_pb2.AddUserResponse)
     async def AddUser(  # noqa: N802
@@ -128,9 +136,7 @@ class SecurityService(RefusingService, security_pb2_grpc.SecurityServicer):
         self, request: security_pb2.RotateUserRequest, response: security_pb2.RotateUserResponse
     ) -> None:
         """Replace the password of a user. Every user may replace its own password."""
-        caller = present_caller()
-        if caller.user != request.name or caller.token is not None:
-            self._authorizer.check(caller, "administer", CLUSTER)
+        self._check_own(request.name)
         await self._users.change(RotateUser(request.name, verifier_of(request)))
 
     @answers(security_pb2.RemoveUserResponse)
@@ -180,6 +186,28 @@ class SecurityService(RefusingService, security_pb2_grpc.SecurityServicer):
         response.token, response.expires_ms = await self._users.delegate(
             caller, rules_of(request.rules), request.ttl_ms
         )
+
+    @answers(security_pb2.MakeRocketmqSecretResponse)
+    async def MakeRocketmqSecret(  # noqa: N802
+        self, request: security_pb2.MakeRocketmqSecretRequest, response: security_pb2.MakeRocketmqSecretResponse
+    ) -> None:
+        """Make a RocketMQ secret. Every user may make its own."""
+        self._check_own(request.name)
+        response.secret = await self._rocketmq.make(request.name)
+        response.access_key = request.name
+
+    @answers(security_pb2.RemoveRocketmqSecretResponse)
+    async def RemoveRocketmqSecret(  # noqa: N802
+        self, request: security_pb2.RemoveRocketmqSecretRequest, response: security_pb2.RemoveRocketmqSecretResponse
+    ) -> None:
+        self._check_own(request.name)
+        await self._rocketmq.remove(request.name)
+
+    def _check_own(self, user: str) -> None:
+        """Raise PermissionDeniedError unless the caller is this user, by its own proof, or an administrator."""
+        caller = present_caller()
+        if caller.user != user or caller.token is not None:
+            self._authorizer.check(caller, "administer", CLUSTER)
 
 
 async def _next(context: Context) -> security_pb2.AuthenticateRequest:

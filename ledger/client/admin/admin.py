@@ -21,7 +21,7 @@ from ledger.client.admin.every_shard import EveryShard
 from ledger.client.admin.members_admin import MembersAdmin, OnProgress
 from ledger.client.admin.offsets import QueueTimes, checked_time, list_offsets, offsets_for_times
 from ledger.client.admin.queries import MAX_MESSAGES, get_message, query_messages
-from ledger.client.admin.users_admin import DelegatedTokenText, UsersAdmin, UserSummary
+from ledger.client.admin.users_admin import DelegatedTokenText, RocketmqSecret, UsersAdmin, UserSummary
 from ledger.client.connection.channels import failure
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.environment import PROCESS, Environment, secured
@@ -325,6 +325,19 @@ class AsyncAdmin(AsyncLifetime):
         """
         self._client.check_open()
         return await self._users.delegate(rights, ttl_ms)
+
+    async def make_rocketmq_secret(self, name: str) -> RocketmqSecret:
+        """Give a user a new secret for RocketMQ's clients, in place of an earlier one, and return it with its access
+        key. It is the only time that the cluster shows the secret. A user may make its own. A new password of the user
+        ends the secret. Raises UnknownUserError, or InvalidArgumentError if the nodes have no TLS or no
+        `secrets_key_file`."""
+        self._client.check_open()
+        return await self._users.make_rocketmq_secret(name)
+
+    async def remove_rocketmq_secret(self, name: str) -> None:
+        """Remove the RocketMQ secret of a user. The call is idempotent. Raises UnknownUserError."""
+        self._client.check_open()
+        await self._users.remove_rocketmq_secret(name)
 
     # -- members and leadership
 

@@ -24,6 +24,18 @@ class UserSummary(NamedTuple):
     name: str
     has_password: bool
     rules: int
+    has_rocketmq_secret: bool = False
+
+
+class RocketmqSecret(NamedTuple):
+    """The access key of a user for RocketMQ's clients, which is its name, and the secret. The cluster cannot show the
+    secret again."""
+
+    access_key: str
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"RocketmqSecret(access_key={self.access_key!r})"
 
 
 class DelegatedTokenText(NamedTuple):
@@ -45,7 +57,9 @@ class UsersAdmin:
     async def users(self) -> list[UserSummary]:
         request = security_pb2.ListUsersRequest()
         response = await self._client.call(TOPICS_SHARD, lambda stub, s: stub.ListUsers(request, timeout=s))
-        return [UserSummary(user.name, user.has_password, user.rules) for user in response.users]
+        return [
+            UserSummary(user.name, user.has_password, user.rules, user.has_rocketmq_secret) for user in response.users
+        ]
 
     async def add(self, name: str, password: str | None) -> None:
         validate_user_name(name)
@@ -86,6 +100,17 @@ class UsersAdmin:
         request = security_pb2.DelegateTokenRequest(rules=on_the_wire(rules), ttl_ms=ttl_ms)
         response = await self._client.call(TOPICS_SHARD, lambda stub, s: stub.DelegateToken(request, timeout=s))
         return DelegatedTokenText(response.token, response.expires_ms)
+
+    async def make_rocketmq_secret(self, name: str) -> RocketmqSecret:
+        validate_user_name(name)
+        request = security_pb2.MakeRocketmqSecretRequest(name=name)
+        response = await self._client.call(TOPICS_SHARD, lambda stub, s: stub.MakeRocketmqSecret(request, timeout=s))
+        return RocketmqSecret(response.access_key, response.secret)
+
+    async def remove_rocketmq_secret(self, name: str) -> None:
+        validate_user_name(name)
+        request = security_pb2.RemoveRocketmqSecretRequest(name=name)
+        await self._client.call(TOPICS_SHARD, lambda stub, s: stub.RemoveRocketmqSecret(request, timeout=s))
 
     async def _verifier(self, password: str | None) -> security_pb2.ScramVerifier | None:
         return await verifier_of(password, self._client.environment)

@@ -17,7 +17,7 @@ from ledger.client.admin.consumer_group_records import ConsumerGroupDescription,
 from ledger.client.admin.consumer_groups_admin import ResetTarget
 from ledger.client.admin.members_admin import OnProgress
 from ledger.client.admin.offsets import QueueTimes
-from ledger.client.admin.users_admin import DelegatedTokenText, UserSummary
+from ledger.client.admin.users_admin import DelegatedTokenText, RocketmqSecret, UserSummary
 from ledger.client.connection.lifetime import Lifetime
 from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.client.consumer.cursor import QueueBatch
@@ -280,6 +280,12 @@ class Admin(Lifetime):
 
     def delegate_token(self, rights: Iterable[tuple[str, str]], ttl_ms: int) -> DelegatedTokenText:
         return self._thread.run(self._client.delegate_token(rights, ttl_ms))
+
+    def make_rocketmq_secret(self, name: str) -> RocketmqSecret:
+        return self._thread.run(self._client.make_rocketmq_secret(name))
+
+    def remove_rocketmq_secret(self, name: str) -> None:
+        self._thread.run(self._client.remove_rocketmq_secret(name))
 
     def members(self, *, shard: int = 0, timeout_ms: float | None = None) -> Members:
         return self._thread.run(self._client.members(shard=shard, timeout_ms=timeout_ms))

@@ -91,6 +91,19 @@ def test_a_delegated_token_has_the_rights_that_are_named(cluster: DevCluster, di
     assert b"has no right to delete topic:delegated" in refused.stderr
 
 
+def test_a_rocketmq_secret_is_printed_once(cluster: DevCluster, directory: Path) -> None:
+    run("user", "add", "rocket", "--new-password-file", "-", input=b"rocket password\n", cwd=directory)
+    told = run("user", "rocketmq-secret", "rocket", cwd=directory).stdout.decode().split()
+    assert told[:3] == ["access", "key:", "rocket"]
+    listed = run("user", "list", cwd=directory).stdout.decode()
+    assert "password, RocketMQ secret" in listed
+    assert told[-1] not in listed
+    for log in (directory / "ledgermq-data").rglob("*"):
+        assert not log.is_file() or told[-1].encode() not in log.read_bytes(), log
+    run("user", "rocketmq-secret", "rocket", "--remove", cwd=directory)
+    assert "RocketMQ secret" not in run("user", "list", cwd=directory).stdout.decode()
+
+
 def test_a_password_is_never_an_argument() -> None:
     assert b"--password " not in run("topic", "list", "--help").stdout
     refused = run("user", "add", "bob", "--bootstrap", "127.0.0.1:1", status=1)
@@ -112,7 +125,8 @@ def test_certificates_are_made_and_never_replaced_by_accident(tmp_path: Path) ->
 
 def test_a_cluster_secret_is_made_once(tmp_path: Path) -> None:
     run("cluster", "init", cwd=tmp_path)
-    assert stat.S_IMODE(os.stat(tmp_path / "cluster.secret").st_mode) == 0o600
+    for name in ("cluster.secret", "cluster.secrets-key"):
+        assert stat.S_IMODE(os.stat(tmp_path / name).st_mode) == 0o600
     assert b"an existing file is never replaced" in run("cluster", "init", cwd=tmp_path, status=1).stderr
 
 

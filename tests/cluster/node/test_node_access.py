@@ -36,7 +36,9 @@ FOR_EVERY_USER = (
     "Fetch",
     "GetRoute",
     "ListConsumerGroups",
+    "MakeRocketmqSecret",
     "Produce",
+    "RemoveRocketmqSecret",
     "RotateUser",
 )
 
@@ -248,6 +250,12 @@ async def test_the_methods_for_every_user_give_a_user_without_rights_nothing(sit
             assert not groups.consumer_groups
             with pytest.raises(PermissionDeniedError, match="no right to administer cluster"):
                 await mallory.call(mallory.security.RotateUser, security_pb2.RotateUserRequest(name="victim"))
+            for method, request in (
+                (mallory.security.MakeRocketmqSecret, security_pb2.MakeRocketmqSecretRequest(name="victim")),
+                (mallory.security.RemoveRocketmqSecret, security_pb2.RemoveRocketmqSecretRequest(name="victim")),
+            ):
+                with pytest.raises(PermissionDeniedError, match="no right to administer cluster"):
+                    await mallory.call(method, request)
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/shards", "/shards/0/segments", "/shards/0/snapshot", "/nothing"])

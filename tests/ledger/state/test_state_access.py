@@ -24,6 +24,7 @@ from ledger.state.commands import (
     RemoveUser,
     RevokeRules,
     RotateUser,
+    SetRocketmqSecret,
 )
 from ledger.state.encoding import VERSION
 
@@ -196,7 +197,25 @@ COMMANDS = (
     | st.builds(GrantRules, RULES)
     | st.builds(RevokeRules, RULES)
     | st.builds(DelegateToken, st.just(b"d" * 32) | st.binary(max_size=33), USERS, RULES, st.integers(0, 1 << 40))
+    | st.builds(SetRocketmqSecret, USERS, st.binary(max_size=300))
 )
+
+
+def test_a_rocketmq_secret_is_replaced_removed_and_ended_by_a_new_password(shard: Shard0) -> None:
+    access = shard.state.access
+    for encrypted in (b"first", b"second", b"", b"third"):
+        shard.apply(SetRocketmqSecret("alice", encrypted))
+        assert access.users["alice"].rocketmq_secret == encrypted
+        assert State.decode(shard.state.encode()).access.users["alice"].rocketmq_secret == encrypted
+    assert "third" not in repr(access.users["alice"])
+    shard.apply(RotateUser("alice", OTHER))
+    assert access.users["alice"].rocketmq_secret == b""
+    assert isinstance(shard.apply(SetRocketmqSecret("nobody", b"x")), UnknownUserError)
+    assert isinstance(shard.apply(SetRocketmqSecret("alice", b"x" * 257)), InvalidArgumentError)
+
+
+def test_a_rocketmq_secret_needs_feature_level_2() -> None:
+    assert isinstance(Shard0(level=1).apply(SetRocketmqSecret("alice", b"x")), InvalidArgumentError)
 
 
 @given(st.lists(COMMANDS, max_size=8))

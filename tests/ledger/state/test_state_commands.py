@@ -43,6 +43,7 @@ from ledger.state.commands import (
     ResetOffsets,
     RevokeRules,
     RotateUser,
+    SetRocketmqSecret,
     TopicOpened,
 )
 from ledger.state.consumer_group_table import MemberDetails
@@ -76,6 +77,7 @@ COMMANDS: list[Command] = [
     GrantRules((Rule("alice", "publish", "topic:orders-*"), Rule("alice", "all", "*", deny=True))),
     RevokeRules((Rule("alice", "publish", "topic:orders-*"),)),
     DelegateToken(b"d" * 32, "alice", (Rule("alice", "subscribe", "topic:orders"),), 60_000),
+    SetRocketmqSecret("alice", b"encrypted"),
     ClaimQueues("billing", (ClaimedQueue(7, 2, 41, -1),)),
     AcknowledgeOffsets("billing", (AcknowledgedOffset(7, 2, 41, 1, 1 << 40), AcknowledgedOffset(7, 3, 41, 0, 0))),
     ResetOffsets("billing", (ResetOffset(7, 2, 12),)),
