@@ -82,7 +82,7 @@ class Credentials:
         self.write_profile(",".join(plan.address(each) for each in plan.nodes))
         secrets_key = self.directory / "secrets.key"
         if not secrets_key.exists():
-            _write_private(secrets_key, new_secret() + "\n")
+            write_private(secrets_key, new_secret() + "\n")
         found: dict[str, object] = {
             "tls_certificate": str(self.directory / f"node-{node}.pem"),
             "tls_key": str(self.directory / f"node-{node}.key"),

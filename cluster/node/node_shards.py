@@ -143,6 +143,8 @@ class NodeShards:
 
     def read_entries(self, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse:
         """Return the entries that another node requests to repair its log of the shard."""
+        if not self.replicas.lists_node(request.sender):
+            return raft_pb2.ReadEntriesResponse(refusal=f"node {request.sender} is no node of this cluster any more")
         shard = self.local.get(request.shard)
         if shard is None:
             refusal = f"node {self._settings.node} has no replica of shard {request.shard}"

@@ -41,6 +41,16 @@ class Replicas:
         is None before shard 0 has started."""
         return self._by_shard.get(TOPICS_SHARD)
 
+    def lists_node(self, node: int) -> bool:
+        """Return True if shard 0 lists the node as a member, as far as this node knows, or if this node knows no
+        configuration of shard 0 yet. The certificate of a node that was removed is of no use any more."""
+        first = self.first
+        known = first.membership.configuration if first is not None else None
+        if first is None or known is None or node in known.members:
+            return True
+        newest = first.newest_configuration()
+        return newest is not None and node in newest.members
+
     @property
     def topics(self) -> BrokerReplica:
         """The replica of shard 0, which stores the topics. Raises UnavailableError before shard 0 has started."""

@@ -291,12 +291,17 @@ class PosixLock:
             self._descriptor = -1
 
 
+# Messages and verifiers of passwords are not for every user of the machine. The group follows the umask, for backups.
+FILE_MODE = 0o640
+DIRECTORY_MODE = 0o750
+
+
 class PosixDisk:
     """The disk interface, implemented with the operating system's files."""
 
     def create(self, path: Path, size: int) -> PosixFile:
         with _translating(path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE_MODE)
             try:
                 if size:
                     os.posix_fallocate(descriptor, 0, size)
@@ -328,7 +333,7 @@ class PosixDisk:
 
     def make_directory(self, path: Path) -> None:
         with _translating(path):
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
 
     def rename(self, old: Path, new: Path) -> None:
         with _translating(old):
@@ -355,7 +360,7 @@ class PosixDisk:
 
     def lock(self, path: Path) -> PosixLock:
         with _translating(path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -24,6 +24,7 @@ from aiohttp import web
 
 from ledger.access.password import MECHANISM, Verifier
 from ledger.access.rules import CLUSTER, Action
+from ledger.broker.access import audit
 from ledger.broker.access.authorizer import Authorizer
 from ledger.broker.access.callers import Caller
 from ledger.broker.access.proofs import REFUSED, prove_token, user_to_prove
@@ -36,6 +37,8 @@ log = logging.getLogger("ledgermq.node.http")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+# Reading the log's bytes is an act that the audit log records. A scrape of the metrics is not.
+AUDITED: tuple[Action, ...] = ("read-log", "administer")
 FOR_EVERYBODY = ("/healthz", "/readyz")
 # Passwords that were found right, so that a scrape does not compute thousands of rounds each time.
 MAX_KNOWN = 1_000
@@ -66,14 +69,20 @@ class HttpRights:
         """Run the handler if the caller has the right that the path needs."""
         if request.path in FOR_EVERYBODY:
             return await handler(request)
+        caller: Caller | None = None
+        action = action_of(request)
         try:
             caller = await self._caller(request)
-            self._authorizer.check(caller, action_of(request), CLUSTER)
+            self._authorizer.check(caller, action, CLUSTER)
         except LedgerError as error:
             path = request.raw_path[:MAX_PATH]  # percent-encoded, so it is one line
             self._refused_log.warning("refused %s to %s: %s", path, request.remote, error)
+            if caller is not None and action in AUDITED:
+                audit.record_path(caller, request.remote or "", request.raw_path, str(error))
             return refusal(error)
         request[CALLER] = f"user {caller.user}"
+        if action in AUDITED:
+            audit.record_path(caller, request.remote or "", request.raw_path, "")
         return await handler(request)
 
     async def _caller(self, request: web.Request) -> Caller:

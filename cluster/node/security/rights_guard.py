@@ -180,7 +180,8 @@ class RightsGuard(aio.ServerInterceptor):
     def _is_node(self, context: Context) -> bool:
         if not self._proofs.are_needed:
             return not self._authentication
-        return self._proofs.node_of(context) != 0
+        node = self._proofs.node_of(context)
+        return node != 0 and self._replicas.lists_node(node)
 
     def _caller(self, context: Context) -> Caller:
         """Return the proven caller. Raises AuthenticationError."""

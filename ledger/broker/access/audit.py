@@ -25,6 +25,11 @@ def record(caller: Caller, peer: str, method: str, request: Message, error: str)
     log.info("%s from %s: %s %s: %s", caller, peer, method, described(request), error or "done")
 
 
+def record_path(caller: Caller, peer: str, path: str, error: str) -> None:
+    """Log one request of an HTTP path. `error` is empty if the caller had the right."""
+    log.info("%s from %s: GET %s: %s", caller, peer, repr(path)[1:-1][:MAX_CHARACTERS], error or "allowed")
+
+
 def described(request: Message) -> str:
     """Return the fields of a request as text, without secrets, on one line."""
     parts = []

@@ -16,6 +16,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 from grpc import aio
 
+from cluster.node.http import http_rights
 from ledger.access.password import make_verifier
 from ledger.broker.rpc.rights import NEEDED
 from ledger.client.connection.channels import NodeStub
@@ -330,20 +331,50 @@ async def test_a_fetch_that_waits_feels_a_revoked_right(site: Site, end: str) ->
 
 async def test_a_refusal_does_not_tell_whether_a_topic_exists(site: Site) -> None:
     async with site.client("admin") as admin:
-        secret = await admin.create_topic("secret")
+        await admin.create_topic("secret")
         await admin.add_user("mallory")
         async with site.client("mallory") as mallory:
-            texts = set()
-            for topic_id in (secret, 999):
-                with pytest.raises(aio.AioRpcError) as refused:
-                    await mallory.call(mallory.node.DeleteTopic, broker_pb2.DeleteTopicRequest(topic_id=topic_id))
-                assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
-                texts.add(str(refused.value.details()).replace(str(topic_id), "N"))
-                texts.add(str((await mallory.fetch(topic_id))[topic_id]).replace(str(topic_id), "N"))
-            assert texts == {
-                f"User mallory has no right to {action} the topic with the id N." for action in ("delete", "subscribe")
-            }
+            for method in client_methods():
+                if method.client_streaming or method.name in FOR_EVERY_USER:
+                    continue
+                there, missing = [await refusal_of(mallory, method, *each) for each in ((1, "secret"), (999, "absent"))]
+                assert there == missing, path_of(method)
+                assert there.startswith("PERMISSION_DENIED"), path_of(method)
             assert await mallory.topics() == set()
+            texts = {}
+            for topic_id in (1, 999):
+                (sent,) = await mallory.produce(sample_batch(topic_id))
+                fetched = (await mallory.fetch(topic_id))[topic_id]
+                texts[topic_id] = [str(each).replace(str(topic_id), "N") for each in (sent, fetched)]
+            assert texts[1] == texts[999]
+
+
+async def refusal_of(client: Client, method: MethodDescriptor, topic_id: int, name: str) -> str:
+    """Call a method with this topic and group in every field that can name them. Return how it was refused, without
+    what the caller itself said."""
+    request = GetMessageClass(method.input_type)()
+    name_fields(request, topic_id, name)
+    call: Any = client.channel.unary_unary(
+        path_of(method),
+        request_serializer=serialized,
+        response_deserializer=GetMessageClass(method.output_type).FromString,
+    )
+    try:
+        await call(request, metadata=client.metadata, timeout=5)
+    except aio.AioRpcError as error:
+        said = str(error.details()).replace(f"id {topic_id}", "id N").replace(name, "NAME")
+        return f"{error.code().name}: {said}"
+    raise AssertionError(f"{path_of(method)} serves a user without rights")
+
+
+def name_fields(request: Any, topic_id: int, name: str) -> None:
+    for field in request.DESCRIPTOR.fields:
+        if field.name == "topic_id":
+            request.topic_id = topic_id
+        elif field.name in ("name", "consumer_group"):
+            setattr(request, field.name, name)
+        elif field.message_type is not None and field.is_repeated:
+            name_fields(getattr(request, field.name).add(), topic_id, name)
 
 
 async def test_a_name_that_a_caller_chose_stays_short_and_on_one_line(
@@ -472,3 +503,34 @@ async def test_administrative_acts_are_recorded(site: Site, caplog: pytest.LogCa
     assert any(line.startswith("mallory") and "no right to create topic:mine" in line for line in lines)
     assert not any("stored_key" in line for line in lines)
     assert PASSWORD not in caplog.text
+
+
+async def test_reading_the_logs_bytes_over_http_is_recorded(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    async with site.client("admin") as admin:
+        await admin.add_user("spark", "read-log cluster")
+    with caplog.at_level("INFO", logger="ledgermq.audit"):
+        assert await site.http("/shards/0/segments", headers=basic("admin", PASSWORD)) == 200
+        assert await site.http("/shards/0/segments", headers=basic("spark", PASSWORD)) == 403
+        assert await site.http("/metrics", headers=basic("admin", PASSWORD)) == 200
+    lines = [record.getMessage() for record in caplog.records if record.name == "ledgermq.audit"]
+    assert [line.split(" from ")[0] for line in lines] == ["admin", "spark"]
+    assert lines[0].endswith("GET /shards/0/segments: allowed")
+    assert "no right to administer cluster" in lines[1]
+
+
+async def test_a_wrong_password_over_http_costs_the_same_for_an_unknown_user(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: list[str] = []
+    mechanism = http_rights.MECHANISM
+
+    class Counted:
+        @staticmethod
+        def make_auth_info(password: str, *given: Any) -> Any:
+            computed.append(password)
+            return mechanism.make_auth_info(password, *given)
+
+    monkeypatch.setattr(http_rights, "MECHANISM", Counted)
+    for user in ("admin", "nobody"):
+        assert await site.http("/metrics", headers=basic(user, "wrong password")) == 401
+    assert computed == ["wrong password"] * 2
