@@ -90,7 +90,8 @@ class NameServer:
             self._server,
         )
         raft_pb2_grpc.add_NodeProofServicer_to_server(self._proofs, self._server)
-        broker_pb2_grpc.add_BrokerServicer_to_server(RouteService(self.registrations), self._server)
+        routes = RouteService(self.registrations, tells_topics=not self._proofs.are_needed)
+        broker_pb2_grpc.add_BrokerServicer_to_server(routes, self._server)
         try:
             if self._watch is not None:
                 self._server.add_secure_port(self._listen, server_credentials(self._watch))

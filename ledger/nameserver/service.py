@@ -58,13 +58,18 @@ class RouteService(broker_pb2_grpc.BrokerServicer):
     """The gRPC service with which clients get routes. `RouteService` has the same RPC `GetRoute` as a broker, and
     no other RPC of a broker."""
 
-    def __init__(self, registrations: Registrations) -> None:
+    def __init__(self, registrations: Registrations, *, tells_topics: bool = True) -> None:
+        """Without `tells_topics`, clients ask the nodes for topics, because only nodes know the rights of a client."""
         self._registrations = registrations
+        self._tells_topics = tells_topics
 
     async def GetRoute(  # noqa: N802
         self, request: broker_pb2.GetRouteRequest, context: Context
     ) -> broker_pb2.GetRouteResponse:
         response = self._registrations.routes(request.topics)
+        if not self._tells_topics:
+            response.nodes_only, response.topics_index = True, 0
+            response.ClearField("topics")
         if not response.nodes:
             error = UnavailableError(
                 "no node has registered with this name server yet: start the nodes, or try again shortly"

@@ -174,7 +174,7 @@ class GetRouteRequest(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[str]] = ..., linearizable: _Optional[bool] = ...) -> None: ...
 
 class GetRouteResponse(_message.Message):
-    __slots__ = ("error", "cluster", "nodes", "shards", "topics", "max_message_bytes", "configuration_index", "coordinators", "topics_index", "node")
+    __slots__ = ("error", "cluster", "nodes", "shards", "topics", "max_message_bytes", "configuration_index", "coordinators", "topics_index", "node", "nodes_only")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
@@ -185,6 +185,7 @@ class GetRouteResponse(_message.Message):
     COORDINATORS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_INDEX_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
+    NODES_ONLY_FIELD_NUMBER: _ClassVar[int]
     error: _error_pb2.Error
     cluster: str
     nodes: _containers.RepeatedCompositeFieldContainer[NodeRoute]
@@ -195,7 +196,8 @@ class GetRouteResponse(_message.Message):
     coordinators: int
     topics_index: int
     node: int
-    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., cluster: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeRoute, _Mapping]]] = ..., shards: _Optional[_Iterable[_Union[ShardRoute, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicRoute, _Mapping]]] = ..., max_message_bytes: _Optional[int] = ..., configuration_index: _Optional[int] = ..., coordinators: _Optional[int] = ..., topics_index: _Optional[int] = ..., node: _Optional[int] = ...) -> None: ...
+    nodes_only: bool
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., cluster: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeRoute, _Mapping]]] = ..., shards: _Optional[_Iterable[_Union[ShardRoute, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicRoute, _Mapping]]] = ..., max_message_bytes: _Optional[int] = ..., configuration_index: _Optional[int] = ..., coordinators: _Optional[int] = ..., topics_index: _Optional[int] = ..., node: _Optional[int] = ..., nodes_only: _Optional[bool] = ...) -> None: ...
 
 class NodeRoute(_message.Message):
     __slots__ = ("node", "address", "room", "outside_address")

@@ -16,7 +16,7 @@ from grpc import aio
 from cluster.cli.servers.nameserver import nameserver
 from cluster.local.processes import DevCluster
 from cluster.node.nameserver import NameServer, NameServerError, NameServerSecurity
-from ledger.v1 import broker_pb2, nameserver_pb2, nameserver_pb2_grpc
+from ledger.v1 import broker_pb2, broker_pb2_grpc, nameserver_pb2, nameserver_pb2_grpc
 from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
 from tests.cluster.ports import free_base_port
 from tests.cluster.waiter import until
@@ -65,6 +65,22 @@ async def test_clients_that_know_only_name_servers_find_the_nodes_and_go_on_with
         for number in range(50):
             await producer.send("named", b"%d" % number)
             assert (await anext(consumer)).value == b"%d" % number
+
+
+async def test_a_name_server_of_secured_nodes_tells_nobody_the_topics(
+    servers: list[NameServer], addresses: list[str]
+) -> None:
+    async with AsyncAdmin(addresses[0]) as admin:
+        await admin.create_topic("hidden", 1)
+        assert "hidden" in {topic.name for topic in await admin.list_topics()}
+    await until(
+        lambda: "hidden" in {topic.name for topic in servers[0].registrations.routes(()).topics}, "the nodes report it"
+    )
+    async with aio.insecure_channel(addresses[0]) as channel:
+        told = await broker_pb2_grpc.BrokerStub(channel).GetRoute(broker_pb2.GetRouteRequest(), timeout=5)
+        assert {node.node for node in told.nodes} == {1, 2, 3}
+        assert told.nodes_only
+        assert not told.topics
 
 
 async def test_only_nodes_that_prove_themselves_register(servers: list[NameServer], addresses: list[str]) -> None:

@@ -114,7 +114,8 @@ def show(address: str, output: str) -> None:
             for node in routes.nodes
         ],
     )
-    say(f"Cluster {routes.cluster}: {counted(len(routes.shards), 'shard')}, {counted(len(routes.topics), 'topic')}.")
+    topics = "topics only from the nodes" if routes.nodes_only else counted(len(routes.topics), "topic")
+    say(f"Cluster {routes.cluster}: {counted(len(routes.shards), 'shard')}, {topics}.")
 
 
 def _leads(node: int, routes: broker_pb2.GetRouteResponse) -> str:

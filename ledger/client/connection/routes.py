@@ -29,6 +29,8 @@ from ledger.v1 import broker_pb2
 
 _REFRESH_SECONDS = 30.0
 _ANSWER_SECONDS = 2.0
+# A name server names nodes, and these nodes are asked once more.
+_ROUNDS = 2
 # How long a new client waits for the other nodes after the first answers.
 _OTHERS_SECONDS = 0.1
 
@@ -83,17 +85,24 @@ class Routes:
         failures: list[str] = []
         refusal: LedgerError | None = None
         addresses = self.table.addresses()
-        for one in asyncio.as_completed([self._spawn(self._ask(address)) for address in addresses]):
-            trouble = await one
-            if isinstance(trouble, LedgerError):
-                refusal, trouble = trouble, str(trouble)
-            if trouble:
-                failures.append(trouble)
-            elif not self.table.in_doubt:
-                return
-        if refusal is not None and len(failures) == len(addresses):
+        asked = list(addresses)
+        for _ in range(_ROUNDS):
+            for one in asyncio.as_completed([self._spawn(self._ask(address)) for address in addresses]):
+                trouble = await one
+                if isinstance(trouble, LedgerError):
+                    refusal, trouble = trouble, str(trouble)
+                if trouble:
+                    failures.append(trouble)
+                elif not self.table.in_doubt:
+                    return
+            # If only name servers have answered, ask the nodes that they named.
+            addresses = [address for address in self.table.addresses() if address not in asked]
+            if len(failures) < len(asked) or not addresses:
+                break
+            asked += addresses
+        if refusal is not None and len(failures) == len(asked):
             raise refusal
-        if len(failures) == len(addresses):
+        if len(failures) == len(asked):
             raise UnavailableError(
                 f"None of the nodes answers: {'; '.join(sorted(failures))}. "
                 "Check that the cluster runs and that the addresses are right."
@@ -154,7 +163,7 @@ class Routes:
                 return f"{address} (no answer within {_ANSWER_SECONDS:g} s)"
             return f"{address} ({(error.details() or error.code().name).rsplit(': ', 1)[-1]})"
         self.learn(response, address=address)  # a node that is still starting reports at least the nodes
-        return ""
+        return f"{address} (a name server, which does not tell topics)" if response.nodes_only else ""
 
     async def _keep(self) -> None:
         failures = 0
