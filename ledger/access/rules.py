@@ -40,6 +40,8 @@ MAX_NAME_LENGTH = 127
 _USER = re.compile(r"[A-Za-z0-9_.@-]{1,127}", re.ASCII)
 _PATTERN = re.compile(r"[A-Za-z0-9_.-]{0,127}\*?", re.ASCII)
 _EVERYTHING = "*"
+# Topics of the broker begin with it. Retry topics and dead-letter topics have the rights of their consumer group.
+SYSTEM = "%"
 
 
 class Resource(NamedTuple):
@@ -69,11 +71,12 @@ class Rule:
         return f"{self.user} {'deny' if self.deny else 'allow'} {self.action} {self.resource}"
 
     def matches(self, resource: Resource) -> bool:
-        """Return True if the rule's pattern matches the resource."""
+        """Return True if the rule's pattern matches the resource. No pattern for topics matches a topic of the broker
+        itself, so only the rule for everything gives a right on such a topic."""
         if self.resource == _EVERYTHING:
             return True
         kind, _, pattern = self.resource.partition(":")
-        if kind != resource.kind:
+        if kind != resource.kind or (kind == "topic" and resource.name.startswith(SYSTEM)):
             return False
         if pattern.endswith("*"):
             return resource.name.startswith(pattern[:-1])

@@ -20,7 +20,7 @@ from cluster.node.http import http_rights
 from ledger.access.password import make_verifier
 from ledger.broker.rpc.rights import NEEDED
 from ledger.client.connection.channels import NodeStub
-from ledger.errors import AuthenticationError, LedgerError, PermissionDeniedError, from_wire
+from ledger.errors import AuthenticationError, LedgerError, PermissionDeniedError, ThrottledError, from_wire
 from ledger.v1 import broker_pb2, consumer_group_operations_pb2, error_pb2, security_pb2, security_pb2_grpc
 from tests.cluster.fleet import Fleet, sample_batch
 from tests.cluster.scram_client import Metadata, prove, prove_by_token
@@ -144,7 +144,7 @@ class Site:
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
+async def site(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Site]:
     (tmp_path / "password").write_text(PASSWORD + "\n")
     fleet = Fleet(
         tmp_path,
@@ -152,6 +152,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         authentication=True,
         cluster_secret_file=write_secret(tmp_path / "secret"),
         first_administrator_password_file=tmp_path / "password",
+        **getattr(request, "param", {}),
     )
     await fleet.start()
     try:
@@ -503,6 +504,20 @@ async def test_administrative_acts_are_recorded(site: Site, caplog: pytest.LogCa
     assert any(line.startswith("mallory") and "no right to create topic:mine" in line for line in lines)
     assert not any("stored_key" in line for line in lines)
     assert PASSWORD not in caplog.text
+
+
+@pytest.mark.parametrize("site", [{"produce_quota_messages_per_s": 2}], indirect=True)
+async def test_quotas_count_users_and_not_hosts(site: Site) -> None:
+    async with site.client("admin") as admin:
+        orders = await admin.create_topic("orders")
+        for user in ("alice", "bob"):
+            await admin.add_user(user, "publish topic:orders")
+        async with site.client("alice") as alice, site.client("alice") as again, site.client("bob") as bob:
+            assert await alice.produce(sample_batch(orders, [b"x"] * 4, producer_id=1)) == [None]
+            for client in (alice, again):
+                (error,) = await client.produce(sample_batch(orders, producer_id=2))
+                assert isinstance(error, ThrottledError)
+            assert await bob.produce(sample_batch(orders, producer_id=3)) == [None]
 
 
 async def test_reading_the_logs_bytes_over_http_is_recorded(site: Site, caplog: pytest.LogCaptureFixture) -> None:

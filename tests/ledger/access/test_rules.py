@@ -64,6 +64,17 @@ def test_retry_topics_belong_to_their_group() -> None:
     assert topic_resource("%DLQ%billing") == Resource("group", "billing")
 
 
+def test_topics_of_the_broker_itself_are_for_administrators() -> None:
+    timers = topic_resource("%TIMERS%")
+    actions: tuple[Action, ...] = ("subscribe", "publish", "describe")
+    for action in actions:
+        assert not decide([Rule("alice", "all", "topic:*")], action, timers).allowed
+        assert decide([Rule("root", "all", "*")], action, timers).allowed
+    retries = topic_resource("%RETRY%billing")
+    assert retries == Resource("group", "billing")
+    assert not decide([Rule("alice", "all", "topic:*")], "subscribe", retries).allowed
+
+
 @pytest.mark.parametrize("text", ["topic:orders", "group:billing", "cluster"])
 def test_resources_are_read_as_they_are_written(text: str) -> None:
     assert str(parse_resource(text)) == text
