@@ -96,7 +96,7 @@ class Routes:
                 elif not self.table.in_doubt:
                     return
             # If only name servers have answered, ask the nodes that they named.
-            addresses = [address for address in self.table.addresses() if address not in asked]
+            addresses = tuple(address for address in self.table.addresses() if address not in asked)
             if len(failures) < len(asked) or not addresses:
                 break
             asked += addresses

@@ -16,8 +16,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 from grpc import aio
 
-from cluster.node.http import http_rights
-from ledger.access.password import make_verifier
+from ledger.access.password import MECHANISM, make_verifier
 from ledger.broker.rpc.rights import NEEDED
 from ledger.client.connection.channels import NodeStub
 from ledger.errors import AuthenticationError, LedgerError, PermissionDeniedError, ThrottledError, from_wire
@@ -537,7 +536,7 @@ async def test_a_wrong_password_over_http_costs_the_same_for_an_unknown_user(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computed: list[str] = []
-    mechanism = http_rights.MECHANISM
+    mechanism = MECHANISM
 
     class Counted:
         @staticmethod
@@ -545,7 +544,7 @@ async def test_a_wrong_password_over_http_costs_the_same_for_an_unknown_user(
             computed.append(password)
             return mechanism.make_auth_info(password, *given)
 
-    monkeypatch.setattr(http_rights, "MECHANISM", Counted)
+    monkeypatch.setattr("cluster.node.http.http_rights.MECHANISM", Counted)
     for user in ("admin", "nobody"):
         assert await site.http("/metrics", headers=basic(user, "wrong password")) == 401
     assert computed == ["wrong password"] * 2
