@@ -293,8 +293,8 @@ def _rebuilt(row: ReplicaRow) -> str:
     if not row.rebuilt:
         return ""
     return (
-        f"its last start built state and indexes anew from the log, because {row.rebuilt}. If this happens again, check "
-        "the disk."
+        f"its last start built state and indexes anew from the log, because {row.rebuilt}. If this happens again, "
+        "check the disk."
     )
 
 
