@@ -68,10 +68,12 @@ class Candidate:
         return self._decide()
 
     def tick(self) -> Role | None:
-        """After an election timeout without a decision, start a new pre-vote."""
+        """After an election timeout without a decision, start a new pre-vote. A server that stands late lets the others
+        stand first again."""
         if not self._timer.tick():
             return None
-        return Role.PRE_CANDIDATE if self._server.may_stand else Role.FOLLOWER
+        server = self._server
+        return Role.PRE_CANDIDATE if server.may_stand and not server.stands_late else Role.FOLLOWER
 
     def on_vote_saved(self) -> Role | None:
         """Record that this candidate's vote for itself is on the disk, so that the vote counts from now on."""

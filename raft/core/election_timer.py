@@ -35,10 +35,11 @@ class ElectionTimer:
         self.timeout = timing.election_ticks + jitter()
         assert self.timeout >= timing.election_ticks, "jitter only lengthens the wait"
 
-    def tick(self) -> bool:
-        """Count one tick. Return True if the election timeout has passed."""
+    def tick(self, more_timeouts: int = 0) -> bool:
+        """Count one tick. Return True if the election timeout has passed, and `more_timeouts` of the shortest election
+        timeouts after it."""
         self.elapsed += 1
-        return self.elapsed >= self.timeout
+        return self.elapsed >= self.timeout + more_timeouts * self._election_ticks
 
     def restart(self) -> None:
         self.elapsed = 0

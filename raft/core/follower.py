@@ -14,6 +14,10 @@ from raft.core.messages import Append, AppendResponse, Heartbeat, HeartbeatRespo
 from raft.core.ready import Role
 from raft.core.server import Server
 
+# A server whose disk has no room for new data lets so many more election timeouts pass before it stands for election.
+# Meanwhile another voter can win.
+FULL_DISK_PATIENCE = 4
+
 
 class Follower:
     """Does what a server does as a follower in one term."""
@@ -41,7 +45,8 @@ class Follower:
         return self.leader != 0 and self._timer.is_fresh
 
     def tick(self) -> Role | None:
-        if self._timer.tick() and self._server.may_stand:
+        patience = FULL_DISK_PATIENCE if self._server.stands_late else 0
+        if self._timer.tick(patience) and self._server.may_stand:
             return Role.PRE_CANDIDATE
         return None
 
@@ -80,6 +85,7 @@ class Follower:
                 server.suspicion,
                 server.feature_level,
                 owes_nothing=server.writable and not self._owed and heartbeat.sender not in server.divergences,
+                refuses_writes=not server.takes_writes,
             )
         )
 

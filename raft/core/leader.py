@@ -5,7 +5,8 @@ An entry of the leader's *own term* is committed when a majority holds it; all e
 
 A leader steps down if it hears no majority, if it has handed leadership over, if its disk is too slow, or if mute
 followers keep it from committing. A leader also steps down if a committed configuration does not contain it, or if it
-diverges from too many voters.
+diverges from too many voters. A leader whose disk has no room for new data hands leadership to a voter with room;
+without such a voter it keeps leading, so that the shard can be read.
 """
 
 from __future__ import annotations
@@ -286,6 +287,7 @@ class Leader:
         progress.round = max(progress.round, response.round)
         progress.feature_level = response.feature_level
         progress.answers.heartbeat(self._server.ticks, owes_nothing=response.owes_nothing)
+        progress.refuses_writes = response.refuses_writes
         if progress.suspicion and not response.suspicion and progress.suspicion.is_over(response.round):
             progress.trust()
             return self.count()

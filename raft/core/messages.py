@@ -71,6 +71,8 @@ class HeartbeatResponse(RaftMessage):
     feature_level: int = 0
     # The sender takes entries, and has answered every Append and every piece of a snapshot that it received.
     owes_nothing: bool = False
+    # The sender's disk takes no new data, so leadership must not be handed to the sender.
+    refuses_writes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

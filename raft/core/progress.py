@@ -49,6 +49,7 @@ class FollowerProgress:
         "next",
         "offset",
         "paused",
+        "refuses_writes",
         "round",
         "snapshot_index",
         "suspicion",
@@ -80,6 +81,8 @@ class FollowerProgress:
         self.round = 0
         # The highest feature level that the follower's program supports, as it last said.
         self.feature_level = 0
+        # Whether the follower's disk takes no new data, as the follower last said.
+        self.refuses_writes = False
         # Not None while the follower is a suspect: its acknowledgements do not count (see suspicion.py).
         self.suspicion: Suspicion | None = None
         # The follower's log contradicts a committed entry, so the follower gets no entries (see divergence.py).

@@ -37,6 +37,8 @@ Calls:
 - write_failed(last)        says that the disk refused the entries after index `last`. The server cuts its log to `last`
                             and stops leading. The server does not stand for election or accept entries until
                             resume_writing().
+- room_changed(has_room)    says whether the disk has room for new data. Without room the server accepts entries, hands
+                            leadership over, and stands for election only after the other voters.
 - appends()                 may return an empty Append (last_index == prev_index, no bytes). An empty Append asks the
                             follower whether the logs agree at prev_index, and the follower answers it.
 """
@@ -299,7 +301,7 @@ class Raft:
 
     def write_failed(self, last_index: int) -> None:
         """Report that the disk refused the entries after `last_index`. The server cuts the log after `last_index`, and
-        stops leading.
+        stops leading. A leader asks a voter that holds the rest of the log to stand for election at once.
 
         The cut entries were neither sent nor acknowledged, so no other server can have them. A leader never leads
         the same term twice, so no other entry gets the index and term of a cut entry."""
@@ -309,12 +311,22 @@ class Raft:
         if isinstance(self._role, Follower):
             self._role.on_cut()
         else:
-            self._become(Role.FOLLOWER)
+            self._become(self._role.leave() if isinstance(self._role, Leader) else Role.FOLLOWER)
 
     def resume_writing(self) -> None:
         """Report that the disk accepts writes again. From now on, this server is allowed to stand for election and
         to accept entries."""
         self._server.writable = True
+
+    def room_changed(self, has_room: bool) -> None:
+        """Report whether the disk has room for new data. Without room, this server accepts the entries of its leader.
+        As the leader it hands leadership to a voter with room. It stands for election only after the other voters."""
+        self._server.has_room = has_room
+
+    @property
+    def takes_writes(self) -> bool:
+        """Return True if clients could write to this server if it were the leader: its disk works and has room."""
+        return self._server.takes_writes
 
     def stop_applying(self) -> None:
         """Report that the state machine cannot apply the next committed entry, and never will. If this server leads, it

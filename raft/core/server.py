@@ -39,6 +39,7 @@ class Server:
         "divergences",
         "durable",
         "feature_level",
+        "has_room",
         "is_slow",
         "log",
         "matched",
@@ -70,6 +71,9 @@ class Server:
         self.durable = log.last_index
         # Whether the disk takes entries. While False, this server does not stand for election and takes no entries.
         self.writable = True
+        # Whether the disk has room for new data. While False, this server takes the entries of its leader and votes. As
+        # the leader it hands leadership over, and it stands for election only if no other server does.
+        self.has_room = True
         # Whether the state machine can apply the committed entries. While False, this server votes and holds entries.
         # It does not stand for election, because a leader must apply its no-op before it serves clients.
         self.can_apply = True
@@ -151,6 +155,17 @@ class Server:
         """Note that another server has a different committed log. The first proof about a server stays."""
         if divergence.node not in self.divergences:
             self.divergences = {**self.divergences, divergence.node: divergence}
+
+    @property
+    def takes_writes(self) -> bool:
+        """Return True if clients could write to this server if it were the leader."""
+        return self.writable and self.has_room
+
+    @property
+    def stands_late(self) -> bool:
+        """Return True if this server should let other voters stand for election first, because its disk has no room
+        for new data."""
+        return not self.has_room and len(self.voters) > 1
 
     # -- term and vote
 

@@ -61,6 +61,7 @@ def control_to_wire(message: RaftMessage) -> raft_pb2.ControlMessage:
                     suspicion=message.suspicion,
                     feature_level=message.feature_level,
                     owes_nothing=message.owes_nothing,
+                    refuses_writes=message.refuses_writes,
                 )
             )
         case TimeoutNow():
@@ -114,6 +115,7 @@ def control_from_wire(wire: raft_pb2.ControlMessage, sender: int, receiver: int)
                 suspicion=heard.suspicion,
                 feature_level=heard.feature_level,
                 owes_nothing=heard.owes_nothing,
+                refuses_writes=heard.refuses_writes,
             )
         case "timeout_now":
             return TimeoutNow(sender=sender, receiver=receiver, term=wire.timeout_now.term)

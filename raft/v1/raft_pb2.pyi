@@ -185,18 +185,20 @@ class Heartbeat(_message.Message):
     def __init__(self, term: _Optional[int] = ..., commit: _Optional[int] = ..., round: _Optional[int] = ..., lifted: _Optional[int] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
-    __slots__ = ("term", "round", "suspicion", "feature_level", "owes_nothing")
+    __slots__ = ("term", "round", "suspicion", "feature_level", "owes_nothing", "refuses_writes")
     TERM_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     SUSPICION_FIELD_NUMBER: _ClassVar[int]
     FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     OWES_NOTHING_FIELD_NUMBER: _ClassVar[int]
+    REFUSES_WRITES_FIELD_NUMBER: _ClassVar[int]
     term: int
     round: int
     suspicion: int
     feature_level: int
     owes_nothing: bool
-    def __init__(self, term: _Optional[int] = ..., round: _Optional[int] = ..., suspicion: _Optional[int] = ..., feature_level: _Optional[int] = ..., owes_nothing: _Optional[bool] = ...) -> None: ...
+    refuses_writes: bool
+    def __init__(self, term: _Optional[int] = ..., round: _Optional[int] = ..., suspicion: _Optional[int] = ..., feature_level: _Optional[int] = ..., owes_nothing: _Optional[bool] = ..., refuses_writes: _Optional[bool] = ...) -> None: ...
 
 class TimeoutNow(_message.Message):
     __slots__ = ("term",)

@@ -177,6 +177,7 @@ def test_a_leader_whose_write_failed_steps_down_and_forgets_the_tail() -> None:
     raft.propose([10, 10])
     raft.write_failed(1)
     network.nodes[1].settle()
+    network.wire.clear()  # among other messages, its request that another server stands
     assert (raft.role, raft.log.last_index, raft.term) == (Role.FOLLOWER, 1, 1)
     with pytest.raises(NotLeader):
         raft.propose([10])
