@@ -22,6 +22,7 @@ from ledger.client.producer.delivery import Delivery
 from ledger.client.producer.fault_table import FaultTable
 from ledger.client.producer.producer_batch import Answer, BatchResult, Piece, ProducerBatch
 from ledger.client.producer.queue_sequencer import QueueSequencer
+from ledger.client.producer.wait_warnings import Wait
 from ledger.errors import LedgerError
 
 
@@ -61,6 +62,15 @@ class Accumulator:
         """The last error of the first sequencer that has batches and has failed since its last acknowledgement, or
         None if there is no such sequencer."""
         return next((sequencer.trouble for sequencer in self._busy if sequencer.trouble is not None), None)
+
+    def waits(self, now: float) -> dict[int, Wait]:
+        """Return how long the oldest closed batch for each shard waits for its result at the time `now`, in ms."""
+        waits: dict[int, Wait] = {}
+        for sequencer in self._busy:
+            waited, known = sequencer.waited_ms(now), waits.get(sequencer.shard)
+            if known is None or waited > known.waited_ms:
+                waits[sequencer.shard] = Wait(waited, sequencer.trouble)
+        return waits
 
     def unresolved(self) -> list[ProducerBatch]:
         """Return all batches that have no result for their receipts yet."""

@@ -123,6 +123,12 @@ class QueueSequencer:
         batches = [batch for batch in self._line if not batch.expired]
         return batches if self._open is None else [*batches, self._open]
 
+    def waited_ms(self, now: float) -> float:
+        """Return how long the oldest closed batch without a result has existed, in ms. Return 0 if there is no such
+        batch."""
+        opened = (batch.deadline - self._delivery.delivery_timeout_ms for batch in self._line if not batch.expired)
+        return max(0.0, now - next(opened, now))
+
     def refuses(self) -> LedgerError | None:
         """If this producer was fenced in the queue, return the error that every new piece of messages gets. If this
         producer was not fenced, return None."""

@@ -8,6 +8,7 @@ event loop. This way, messages that are sent in the same turn share a batch, wit
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 
@@ -18,7 +19,10 @@ from ledger.client.producer.produce_stream import AttemptResult, ProduceStream
 from ledger.client.producer.producer_batch import BatchResult, Piece
 from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.client.producer.recorder import Recorder
+from ledger.client.producer.wait_warnings import WaitWarnings
 from ledger.errors import ClosedError, LedgerError, RequestTimeoutError, SequenceGapError, ThrottledError
+
+log = logging.getLogger("ledgermq.client.producer")
 
 # How often the streams are checked, and how long an answer may take before the client asks for the present leader.
 _WATCH_SECONDS = 0.5
@@ -54,6 +58,7 @@ class Sender:
         self._untold: deque[BatchResult] = deque()
         self._told = asyncio.Event()
         self._closing = False
+        self._warnings = WaitWarnings()
         client.routes.on_leader_change.append(self._leaders_changed)
         self._watcher = self._loop.create_task(self._watch())
 
@@ -227,12 +232,15 @@ class Sender:
     async def _watch(self) -> None:
         """Check every 0.5 s for streams with a request that has no answer after 1.5 s. For such a stream, ask all
         nodes for the present leader. If another node leads the shard, or if the request timeout has passed, end the
-        stream.
+        stream. Log which messages wait long for an acknowledgement.
         """
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             for (_, shard), stream in list(self._streams.items()):
                 self._look_at(shard, stream)
+            now = self._now()
+            for warning in self._warnings.look(self._accumulator.waits(now), now):
+                log.warning("%s", warning)
 
     def _look_at(self, shard: int, stream: ProduceStream) -> None:
         waited = stream.waited()

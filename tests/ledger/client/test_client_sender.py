@@ -14,6 +14,7 @@ from ledger.client.producer.buffer import Buffer
 from ledger.client.producer.producer_batch import Acknowledged, BatchResult, ProducerBatch
 from ledger.client.producer.receipts import SingleReceipt
 from ledger.client.producer.sender import Sender
+from ledger.client.producer.wait_warnings import Wait
 from ledger.client.records import RecordMetadata
 
 SECONDS = 10
@@ -44,6 +45,9 @@ class Waking:
 
     def unresolved(self) -> list[ProducerBatch]:
         return []
+
+    def waits(self, now: float) -> dict[int, Wait]:
+        return {}
 
 
 def sender_of(accumulator: Waking) -> Sender:
