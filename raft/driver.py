@@ -151,8 +151,7 @@ class Driver:
         if self._resume_in_ticks:
             self._resume_in_ticks -= 1
             if self._resume_in_ticks == 0:
-                self.failure = None
-                self.raft.resume_writing()
+                self._resume()
         self.raft.tick()
         self._settle()
 
@@ -324,13 +323,23 @@ class Driver:
         self._machine.failed(failure)
         self._settle()
 
+    def try_writing(self) -> None:
+        """Try to write again now, because the disk that was full has room. After any other failure, do nothing."""
+        if self._resume_in_ticks:
+            self._resume_in_ticks = 0
+            self._resume()
+            self._settle()
+
     def repaired(self, failure: StoreError) -> None:
         """Resume writing after the cause of `failure` is repaired, unless this node has failed for another reason
         since."""
         if self.failure is failure:
-            self.failure = None
-            self.raft.resume_writing()
+            self._resume()
             self._settle()
+
+    def _resume(self) -> None:
+        self.failure = None
+        self.raft.resume_writing()
 
     # -- the order of duties
 

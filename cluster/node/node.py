@@ -208,6 +208,7 @@ class Node:
         return HttpPort(
             self._registry,
             shards.not_ready,
+            shards.no_writes,
             served,
             self._access.http_rights,
             http_context(watch) if watch is not None else None,

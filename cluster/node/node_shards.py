@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from cluster.node.formation.first_voters import FirstVoters, in_turn
 from cluster.node.metrics.node_metrics import Meters
@@ -118,9 +118,12 @@ class NodeShards:
 
     def not_ready(self) -> str:
         """Return the reason why clients should not use this node, or "" if this node is ready."""
-        reasons = [reason for shard in self.local.values() if (reason := shard.not_ready())]
-        more = len(reasons) - MOST_REASONS
-        return "; ".join(reasons[:MOST_REASONS]) + (f"; and {more} more" if more > 0 else "")
+        return _joined(shard.not_ready() for shard in self.local.values())
+
+    def no_writes(self) -> str:
+        """Return the reason why this node takes no writes in some of its shards, although clients can read from it.
+        Return "" if it takes writes in all shards that it leads."""
+        return _joined(shard.no_writes() for shard in self.local.values())
 
     def introduce(self, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
         """Return this node's introduction, for a node that forms a shard or adds this node to a shard. Return None
@@ -220,6 +223,13 @@ class NodeShards:
 
     def _addresses(self) -> list[str]:
         return [*self.replicas.topics.membership.addresses().values()]
+
+
+def _joined(reasons: Iterable[str]) -> str:
+    """Join the first of these reasons, each once. Empty ones do not count."""
+    found = [*dict.fromkeys(reason for reason in reasons if reason)]
+    more = len(found) - MOST_REASONS
+    return "; ".join(found[:MOST_REASONS]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _first_voters(number: int, first: BrokerReplica) -> FirstVoters | None:

@@ -124,13 +124,18 @@ class BrokerReplica:
         self._logged_failure = ""
         self._divergence_log = RareLog(log)
         self._unacknowledged_log = RareLog(log)
-        # Why this node refuses new data although its disk works: the disk is nearly full. Empty if it accepts data.
+        # Why this node refuses new data: its disk has no room. Empty if it accepts data.
         self.no_room = ""
         # Why this start built state and indexes anew from the log, although there was a checkpoint; else empty.
         self.rebuilt = ""
 
     def attach(self, driver: Driver) -> None:
         self.driver = driver
+
+    @property
+    def node(self) -> int:
+        """The number of this node."""
+        return self.membership.node
 
     @property
     def log(self) -> CommitLog:
@@ -239,6 +244,8 @@ class BrokerReplica:
         if str(failure) != self._logged_failure:  # the driver tries a full disk again and again
             self._logged_failure = str(failure)
             log.error("shard %d: no writes on this node: %s", self.shard, failure)
+        if isinstance(failure, NoSpaceError):
+            self.room_changed(self.disk_full(failure))
 
     def diverged(self, divergences: Divergences) -> None:
         if divergences:
@@ -275,6 +282,16 @@ class BrokerReplica:
             self.shard,
             reason,
         )
+
+    def room_changed(self, no_room: str) -> None:
+        """Refuse or accept new data from now on. `no_room` says why the disk has no room, and is "" if it has room.
+        Without room, this node hands leadership to a voter that has room."""
+        self.no_room = no_room
+        self.driver.raft.room_changed(not no_room)
+
+    def disk_full(self, failure: NoSpaceError) -> str:
+        """Return the sentence which says that a write failed because the disk of this node is full."""
+        return f"the disk of node {self.node} is full: {failure}"
 
     # -- proposals: called by the services
 
@@ -496,9 +513,9 @@ class BrokerReplica:
         knows the leader."""
         failure = self.driver.failure
         if isinstance(failure, NoSpaceError):
-            return DiskFullError(f"the disk of this node is full: {failure}")
+            return DiskFullError(self.disk_full(failure))
         if failure is not None:
-            return StorageFailedError(f"the disk of this node failed: {failure}")
+            return StorageFailedError(f"the disk of node {self.node} failed: {failure}")
         leader = self.driver.raft.leader
         if leader == 0 or self.driver.leads:
             return NoLeaderError("no leader is known at the moment: try again shortly")

@@ -118,6 +118,8 @@ class ReplicaStatus:
     unacknowledged_by: tuple[int, ...] = ()
     # Why the last start built state and indexes anew from the log, although there was a checkpoint; else empty.
     rebuilt: str = ""
+    # Why the replica takes no writes of clients; empty if it takes writes when it leads.
+    no_writes: str = ""
 
 
 class NodeView:
@@ -201,6 +203,7 @@ class NodeView:
             diverged=replica.divergence,
             unacknowledged_by=tuple(replica.unacknowledged_by),
             rebuilt=replica.rebuilt,
+            no_writes=replica.no_room or str(replica.driver.failure or ""),
         )
 
     def _role(self, replica: BrokerReplica) -> str:

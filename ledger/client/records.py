@@ -121,7 +121,8 @@ class ShardStatus:
     which rises when all members of the shard run a newer version. `stopped` says why this replica applies no more
     entries, and is empty while it applies entries. `diverged` says how the logs of other members contradict this log,
     and is empty if none does. `unacknowledged_by` names the followers that keep this leader from committing: they
-    answer heartbeats and acknowledge no entries.
+    answer heartbeats and acknowledge no entries. `no_writes` says why this replica takes no writes of clients, for
+    example because its disk is nearly full, and is empty if it takes writes when it leads.
     """
 
     shard: int
@@ -139,6 +140,7 @@ class ShardStatus:
     diverged: str = ""
     unacknowledged_by: tuple[int, ...] = ()
     rebuilt: str = ""
+    no_writes: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,6 +276,11 @@ class CommitLog:
         """Whether the segment after the last entry's segment exists."""
         return self.segments.has(self._next_segment())
 
+    @property
+    def left_in_segment(self) -> int:
+        """The bytes from the end of the log to the end of the last entry's segment."""
+        return self._next_segment() - self._state.tail.end
+
     def prepare_next(self) -> None:
         """Make the segment after the last entry's segment in advance, so that no append waits until a segment is
         made."""

@@ -14,13 +14,13 @@ import aiohttp
 from tests.fuzz.defects import Defect
 
 REQUEST_S = 1.0
-_PATHS = ("/metrics", "/healthz", "/readyz", "/shards", "/shards/{}", "/shards/{}/segments")
+_PATHS = ("/metrics", "/healthz", "/readyz", "/readyz/writes", "/shards", "/shards/{}", "/shards/{}/segments")
 _DEEPER = ("/shards/{}/segments/{}", "/shards/{}/snapshot", "/shards/{}/segments/{}/{}", "/{}", "/{}/../{}")
 _VALUES = ("0", "1", "-1", "99999999999999999999", "..", "%2e%2e", "%00", "a" * 5000, "0x1", "1e9", "\u00fc")
 _RANGES = ("bytes=0-", "bytes=-1", "bytes=5-2", "bytes=a-b", "x" * 3000)
 _PROOFS = ("Basic YWRtaW46YWRtaW4=", "Basic %", "Bearer guessed", "Bearer " + "x" * 3000, "Basic " + "A" * 7000)
 # What every caller may ask a node with authentication.
-_FOR_EVERYBODY = ("/healthz", "/readyz")
+_FOR_EVERYBODY = ("/healthz", "/readyz", "/readyz/writes")
 _HEADERS = b"GET /metrics HTTP/1.1\r\nHost: here\r\n"
 _RAW = (
     b"",

@@ -49,6 +49,8 @@ class ReplicaRow:
     unacknowledged_by: tuple[int, ...] = ()
     # Why the last start of the replica built state and indexes anew from the log; else empty.
     rebuilt: str | None = None
+    # Why the replica takes no writes of clients; empty if it takes writes when it leads.
+    no_writes: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,8 @@ class Health:
     Values:
 
         healthy       each shard has a leader, and all replicas take part
-        degraded      each shard takes writes, but a replica is unreachable, suspect, stopped, diverged or does not take
-                      part
+        degraded      each shard has a leader, but a replica is unreachable, suspect, stopped, diverged, takes no writes
+                      or does not take part
         unavailable   a shard has no leader, or its leader is diverged or unacknowledged
     """
 
@@ -145,9 +147,10 @@ def info(bootstrap: str, output: str) -> None:
     A learner receives the log and does not vote. A suspect replica may have lost entries that it acknowledged. A
     suspect replica does not vote until it has caught up. A stopped replica applies no more entries, because its program
     is older than the program of the other nodes. A diverged replica and another member contradict each other, so the
-    shard takes no writes. An unacknowledged leader cannot commit, because followers acknowledge no entries. The reasons
-    are printed below the table. A node that was removed, or that waits to be added, is shown only if --bootstrap names
-    it.
+    shard takes no writes. An unacknowledged leader cannot commit, because followers acknowledge no entries. A replica
+    with the mark "no writes" takes no writes of clients, because the disk of its node is full or has failed. The
+    reasons are printed below the table. A node that was removed, or that waits to be added, is shown only if
+    --bootstrap names it.
     """
     nodes = _ask(bootstrap)
     rows = rows_of(nodes)
@@ -163,8 +166,8 @@ def info(bootstrap: str, output: str) -> None:
 @bootstrap_option
 @format_option
 def health(bootstrap: str, output: str) -> int:
-    """Check that every shard has a leader, and that every replica is a leader, a follower or a learner and is not
-    suspect.
+    """Check that every shard has a leader, and that every replica is a leader, a follower or a learner, takes writes
+    and is not suspect.
 
     The exit status is 0 if the cluster is healthy, and 1 if it is degraded or unavailable. With --local the command
     checks only what this node sees.
@@ -211,6 +214,7 @@ def rows_of(nodes: list[NodeStatus]) -> list[ReplicaRow]:
                     diverged=shard.diverged,
                     unacknowledged_by=shard.unacknowledged_by,
                     rebuilt=shard.rebuilt,
+                    no_writes=shard.no_writes,
                 )
             )
     return rows
@@ -228,7 +232,7 @@ def health_of(rows: list[ReplicaRow]) -> Health:
     if idle := [str(shard) for shard in shards if shard not in leaders]:
         return Health("unavailable", f"unavailable: no leader in shard {', '.join(idle)}; its queues wait for one")
     if blocked := [
-        f"shard {leader.shard} {_marks(leader)[-1]}" for leader in leaders.values() if _takes_no_writes(leader)
+        f"shard {leader.shard} {_why_no_writes(leader)}" for leader in leaders.values() if _takes_no_writes(leader)
     ]:
         return Health("unavailable", f"unavailable: no writes ({', '.join(blocked)}); `ledgermq cluster info` says why")
     takes_part = ("leader", "follower", "learner")
@@ -280,7 +284,7 @@ def _print_rows(rows: list[ReplicaRow]) -> None:
     ]
     print_table(columns, cells)
     for row in rows:
-        for trouble in filter(None, (row.stopped, row.diverged, _unacknowledged(row), _rebuilt(row))):
+        for trouble in filter(None, (row.stopped, row.diverged, row.no_writes, _unacknowledged(row), _rebuilt(row))):
             say(f"Node {row.node}, shard {row.shard}: {trouble}")
 
 
@@ -302,6 +306,10 @@ def _role(row: ReplicaRow) -> str:
     return ", ".join([row.role, *_marks(row)])
 
 
+def _why_no_writes(leader: ReplicaRow) -> str:
+    return "unacknowledged" if leader.unacknowledged_by else "diverged"
+
+
 def _takes_no_writes(leader: ReplicaRow) -> bool:
     return bool(leader.diverged or leader.unacknowledged_by)
 
@@ -313,5 +321,6 @@ def _marks(row: ReplicaRow) -> list[str]:
         "stopped": row.stopped,
         "diverged": row.diverged,
         "unacknowledged": row.unacknowledged_by,
+        "no writes": row.no_writes,
     }
     return [mark for mark, is_set in marks.items() if is_set]

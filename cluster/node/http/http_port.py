@@ -4,7 +4,12 @@
 `/healthz` answers 200 while the event loop runs. `/healthz` does not depend on the cluster: an orchestrator restarts a
 node whose `/healthz` fails, and a restart does not help a node without a majority. `/readyz` answers 200 if this node
 is a member, knows a leader and has applied nearly all committed entries. If the node is not ready, `/readyz` answers
-503 with the reason.
+503 with the reason. The answer of a ready node tells reads and writes apart:
+
+    {"status": "ready", "reads": true, "writes": false, "reason": "the disk of node 3 is 93% full ..."}
+
+A node whose disk is nearly full is ready: it serves readers, votes and stores what its leader sends, so nobody should
+restart it, and clients should not lose it. `/readyz/writes` answers 503 if the node is not ready or takes no writes.
 
 Callers can hold the port up only within limits: the number of connections (listener.py), the time until a request is
 complete, the time until a response has been taken, and the size of headers. Requests have no bodies.
@@ -66,14 +71,15 @@ log.addFilter(_is_no_bad_request)
 
 
 class HttpPort:
-    """The HTTP server of a node, which runs from `start` to `stop`. `not_ready()` returns the reason for /readyz,
-    or an empty string. Without `segments` the server serves no segments. `rights` checks every request; None serves
-    every caller."""
+    """The HTTP server of a node, which runs from `start` to `stop`. `not_ready()` and `no_writes()` return the reasons
+    for /readyz, or empty strings. Without `segments` the server serves no segments. `rights` checks every request; None
+    serves every caller."""
 
     def __init__(
         self,
         registry: CollectorRegistry,
         not_ready: Callable[[], str],
+        no_writes: Callable[[], str],
         segments: SegmentRoutes | None,
         rights: HttpRights | None = None,
         tls: ssl.SSLContext | None = None,
@@ -82,6 +88,7 @@ class HttpPort:
         limits = limits or HttpLimits()
         self._registry = registry
         self._not_ready = not_ready
+        self._no_writes = no_writes
         self._segments = segments
         app = web.Application(middlewares=[in_time] if rights is None else [in_time, rights.middleware])
         self.app = app
@@ -90,6 +97,7 @@ class HttpPort:
                 web.get("/metrics", self._metrics),
                 web.get("/healthz", self._healthz),
                 web.get("/readyz", self._readyz),
+                web.get("/readyz/writes", self._readyz_writes),
             ]
         )
         if segments is not None:
@@ -131,10 +139,19 @@ class HttpPort:
         return web.json_response({"status": "ok"})
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        reason = self._not_ready()
-        if reason:
-            return web.json_response({"status": "not ready", "reason": reason}, status=503)
-        return web.json_response({"status": "ready"})
+        return self._readiness(needs_writes=False)
+
+    async def _readyz_writes(self, _: web.Request) -> web.Response:
+        return self._readiness(needs_writes=True)
+
+    def _readiness(self, *, needs_writes: bool) -> web.Response:
+        not_ready, no_writes = self._not_ready(), self._no_writes()
+        reads, writes = not not_ready, not not_ready and not no_writes
+        is_ready = writes if needs_writes else reads
+        body = {"status": "ready" if is_ready else "not ready", "reads": reads, "writes": writes}
+        if reason := not_ready or no_writes:
+            body["reason"] = reason
+        return web.json_response(body, status=200 if is_ready else 503)
 
 
 @web.middleware

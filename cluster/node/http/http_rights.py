@@ -1,6 +1,7 @@
 """Checks the callers of the HTTP port, as `RightsGuard` checks the callers of gRPC.
 
-    /healthz, /readyz          every caller
+    /healthz, /readyz,
+    /readyz/writes             every caller
     /metrics                   `describe` on the cluster
     /shards, /shards/N/...     `read-log` on the cluster; shard 0 holds users and topics, so it needs `administer`
     every other path           no caller
@@ -39,7 +40,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 # Reading the log's bytes is an act that the audit log records. A scrape of the metrics is not.
 AUDITED: tuple[Action, ...] = ("read-log", "administer")
-FOR_EVERYBODY = ("/healthz", "/readyz")
+FOR_EVERYBODY = ("/healthz", "/readyz", "/readyz/writes")
 # Passwords that were found right, so that a scrape does not compute thousands of rounds each time.
 MAX_KNOWN = 1_000
 # Passwords that are computed at the same time, and callers that wait for it. Further callers are refused.

@@ -155,6 +155,10 @@ class RaftCollector:
                 ("raft_applied_index", "Index up to which this node has applied the log."),
                 ("raft_proposals_pending", "Proposals that are not committed yet."),
                 ("raft_failed", "1 when this node's disk failed under this shard."),
+                (
+                    "raft_refuses_writes",
+                    "1 while this node takes no writes of clients, because of its disk.",
+                ),
                 ("raft_suspect", "1 while this node may have lost entries that it acknowledged."),
                 ("raft_feature_level", "The feature level of the replicated state."),
                 ("raft_stopped", "1 when this node cannot apply a committed entry, so it applies no more entries."),
@@ -205,6 +209,7 @@ class RaftCollector:
                 "raft_applied_index": driver.applied,
                 "raft_proposals_pending": driver.backlog,
                 "raft_failed": int(driver.failure is not None),
+                "raft_refuses_writes": int(not raft.takes_writes),
                 "raft_suspect": int(raft.is_suspect),
                 "raft_feature_level": replica.state.feature_level,
                 "raft_stopped": int(driver.cannot_apply is not None),

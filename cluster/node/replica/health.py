@@ -41,6 +41,14 @@ def not_ready(replica: BrokerReplica, transport: PeerTransport, damage: str, set
     return ""
 
 
+def no_writes(replica: BrokerReplica) -> str:
+    """Return the reason why this node would take no writes of clients if it led the shard, or "" if it would."""
+    failure = replica.driver.failure
+    if failure is not None:
+        return f"the disk refuses writes: {failure}"
+    return "" if replica.membership.is_removed else replica.no_room
+
+
 def not_a_member(number: int, membership: Membership, settings: NodeSettings) -> str:
     """Return the reason why this node is no member of the shard or of the cluster. Return "" if this node is a
     member, or does not know whether it is a member."""

@@ -224,6 +224,10 @@ class LocalReplica:
             return f"shard {self.number} waits for the first start of the cluster"
         return health.not_ready(running.replica, running.transport, running.upkeep.damage, self._node.settings)
 
+    def no_writes(self) -> str:
+        """Return the reason why this replica would take no writes of clients if it led, or "" if it would."""
+        return health.no_writes(self._running.replica) if self._running is not None else ""
+
     def suspect(self) -> Suspect | None:
         """Return the suspect mark, which says which acknowledged entries this node may have lost. Return None if
         this node is no suspect."""

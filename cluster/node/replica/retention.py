@@ -1,7 +1,6 @@
-"""The retention watch watches how full this node's disk is. On the leader of a shard, the retention watch also moves
-the log start of that shard.
+"""The retention watch moves the log start of a shard that this node leads.
 
-    every `retention_check_ms`:   how full is the disk?    ->  writes are accepted or refused
+    every `retention_check_ms`:   how full is the disk?    ->  `room_watch.py`
                                   does this node lead?     ->  `ledger.broker.retention.retention.choose`
                                                            ->  the log start moves
 
@@ -16,8 +15,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 
+from cluster.node.replica.room_watch import RoomWatch
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
 from ledger.broker.broker_replica import BrokerReplica
@@ -28,11 +27,10 @@ from ledger.broker.retention.retention import (
     Situation,
     TrimDecision,
     choose,
-    must_refuse,
     time_passed_ms,
 )
 from ledger.errors import LedgerError
-from store import CommitLog, Disk, StoreError
+from store import CommitLog, StoreError
 
 log = logging.getLogger("ledgermq.node.retention")
 
@@ -76,23 +74,11 @@ class RetentionWatch:
     """Regularly checks how full the disk is and how old the log of one shard is, and moves the log start of the
     shard."""
 
-    def __init__(
-        self,
-        replica: BrokerReplica,
-        settings: NodeSettings,
-        disk: Disk,
-        path: Path,
-        runtime: Runtime,
-        on_disk_use: Callable[[float], None],
-    ) -> None:
-        """`path` is the directory of the log. `on_disk_use` is called at each check with the used share of the
-        log's disk, from 0 to 1."""
+    def __init__(self, replica: BrokerReplica, settings: NodeSettings, room: RoomWatch, runtime: Runtime) -> None:
         self._replica = replica
         self._bounds = bounds_of(settings)
-        self._disk = disk
-        self._path = path
+        self._room = room
         self._look_s = settings.retention_check_ms / 1000
-        self._on_disk_use = on_disk_use
         self._clock = LogClock(replica.log, runtime.monotonic_ms)
         self._time_of_day_ms = runtime.now_ms
         self._trim = LogTrim(replica)
@@ -106,8 +92,7 @@ class RetentionWatch:
     async def look(self) -> None:
         """Make one check of this node's disk. If the check moves the log start, return when the move is applied on
         this node, or this node has lost leadership."""
-        use = self._disk_use()
-        self._refuse_or_take(use)
+        use = self._room.look()
         if not self._replica.knows_the_end:
             return
         try:
@@ -120,31 +105,6 @@ class RetentionWatch:
             log.info(
                 "shard %d: the log start cannot move now, the next check tries again: %s", self._replica.shard, error
             )
-
-    # -- the disk
-
-    def _disk_use(self) -> DiskUse:
-        try:
-            usage = self._disk.usage(self._path)
-        except StoreError as error:
-            log.warning("shard %d: the use of the disk cannot be read: %s", self._replica.shard, error)
-            return DiskUse()
-        self._on_disk_use(usage.ratio)
-        return DiskUse(usage.ratio, usage.total)
-
-    def _refuse_or_take(self, use: DiskUse) -> None:
-        replica, was = self._replica, self._replica.no_room
-        replica.no_room = ""
-        if must_refuse(self._bounds, use):
-            replica.no_room = (
-                f"the disk of this node is {use.ratio:.0%} full ({self._path}), and writes are refused from "
-                f"{self._bounds.refuse_ratio:.0%} (`disk_refuse_ratio`): free some room, or remove old messages with "
-                "`ledgermq cluster trim`; the node then accepts writes again"
-            )
-        if replica.no_room and not was:
-            log.error("shard %d: %s", replica.shard, replica.no_room)
-        elif was and not replica.no_room:
-            log.info("shard %d: the disk has room again, so writes are accepted", replica.shard)
 
     # -- the log
 

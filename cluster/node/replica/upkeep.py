@@ -12,7 +12,8 @@ from cluster.node.repair.scrub_repairer import ScrubRepairer
 from cluster.node.replica.checkpoints import INTERVAL_S, Checkpoints
 from cluster.node.replica.disk_threads import DiskThreads
 from cluster.node.replica.opening import Opening
-from cluster.node.replica.retention import RetentionWatch
+from cluster.node.replica.retention import RetentionWatch, bounds_of
+from cluster.node.replica.room_watch import RoomWatch
 from cluster.node.replica.shard_files import ShardFiles
 from cluster.node.resources import NodeResources
 from ledger.broker.broker_replica import BrokerReplica
@@ -48,10 +49,11 @@ class ReplicaUpkeep:
 
     def start(self) -> list[asyncio.Task[None]]:
         """Start the background tasks, and return them."""
-        vital = self._node.runtime.vital
+        vital, room = self._node.runtime.vital, self._room()
         return [
             vital.spawn(self._keep_checkpoints(), f"checkpoints of shard {self._number}"),
-            vital.spawn(self._retention().run(), f"retention of shard {self._number}"),
+            vital.spawn(room.run(), f"room on the disk of shard {self._number}"),
+            vital.spawn(self._retention(room).run(), f"retention of shard {self._number}"),
             vital.spawn(self._scrub(), f"scrub of shard {self._number}"),
         ]
 
@@ -80,16 +82,20 @@ class ReplicaUpkeep:
             if draft is not None:
                 await self._threads.beside(partial(self._checkpoints.write, draft, self._files.opened.log.sync))
 
-    def _retention(self) -> RetentionWatch:
+    def _room(self) -> RoomWatch:
         node = self._node
-        return RetentionWatch(
+        return RoomWatch(
             self._replica,
             node.settings,
+            bounds_of(node.settings),
+            self._files.opened.segment_bytes,
             node.disk,
             node.directory.log_directory(self._number),
-            node.runtime,
             node.meters.disk_use_ratio.set,
         )
+
+    def _retention(self, room: RoomWatch) -> RetentionWatch:
+        return RetentionWatch(self._replica, self._node.settings, room, self._node.runtime)
 
     async def _scrub(self) -> None:
         """Repair the damage that startup repair has left in the log. After the repair, scrub the entries that the

@@ -66,4 +66,5 @@ def shard_status(status: ReplicaStatus) -> broker_pb2.ShardStatus:
         diverged=status.diverged,
         unacknowledged_by=status.unacknowledged_by,
         rebuilt=status.rebuilt,
+        no_writes=status.no_writes,
     )

@@ -625,4 +625,5 @@ def _shard_status(shard: broker_pb2.ShardStatus) -> ShardStatus:
         diverged=shard.diverged,
         unacknowledged_by=tuple(shard.unacknowledged_by),
         rebuilt=shard.rebuilt,
+        no_writes=shard.no_writes,
     )

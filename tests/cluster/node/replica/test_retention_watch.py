@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from cluster.node.replica.retention import Learners, LogClock, RetentionWatch
+from cluster.node.replica.retention import Learners, LogClock, RetentionWatch, bounds_of
+from cluster.node.replica.room_watch import RoomWatch
 from cluster.node.settings import NodeSettings
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.retention.log_trim import LogTrim
@@ -51,7 +52,7 @@ class ToldDisk(PosixDisk):
     told = DiskUsage(100, 100)
 
     def usage(self, path: object) -> DiskUsage:
-        return self.told
+        return DiskUsage(self.told.total << 30, self.told.free << 30)
 
 
 def test_the_time_by_the_log_is_its_newest_entry_s_and_what_passed_since() -> None:
@@ -102,7 +103,9 @@ class Hand:
     def watch(self, **settings: Any) -> RetentionWatch:
         all_settings: NodeSettings = self.fleet.settings(1, **settings)
         runtime: Any = self.clocks
-        return RetentionWatch(self.replica, all_settings, self.disk, self.fleet.data(1), runtime, self.told.append)
+        limits, directory = bounds_of(all_settings), self.fleet.data(1)
+        room = RoomWatch(self.replica, all_settings, limits, SEGMENT_BYTES, self.disk, directory, self.told.append)
+        return RetentionWatch(self.replica, all_settings, room, runtime)
 
     @property
     def first(self) -> int:
