@@ -21,9 +21,11 @@ restart reads the real content of the disk.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from raft.applier import Applier
 from raft.bulk_sender import BulkSender
+from raft.cluster_clock import ClusterClock
 from raft.configuration_entry import decode_configuration
 from raft.core import (
     Append,
@@ -32,6 +34,7 @@ from raft.core import (
     Configuration,
     Crowded,
     Diverged,
+    HeartbeatResponse,
     InvalidMessage,
     NotLeader,
     Raft,
@@ -43,6 +46,7 @@ from raft.core import (
     SnapshotChunk,
     Stalled,
     Transferring,
+    VoteResponse,
 )
 from raft.driver_settings import DriverRuntime, ReplicaStorage
 from raft.errors import CannotApplyError
@@ -93,7 +97,8 @@ class Driver:
         self._reads = WaitingReads()
         self._received = ReceivedRange(raft, log)
         self._forks = Forks(raft, log)
-        self._writer = LogWriter(raft, log, disk, now_ms=runtime.now_ms, on_persisted=self._settle)
+        self.clock = ClusterClock(raft.node, runtime.now_ms, runtime.steady_ms)
+        self._writer = LogWriter(raft, log, disk, now_ms=self.now_ms, on_persisted=self._settle)
         self._applier = Applier(
             raft,
             log,
@@ -131,6 +136,17 @@ class Driver:
         """Return the number of proposals that have no result yet."""
         return len(self._proposals)
 
+    @property
+    def clock_offsets_ms(self) -> dict[int, int]:
+        """Return by how much the wall clock of each voter is ahead of the clocks of a majority, or behind them
+        (negative), as far as this leader was told. Return an empty mapping if this node does not lead."""
+        return self.clock.offsets_ms(self.raft.configuration.voters) if self.leads else {}
+
+    def now_ms(self) -> int:
+        """Return the time by which this node dates new entries of the shard while it leads, in ms since 1970. The
+        append time of an entry is never less than that of the entry before it."""
+        return self.clock.now_ms(self.raft.configuration.voters)
+
     # -- events
 
     def start(self) -> None:
@@ -152,6 +168,7 @@ class Driver:
             self._resume_in_ticks -= 1
             if self._resume_in_ticks == 0:
                 self._resume()
+        self.clock.tick(self.raft.configuration.voters)
         self.raft.tick()
         self._settle()
 
@@ -161,6 +178,8 @@ class Driver:
         if isinstance(message, AppendResponse) and self._forks.is_unproven(message):
             return
         self.raft.step(message)
+        if isinstance(message, HeartbeatResponse | VoteResponse) and message.sender in self.raft.configuration.members:
+            self.clock.heard(message.sender, message.wall_ms)  # before the no-op of a new leader is dated
         self._settle()
 
     def receive_append(self, append: Append, entries: Readable) -> None:
@@ -393,10 +412,16 @@ class Driver:
             self._machine.unacknowledged(peer)
             self._transport.reopen(peer)
         for message in ready.messages:
-            self._transport.send(message)
+            self._transport.send(self._with_clock(message))
         for token, index in ready.reads:
             self._reads.confirm(token, index)
         self._reads.answer(self.applied)
+
+    def _with_clock(self, message: RaftMessage) -> RaftMessage:
+        """Return the message with this node's wall clock, if it has a field for it."""
+        if isinstance(message, HeartbeatResponse | VoteResponse):
+            return replace(message, wall_ms=self.clock.wall_ms())
+        return message
 
     def _vote_saved(self, token: int) -> None:
         self.raft.vote_saved(token)

@@ -29,8 +29,10 @@ class DriverRuntime:
     """`DriverRuntime` contains what the driver needs from its environment: the clock, the event loop and the state
     of the node."""
 
-    # The time of day in milliseconds since 1970, for the append time of entries.
+    # The time of day in milliseconds since 1970, for the append time of entries. It may leap.
     now_ms: Callable[[], int]
+    # A clock in milliseconds that never leaps.
+    steady_ms: Callable[[], float]
     # Calls a function later, in the same thread.
     soon: Callable[[Callable[[], None]], object]
     # Returns why nothing can be written now; empty if writing is possible. The driver asks before each proposal.

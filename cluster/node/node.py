@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from cluster.node.http.segment_routes import SegmentRoutes
 from cluster.node.metrics.consumption_metrics import ConsumptionCollector
 from cluster.node.metrics.node_metrics import Meters, RaftCollector
 from cluster.node.node_shards import NodeShards
+from cluster.node.process.clock_watch import ClockWatch
 from cluster.node.process.file_limit import connections_open_at_once, file_limit, raise_file_limit
 from cluster.node.process.logs import set_up_logging
 from cluster.node.process.stop_signals import stop_requested
@@ -77,9 +79,10 @@ class NodeError(Exception):
 class Node:
     """Runs one node of a cluster, from `start` to `stop`."""
 
-    def __init__(self, settings: NodeSettings, disk: Disk | None = None) -> None:
-        """Lock the data directory and open the logs of its shards. Raise StoreError or ShardError if the node
-        cannot open its directory or a log, and SettingsError if it cannot read a file that the settings name."""
+    def __init__(self, settings: NodeSettings, disk: Disk | None = None, *, now_ms: Callable[[], int] = now_ms) -> None:
+        """Lock the data directory and open the logs of its shards. `now_ms()` is the wall clock of the node. Raise
+        StoreError or ShardError if the node cannot open its directory or a log, and SettingsError if it cannot read a
+        file that the settings name."""
         disk = disk or PosixDisk()
         self._settings = settings
         password = first_password(settings)
@@ -91,6 +94,7 @@ class Node:
             self._make_transport,
             introductions=partial(GrpcIntroductions, dialer=dialer),
             entry_source=partial(GrpcEntrySource, dialer=dialer),
+            now_ms=now_ms,
             boot_id=partial(read_boot_id, settings.boot_id_file),
             client=Environment(channel=partial(NodeChannel, dialer, self._addresses)),
         )
@@ -112,7 +116,7 @@ class Node:
             self._directory.close()
             raise
         shards = self._shards
-        broker = Broker(self._facts(), shards, retry_delays_s=settings.retry_delays_s, now_ms=now_ms)
+        broker = Broker(self._facts(), shards, retry_delays_s=settings.retry_delays_s)
         self._access = NodeAccess(settings, shards.replicas, self._runtime, identity.proofs, identity.watch, password)
         self._broker = BrokerService(
             broker,
@@ -153,6 +157,8 @@ class Node:
         self._shards.start()
         self._tasks = [self._runtime.vital.spawn(self._meters.probe_loop_lag(), "event loop lag")]
         self._tasks.append(self._runtime.vital.spawn(self._connection_limits().run(), "connections"))
+        watch = ClockWatch(self._shards.replicas, self._runtime, self._meters.clock_leaps)
+        self._tasks.append(self._runtime.vital.spawn(watch.run(), "clocks"))
         self._tasks += [self._runtime.vital.spawn(work, name) for name, work in self._access.tasks()]
         if names := self._settings.nameservers:
             registration = Registration(self._settings.node, names, self._broker.routes, self._identity.dialer)

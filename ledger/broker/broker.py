@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ledger.broker.consumer_groups.delays import Delays
@@ -41,13 +41,10 @@ class Broker:
     """Holds the objects that serve the clients of one node. Until shard 0 has started on this node, most methods of
     the objects raise UnavailableError."""
 
-    def __init__(
-        self, facts: NodeFacts, shards: ServedShards, *, retry_delays_s: Sequence[float], now_ms: Callable[[], int]
-    ) -> None:
-        """`now_ms()` returns the time in ms since 1970."""
+    def __init__(self, facts: NodeFacts, shards: ServedShards, *, retry_delays_s: Sequence[float]) -> None:
         self.replicas = shards.replicas
         self.view = NodeView(facts, shards.local, shards.replicas)
         self.topics = Topics(shards.replicas, shards.opening, shards.deletion, facts.shards)
         self.retry_topics = RetryTopics(shards.replicas, self.topics, len(retry_delays_s))
-        self.queues = FetchableQueues(shards.replicas, shards.fetch_waiters, Delays(retry_delays_s, now_ms))
+        self.queues = FetchableQueues(shards.replicas, shards.fetch_waiters, Delays(retry_delays_s))
         self.consumptions = ShardConsumptions(shards.local, shards.replicas)

@@ -502,7 +502,8 @@ class BrokerReplica:
                 self._divergence_log.error("%s", self.divergence)
                 return DivergedError(self.divergence)
             case Transferring():
-                return BusyError(f"leadership is being handed to node {trouble.to}: try again shortly")
+                why = f", because {self.no_room}" if self.no_room else ""
+                return BusyError(f"leadership is being handed to node {trouble.to}{why}: try again shortly")
             case ChangeInProgress():
                 return ChangeInProgressError("an earlier change of members is not committed yet: try again shortly")
             case _:

@@ -120,6 +120,8 @@ class ReplicaStatus:
     rebuilt: str = ""
     # Why the replica takes no writes of clients; empty if it takes writes when it leads.
     no_writes: str = ""
+    # On the leader: by how many ms the wall clock of each voter is ahead of the clocks of a majority, or behind.
+    clock_offsets_ms: Mapping[int, int] = field(default_factory=dict)
 
 
 class NodeView:
@@ -204,6 +206,7 @@ class NodeView:
             unacknowledged_by=tuple(replica.unacknowledged_by),
             rebuilt=replica.rebuilt,
             no_writes=replica.no_room or str(replica.driver.failure or ""),
+            clock_offsets_ms=replica.driver.clock_offsets_ms,
         )
 
     def _role(self, replica: BrokerReplica) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ledger.retries import attempts, origin
@@ -122,7 +123,9 @@ class ShardStatus:
     entries, and is empty while it applies entries. `diverged` says how the logs of other members contradict this log,
     and is empty if none does. `unacknowledged_by` names the followers that keep this leader from committing: they
     answer heartbeats and acknowledge no entries. `no_writes` says why this replica takes no writes of clients, for
-    example because its disk is nearly full, and is empty if it takes writes when it leads.
+    example because its disk is nearly full, and is empty if it takes writes when it leads. `clock_offsets_ms`, which
+    only a leader tells, says by how many ms the wall clock of each voter is ahead of the clocks of a majority, or
+    behind them (negative).
     """
 
     shard: int
@@ -141,6 +144,7 @@ class ShardStatus:
     unacknowledged_by: tuple[int, ...] = ()
     rebuilt: str = ""
     no_writes: str = ""
+    clock_offsets_ms: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -300,7 +300,14 @@ class GetStatusResponse(_message.Message):
     def __init__(self, node: _Optional[int] = ..., cluster: _Optional[str] = ..., address: _Optional[str] = ..., http_address: _Optional[str] = ..., data_directory: _Optional[str] = ..., version: _Optional[str] = ..., shards: _Optional[_Iterable[_Union[ShardStatus, _Mapping]]] = ...) -> None: ...
 
 class ShardStatus(_message.Message):
-    __slots__ = ("shard", "role", "term", "leader", "last_index", "commit", "applied", "end_position", "chain", "suspect", "feature_level", "stopped", "diverged", "unacknowledged_by", "rebuilt", "no_writes")
+    __slots__ = ("shard", "role", "term", "leader", "last_index", "commit", "applied", "end_position", "chain", "suspect", "feature_level", "stopped", "diverged", "unacknowledged_by", "rebuilt", "no_writes", "clock_offsets_ms")
+    class ClockOffsetsMsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
     SHARD_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
@@ -317,6 +324,7 @@ class ShardStatus(_message.Message):
     UNACKNOWLEDGED_BY_FIELD_NUMBER: _ClassVar[int]
     REBUILT_FIELD_NUMBER: _ClassVar[int]
     NO_WRITES_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_OFFSETS_MS_FIELD_NUMBER: _ClassVar[int]
     shard: int
     role: str
     term: int
@@ -333,4 +341,5 @@ class ShardStatus(_message.Message):
     unacknowledged_by: _containers.RepeatedScalarFieldContainer[int]
     rebuilt: str
     no_writes: str
-    def __init__(self, shard: _Optional[int] = ..., role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ..., last_index: _Optional[int] = ..., commit: _Optional[int] = ..., applied: _Optional[int] = ..., end_position: _Optional[int] = ..., chain: _Optional[int] = ..., suspect: _Optional[bool] = ..., feature_level: _Optional[int] = ..., stopped: _Optional[str] = ..., diverged: _Optional[str] = ..., unacknowledged_by: _Optional[_Iterable[int]] = ..., rebuilt: _Optional[str] = ..., no_writes: _Optional[str] = ...) -> None: ...
+    clock_offsets_ms: _containers.ScalarMap[int, int]
+    def __init__(self, shard: _Optional[int] = ..., role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ..., last_index: _Optional[int] = ..., commit: _Optional[int] = ..., applied: _Optional[int] = ..., end_position: _Optional[int] = ..., chain: _Optional[int] = ..., suspect: _Optional[bool] = ..., feature_level: _Optional[int] = ..., stopped: _Optional[str] = ..., diverged: _Optional[str] = ..., unacknowledged_by: _Optional[_Iterable[int]] = ..., rebuilt: _Optional[str] = ..., no_writes: _Optional[str] = ..., clock_offsets_ms: _Optional[_Mapping[int, int]] = ...) -> None: ...

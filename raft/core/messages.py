@@ -46,6 +46,8 @@ class VoteResponse(RaftMessage):
     pre: bool = False
     # The sender's suspicion (see suspicion.py); 0: none.
     suspicion: int = 0
+    # The sender's wall clock in ms since 1970; 0: not told. The driver sets and reads it (see raft/cluster_clock.py).
+    wall_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class HeartbeatResponse(RaftMessage):
     owes_nothing: bool = False
     # The sender's disk takes no new data, so leadership must not be handed to the sender.
     refuses_writes: bool = False
+    # As in VoteResponse.
+    wall_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,11 @@ def control_to_wire(message: RaftMessage) -> raft_pb2.ControlMessage:
         case VoteResponse():
             return raft_pb2.ControlMessage(
                 vote_response=raft_pb2.VoteResponse(
-                    term=message.term, granted=message.granted, pre=message.pre, suspicion=message.suspicion
+                    term=message.term,
+                    granted=message.granted,
+                    pre=message.pre,
+                    suspicion=message.suspicion,
+                    wall_ms=message.wall_ms,
                 )
             )
         case Heartbeat():
@@ -62,6 +66,7 @@ def control_to_wire(message: RaftMessage) -> raft_pb2.ControlMessage:
                     feature_level=message.feature_level,
                     owes_nothing=message.owes_nothing,
                     refuses_writes=message.refuses_writes,
+                    wall_ms=message.wall_ms,
                 )
             )
         case TimeoutNow():
@@ -94,6 +99,7 @@ def control_from_wire(wire: raft_pb2.ControlMessage, sender: int, receiver: int)
                 granted=answer.granted,
                 pre=answer.pre,
                 suspicion=answer.suspicion,
+                wall_ms=answer.wall_ms,
             )
         case "heartbeat":
             beat = wire.heartbeat
@@ -116,6 +122,7 @@ def control_from_wire(wire: raft_pb2.ControlMessage, sender: int, receiver: int)
                 feature_level=heard.feature_level,
                 owes_nothing=heard.owes_nothing,
                 refuses_writes=heard.refuses_writes,
+                wall_ms=heard.wall_ms,
             )
         case "timeout_now":
             return TimeoutNow(sender=sender, receiver=receiver, term=wire.timeout_now.term)

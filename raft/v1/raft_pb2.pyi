@@ -73,18 +73,20 @@ class IntroduceRequest(_message.Message):
     def __init__(self, cluster: _Optional[str] = ..., shard: _Optional[int] = ..., sender: _Optional[int] = ..., voters: _Optional[_Iterable[int]] = ..., segment_bytes: _Optional[int] = ..., max_entry_bytes: _Optional[int] = ..., adding: _Optional[bool] = ...) -> None: ...
 
 class IntroduceResponse(_message.Message):
-    __slots__ = ("node", "incarnation", "empty", "refusal", "feature_level")
+    __slots__ = ("node", "incarnation", "empty", "refusal", "feature_level", "wall_ms")
     NODE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     EMPTY_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    WALL_MS_FIELD_NUMBER: _ClassVar[int]
     node: int
     incarnation: bytes
     empty: bool
     refusal: str
     feature_level: int
-    def __init__(self, node: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., empty: _Optional[bool] = ..., refusal: _Optional[str] = ..., feature_level: _Optional[int] = ...) -> None: ...
+    wall_ms: int
+    def __init__(self, node: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., empty: _Optional[bool] = ..., refusal: _Optional[str] = ..., feature_level: _Optional[int] = ..., wall_ms: _Optional[int] = ...) -> None: ...
 
 class ReadEntriesRequest(_message.Message):
     __slots__ = ("cluster", "shard", "sender", "receiver", "segment_bytes", "prev_index", "prev_chain", "max_bytes")
@@ -161,16 +163,18 @@ class VoteRequest(_message.Message):
     def __init__(self, term: _Optional[int] = ..., last_index: _Optional[int] = ..., last_term: _Optional[int] = ..., pre: _Optional[bool] = ..., transfer: _Optional[bool] = ..., unanimous: _Optional[bool] = ...) -> None: ...
 
 class VoteResponse(_message.Message):
-    __slots__ = ("term", "granted", "pre", "suspicion")
+    __slots__ = ("term", "granted", "pre", "suspicion", "wall_ms")
     TERM_FIELD_NUMBER: _ClassVar[int]
     GRANTED_FIELD_NUMBER: _ClassVar[int]
     PRE_FIELD_NUMBER: _ClassVar[int]
     SUSPICION_FIELD_NUMBER: _ClassVar[int]
+    WALL_MS_FIELD_NUMBER: _ClassVar[int]
     term: int
     granted: bool
     pre: bool
     suspicion: int
-    def __init__(self, term: _Optional[int] = ..., granted: _Optional[bool] = ..., pre: _Optional[bool] = ..., suspicion: _Optional[int] = ...) -> None: ...
+    wall_ms: int
+    def __init__(self, term: _Optional[int] = ..., granted: _Optional[bool] = ..., pre: _Optional[bool] = ..., suspicion: _Optional[int] = ..., wall_ms: _Optional[int] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
     __slots__ = ("term", "commit", "round", "lifted")
@@ -185,20 +189,22 @@ class Heartbeat(_message.Message):
     def __init__(self, term: _Optional[int] = ..., commit: _Optional[int] = ..., round: _Optional[int] = ..., lifted: _Optional[int] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
-    __slots__ = ("term", "round", "suspicion", "feature_level", "owes_nothing", "refuses_writes")
+    __slots__ = ("term", "round", "suspicion", "feature_level", "owes_nothing", "refuses_writes", "wall_ms")
     TERM_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     SUSPICION_FIELD_NUMBER: _ClassVar[int]
     FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     OWES_NOTHING_FIELD_NUMBER: _ClassVar[int]
     REFUSES_WRITES_FIELD_NUMBER: _ClassVar[int]
+    WALL_MS_FIELD_NUMBER: _ClassVar[int]
     term: int
     round: int
     suspicion: int
     feature_level: int
     owes_nothing: bool
     refuses_writes: bool
-    def __init__(self, term: _Optional[int] = ..., round: _Optional[int] = ..., suspicion: _Optional[int] = ..., feature_level: _Optional[int] = ..., owes_nothing: _Optional[bool] = ..., refuses_writes: _Optional[bool] = ...) -> None: ...
+    wall_ms: int
+    def __init__(self, term: _Optional[int] = ..., round: _Optional[int] = ..., suspicion: _Optional[int] = ..., feature_level: _Optional[int] = ..., owes_nothing: _Optional[bool] = ..., refuses_writes: _Optional[bool] = ..., wall_ms: _Optional[int] = ...) -> None: ...
 
 class TimeoutNow(_message.Message):
     __slots__ = ("term",)

@@ -13,6 +13,7 @@ from typing import Any
 
 from cluster.local.ports import choose_ports
 from cluster.node.node import Node
+from cluster.node.runtime import now_ms
 from cluster.node.settings import NodeSettings
 from ledger.batch import encode
 from ledger.client.connection.channels import Connections, GrpcChannel, NodeStub
@@ -32,15 +33,23 @@ SEGMENT_BYTES = 2 << 20
 
 class Fleet:
     """The nodes 1 to `nodes` of one cluster. No node runs until `start`. `disks` maps the numbers of some nodes to
-    disks that these nodes use instead of the usual disk."""
+    disks that these nodes use instead of the usual disk. `clocks` maps the numbers of some nodes to their wall clocks
+    (ms)."""
 
     def __init__(
-        self, directory: Path, nodes: int = 3, *, disks: Mapping[int, Disk] | None = None, **settings: Any
+        self,
+        directory: Path,
+        nodes: int = 3,
+        *,
+        disks: Mapping[int, Disk] | None = None,
+        clocks: Mapping[int, Callable[[], int]] | None = None,
+        **settings: Any,
     ) -> None:
         self.directory = directory
         self.running: dict[int, Node] = {}
         self._ports = dict(enumerate(choose_ports(nodes, free_base_port(nodes)), 1))
         self._disks = disks or {}
+        self._clocks = clocks or {}
         self._settings = settings
         self._overrides: dict[int, dict[str, Any]] = {}
         self._connections = Connections(GrpcChannel)
@@ -102,7 +111,8 @@ class Fleet:
     async def start(self, *nodes: int) -> None:
         """Start these nodes, one after another. Without arguments, start all nodes."""
         for node in nodes or self.nodes:
-            self.running[node] = Node(self.settings(node), self._disks.get(node))
+            clock = self._clocks.get(node, now_ms)
+            self.running[node] = Node(self.settings(node), self._disks.get(node), now_ms=clock)
             await self.running[node].start()
 
     async def stop(self, *nodes: int) -> None:

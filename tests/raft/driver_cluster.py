@@ -174,6 +174,8 @@ class Member:
         self.reopened: list[int] = []
         self.configured_with: list[ShardConfiguration] = []
         self.monotonic_ms = 0
+        # By how much the wall clock of this node is ahead of the right time.
+        self.wall_error_ms = 0
         self._cluster = cluster
         self.configurations: list[tuple[int, Configuration]] = []
         self.snapshots = Snapshots(disk, Path("/"))
@@ -214,7 +216,8 @@ class Member:
             disk=self.files,
             machine=self.machine,
             runtime=DriverRuntime(
-                now_ms=lambda: 1_000,
+                now_ms=lambda: self._cluster.steady_ms + self.wall_error_ms,
+                steady_ms=lambda: self._cluster.steady_ms,
                 soon=self.turns.append,
                 was_held_up=HeldUp(lambda: self.monotonic_ms, 1000),
             ),
@@ -278,6 +281,8 @@ class DriverCluster:
         self.first_entry = EntryDraft(EntryKind.CONFIGURATION, encode_configuration(configuration))
         self.mail: deque[tuple[RaftMessage, bytes | SnapshotPiece]] = deque()
         self.cut_off: set[int] = set()
+        # The right time, on the steady clocks of all nodes.
+        self.steady_ms = 1_000
         self.members = {node: Member(self, node, MemoryDisk()) for node in self.nodes}
 
     def __getitem__(self, node: int) -> Member:

@@ -1,12 +1,23 @@
-"""The byte ranges that a leader sends to several followers in one turn, and the answers to them."""
+"""Messages on the wire, and the byte ranges that a leader sends to several followers in one turn."""
 
 from __future__ import annotations
 
 import pytest
 
-from raft.core import Append, AppendResponse, CommittedEntry, HeartbeatResponse
+from raft.core import (
+    Append,
+    AppendResponse,
+    CommittedEntry,
+    Heartbeat,
+    HeartbeatResponse,
+    RaftMessage,
+    TimeoutNow,
+    VoteRequest,
+    VoteResponse,
+)
 from raft.transport.bulk import parse
 from raft.transport.wire import answer_from_wire, answer_to_wire, control_from_wire, control_to_wire, ranges_to_wire
+from raft.v1 import raft_pb2
 
 
 def append_to(receiver: int, *, prev_index: int, last_index: int, commit: int = 4, term: int = 2) -> Append:
@@ -70,3 +81,24 @@ def test_a_follower_that_owes_nothing_says_so() -> None:
     for owes_nothing in (True, False):
         answer = HeartbeatResponse(2, 1, 4, 5, 9, 2, owes_nothing=owes_nothing)
         assert control_from_wire(control_to_wire(answer), 2, 1) == answer
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        VoteRequest(1, 2, 7, 30, 6, pre=True, transfer=True, unanimous=True),
+        VoteResponse(1, 2, 7, granted=True, pre=True, suspicion=5, wall_ms=1_700_000_000_000),
+        Heartbeat(1, 2, 7, commit=30, round=9, lifted=5),
+        HeartbeatResponse(1, 2, 7, 9, 5, 2, refuses_writes=True, wall_ms=1_700_000_000_000),
+        TimeoutNow(1, 2, 7),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_a_control_message_arrives_as_it_was_sent(message: RaftMessage) -> None:
+    wire = raft_pb2.ControlMessage.FromString(control_to_wire(message).SerializeToString())
+    assert control_from_wire(wire, sender=1, receiver=2) == message
+
+
+def test_an_older_program_takes_writes_and_tells_no_clock() -> None:
+    older = raft_pb2.ControlMessage(heartbeat_response=raft_pb2.HeartbeatResponse(term=7, round=9))
+    assert control_from_wire(older, sender=1, receiver=2) == HeartbeatResponse(1, 2, 7, 9)

@@ -339,6 +339,7 @@ class ProtocolNode:
             machine=self.machine,
             runtime=DriverRuntime(
                 now_ms=self._wall_ms,
+                steady_ms=self._monotonic_ms,
                 soon=self._soon,
                 was_held_up=HeldUp(self._monotonic_ms, self._options.tick_ms * self._options.election_ticks),
             ),

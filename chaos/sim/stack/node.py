@@ -139,7 +139,7 @@ class SimulatedProcess:
             shards=settings.shards,
         )
         shards = self.shards
-        broker = Broker(facts, shards, retry_delays_s=settings.retry_delays_s, now_ms=runtime.now_ms)
+        broker = Broker(facts, shards, retry_delays_s=settings.retry_delays_s)
         access = self._access = NodeAccess(
             settings, shards.replicas, runtime, SimNodeCallers(), None, node.first_password
         )

@@ -347,7 +347,7 @@ class StackWorld:
         leading = {leader: leader.replica for leader in leaders if leader.replica is not None}
         if len(leading) < len(list(self._rosters)):
             return []  # that is missing anyway
-        delays = {leader.shard: Delays(self._retry_delays_s, self._nodes[leader.node - 1].now_ms) for leader in leading}
+        delays = {leader.shard: Delays(self._retry_delays_s) for leader in leading}
         return list(self.consumption.unsettled(list(leading.values()), delays))
 
     def _failed(self) -> bool:

@@ -18,6 +18,7 @@ from cluster.cli.output import print_json, print_table, say
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.records import NodeStatus
 from ledger.local_socket import is_socket
+from raft.cluster_clock import TOLERANCE_MS, clock_sentence
 from raft.transport.cluster_secret import new_secret
 
 _ONLY_LOCAL = "\nThe local socket shows its own node. To see the others too, say who you are with --user or --profile."
@@ -51,6 +52,8 @@ class ReplicaRow:
     rebuilt: str | None = None
     # Why the replica takes no writes of clients; empty if it takes writes when it leads.
     no_writes: str | None = None
+    # By how many ms the wall clock of the node is ahead of the clocks of most voters, or behind them (negative).
+    clock_offset_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,8 @@ class Health:
     Values:
 
         healthy       each shard has a leader, and all replicas take part
-        degraded      each shard has a leader, but a replica is unreachable, suspect, stopped, diverged, takes no writes
-                      or does not take part
+        degraded      each shard has a leader, but a replica is unreachable, suspect, stopped, diverged, takes no
+                      writes, has a wrong clock or does not take part
         unavailable   a shard has no leader, or its leader is diverged or unacknowledged
     """
 
@@ -148,9 +151,9 @@ def info(bootstrap: str, output: str) -> None:
     suspect replica does not vote until it has caught up. A stopped replica applies no more entries, because its program
     is older than the program of the other nodes. A diverged replica and another member contradict each other, so the
     shard takes no writes. An unacknowledged leader cannot commit, because followers acknowledge no entries. A replica
-    with the mark "no writes" takes no writes of clients, because the disk of its node is full or has failed. The
-    reasons are printed below the table. A node that was removed, or that waits to be added, is shown only if
-    --bootstrap names it.
+    with the mark "no writes" takes no writes of clients, because the disk of its node is full or has failed. "wrong
+    clock" marks a node whose wall clock differs from the clocks of most nodes by more than 5 s. The reasons are printed
+    below the table. A node that was removed, or that waits to be added, is shown only if --bootstrap names it.
     """
     nodes = _ask(bootstrap)
     rows = rows_of(nodes)
@@ -166,8 +169,8 @@ def info(bootstrap: str, output: str) -> None:
 @bootstrap_option
 @format_option
 def health(bootstrap: str, output: str) -> int:
-    """Check that every shard has a leader, and that every replica is a leader, a follower or a learner, takes writes
-    and is not suspect.
+    """Check that every shard has a leader, and that every replica is a leader, a follower or a learner, takes writes,
+    has a right clock and is not suspect.
 
     The exit status is 0 if the cluster is healthy, and 1 if it is degraded or unavailable. With --local the command
     checks only what this node sees.
@@ -188,15 +191,15 @@ def rows_of(nodes: list[NodeStatus]) -> list[ReplicaRow]:
     of the shard's leader. If several nodes say that they lead a shard, the node with the highest term is taken as
     the leader."""
     leaders = [shard for node in nodes for shard in node.shards if shard.role == "leader"]
-    leading = {leader.shard: leader.last_index for leader in sorted(leaders, key=lambda leader: leader.term)}
+    leading = {leader.shard: leader for leader in sorted(leaders, key=lambda leader: leader.term)}
     rows = []
     for node in sorted(nodes, key=lambda one: one.node):
         if not node.shards:
             role = "waiting" if node.reachable else "unreachable"
             rows.append(ReplicaRow(node.node, node.address, None, role, None, None, None, None, None))
         for shard in node.shards:
-            last = leading.get(shard.shard)
-            lag = None if last is None else max(0, last - shard.last_index)
+            leader = leading.get(shard.shard)
+            lag = None if leader is None else max(0, leader.last_index - shard.last_index)
             rows.append(
                 ReplicaRow(
                     node=node.node,
@@ -215,6 +218,7 @@ def rows_of(nodes: list[NodeStatus]) -> list[ReplicaRow]:
                     unacknowledged_by=shard.unacknowledged_by,
                     rebuilt=shard.rebuilt,
                     no_writes=shard.no_writes,
+                    clock_offset_ms=None if leader is None else leader.clock_offsets_ms.get(node.node),
                 )
             )
     return rows
@@ -283,6 +287,9 @@ def _print_rows(rows: list[ReplicaRow]) -> None:
         for row in rows
     ]
     print_table(columns, cells)
+    wrong = {row.node: row.clock_offset_ms for row in rows if _has_wrong_clock(row)}
+    for node, offset_ms in wrong.items():
+        say(f"Node {node}: {clock_sentence(offset_ms or 0)}")
     for row in rows:
         for trouble in filter(None, (row.stopped, row.diverged, row.no_writes, _unacknowledged(row), _rebuilt(row))):
             say(f"Node {row.node}, shard {row.shard}: {trouble}")
@@ -300,6 +307,10 @@ def _rebuilt(row: ReplicaRow) -> str:
         f"its last start built state and indexes anew from the log, because {row.rebuilt}. If this happens again, "
         "check the disk."
     )
+
+
+def _has_wrong_clock(row: ReplicaRow) -> bool:
+    return abs(row.clock_offset_ms or 0) > TOLERANCE_MS
 
 
 def _role(row: ReplicaRow) -> str:
@@ -322,5 +333,6 @@ def _marks(row: ReplicaRow) -> list[str]:
         "diverged": row.diverged,
         "unacknowledged": row.unacknowledged_by,
         "no writes": row.no_writes,
+        "wrong clock": _has_wrong_clock(row),
     }
     return [mark for mark, is_set in marks.items() if is_set]

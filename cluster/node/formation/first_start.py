@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -60,6 +60,8 @@ class FormingNode:
     may_be_added: bool = False
     # The highest feature level that this program knows.
     latest_level: int = LATEST_LEVEL
+    # The wall clock of this node in ms since 1970; 0: not told.
+    wall_ms: int = 0
 
     @property
     def asks(self) -> bool:
@@ -74,6 +76,7 @@ class FormingNode:
             empty=self.empty,
             refusal=self._refusal(request),
             feature_level=self.latest_level,
+            wall_ms=self.wall_ms,
         )
 
     def _refusal(self, request: raft_pb2.IntroduceRequest) -> str:
@@ -142,10 +145,14 @@ class GrpcIntroductions:
 
 
 async def first_configuration(
-    forming_node: FormingNode, peers: Mapping[int, str], introductions: Introductions
+    forming_node: FormingNode,
+    peers: Mapping[int, str],
+    introductions: Introductions,
+    heard: Callable[[int, int], None] = lambda _, __: None,
 ) -> ShardConfiguration:
     """Ask every other first voter until all of them have answered that their data directories are empty. Return the
-    configuration that the node writes as entry 1.
+    configuration that the node writes as entry 1. `heard` is called with the number and the wall clock (ms) of each
+    first voter that has answered.
 
     The function waits without a limit, and logs which first voters have not answered. Raises FirstStartRefusedError.
     """
@@ -164,6 +171,7 @@ async def first_configuration(
         for node, answer in zip(missing, answers, strict=True):
             if answer is not None:
                 voters[node] = ConfiguredMember(accepted(node, peers[node], answer), peers[node])
+                heard(node, answer.wall_ms)
         if attempt % TELL_EVERY == TELL_EVERY - 1:
             waited_for = ", ".join(f"node {node} at {peers[node]}" for node in missing)
             log.info("first start of shard %d: waiting for %s", forming_node.shard, waited_for)

@@ -28,6 +28,7 @@ from cluster.node.settings import NodeSettings
 from ledger.broker.members.members import Introduction
 from ledger.errors import NodeRefusedError
 from ledger.topics import TOPICS_SHARD
+from raft.cluster_clock import ClusterClock, believable
 from raft.configuration_entry import ShardConfiguration, encode_configuration
 from raft.v1 import raft_pb2
 from store import EntryDraft, EntryKind, NoSpaceError, VoteFile
@@ -66,6 +67,7 @@ class ShardFormation:
             joins=settings.join and is_first,
             may_be_added=not is_first,
             latest_level=self._runtime.latest_level,
+            wall_ms=believable(self._runtime.now_ms()),
         )
 
     async def form(self, forming_node: FormingNode, opened: ShardLog) -> None:
@@ -74,15 +76,17 @@ class ShardFormation:
         assert self.first_voters is not None
         peers = await self._other_first_voters(self.first_voters)
         introductions = self._runtime.introductions(peers)
+        clock = ClusterClock(self._settings.node, self._runtime.now_ms, self._runtime.monotonic_ms)
         try:
-            configuration = await first_configuration(forming_node, peers, introductions)
+            configuration = await first_configuration(forming_node, peers, introductions, clock.heard)
         except FirstStartRefusedError as refusal:
             log.error("shard %d: this node cannot form the shard: %s", self._number, refusal)
             return
         finally:
             await introductions.close()
         draft = EntryDraft(EntryKind.CONFIGURATION, encode_configuration(configuration))
-        while not self._write_first(draft, opened):  # noqa: ASYNC110 (no event reports that a disk has room again)
+        voters = self.first_voters.voters
+        while not self._write_first(draft, opened, clock.now_ms(voters)):  # noqa: ASYNC110 (no event reports that a disk has room again)
             await asyncio.sleep(TRY_FULL_DISK_S)
         opened.configurations.append((1, configuration))
         log.info("shard %d: first start, voters %s", self._number, sorted(configuration.voters))
@@ -130,12 +134,12 @@ class ShardFormation:
             await asyncio.sleep(ASK_AGAIN_S)
         return peers
 
-    def _write_first(self, draft: EntryDraft, opened: ShardLog) -> bool:
-        """Append and flush entry 1. Return False if the disk is full."""
+    def _write_first(self, draft: EntryDraft, opened: ShardLog, now_ms: int) -> bool:
+        """Append and flush entry 1, with the append time `now_ms`. Return False if the disk is full."""
         # Term 1 is not saved in the vote file before: a vote file with term 1 and no entry 1, which a kill could leave,
         # would make this node not `empty` for ever.
         try:
-            opened.log.append([draft], term=1, commit=0, now_ms=self._runtime.now_ms())
+            opened.log.append([draft], term=1, commit=0, now_ms=now_ms)
         except NoSpaceError as full:
             log.error("shard %d: the first start waits for room on the disk: %s", self._number, full)
             return False

@@ -63,6 +63,9 @@ class Meters:
             "Starts that found a damaged checkpoint or index, and built state and indexes anew from the log.",
             ["shard"],
         )
+        self.clock_leaps = counter(
+            "ledgermq_clock_leaps_total", "Leaps of this node's wall clock against its steady clock."
+        )
         self.disk_use_ratio = Gauge(
             "ledgermq_disk_use_ratio", "Used part of the log's disk, by all programs, from 0 to 1.", registry=registry
         )
@@ -192,6 +195,11 @@ class RaftCollector:
             "Bytes of the log that this node removed by moving the log start.",
             labels=["shard"],
         )
+        clocks = GaugeMetricFamily(
+            "ledgermq_clock_offset_seconds",
+            "On the leader: how far a voter's wall clock is ahead of the clocks of a majority, or behind (negative).",
+            labels=["shard", "peer"],
+        )
         refused = CounterMetricFamily(
             "ledgermq_raft_refused_messages",
             "Messages in the name of another node that no correct node sends.",
@@ -229,8 +237,10 @@ class RaftCollector:
                 role.add_metric([*label, each.value], int(raft.role is each))
             for peer, progress in raft.progress.items():
                 lag.add_metric([*label, str(peer)], log.last_index - progress.match)
+            for peer, offset_ms in driver.clock_offsets_ms.items():
+                clocks.add_metric([*label, str(peer)], offset_ms / 1000)
             changes.add_metric(label, replica.leader_changes)
             losses.add_metric(label, replica.losses_accepted)
             reopened.add_metric(label, replica.streams_reopened)
             dropped.add_metric(label, driver.log_start.dropped_bytes if driver.log_start else 0)
-        yield from (*plain.values(), role, lag, changes, losses, reopened, dropped, refused)
+        yield from (*plain.values(), role, lag, clocks, changes, losses, reopened, dropped, refused)

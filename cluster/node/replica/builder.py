@@ -104,6 +104,7 @@ class ReplicaBuilder:
             machine=replica,
             runtime=DriverRuntime(
                 now_ms=runtime.now_ms,
+                steady_ms=runtime.monotonic_ms,
                 soon=lambda work: loop.call_soon(vital.event(work)),
                 stalled=lambda: self._stalled(replica, threads),
                 was_held_up=HeldUp(runtime.monotonic_ms, settings.tick_ms * settings.election_ticks),

@@ -8,7 +8,7 @@ not due yet, by the clock of this node. `Due` tells the fetch how long it must w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ledger.broker.broker_replica import BrokerReplica
@@ -26,13 +26,11 @@ class Due:
 
 
 class Delays:
-    """Says when each message of a retry topic is due."""
+    """Says when each message of a retry topic is due, by the clock that dates the entries of its shard."""
 
-    def __init__(self, delays_s: Sequence[float], now_ms: Callable[[], int]) -> None:
-        """`delays_s` has the delay of each retry queue in a shard, in seconds; further queues have the last delay.
-        `now_ms()` returns the time in ms since 1970."""
+    def __init__(self, delays_s: Sequence[float]) -> None:
+        """`delays_s` has the delay of each retry queue in a shard, in seconds; further queues have the last delay."""
         self._delays_ms = [round(delay * 1000) for delay in delays_s]
-        self._now_ms = now_ms
 
     def due(self, replica: BrokerReplica, topic_id: int, queue: int) -> Due | None:
         """Return the offset at which the due messages of a retry queue end, and the time until the next message is
@@ -46,9 +44,10 @@ class Delays:
             return Due(end, None)
         step = sum(shard == topic.shards[queue] for shard in topic.shards[:queue])
         delay_ms = self._delays_ms[min(step, len(self._delays_ms) - 1)]
-        appended_before = self._now_ms() - delay_ms + 1
+        now_ms = replica.driver.now_ms()
+        appended_before = now_ms - delay_ms + 1
         due = min(end, offset_at(units, position_at(replica.log, appended_before, replica.driver.applied)))
         if due == end:
             return Due(end, None)
         header = replica.log.reading.header_at(int(units.read(due, 1)["position"][0]))
-        return Due(due, max(0.0, (header.append_time_ms + delay_ms - self._now_ms()) / 1000))
+        return Due(due, max(0.0, (header.append_time_ms + delay_ms - now_ms) / 1000))

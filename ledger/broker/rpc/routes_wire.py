@@ -67,4 +67,5 @@ def shard_status(status: ReplicaStatus) -> broker_pb2.ShardStatus:
         unacknowledged_by=status.unacknowledged_by,
         rebuilt=status.rebuilt,
         no_writes=status.no_writes,
+        clock_offsets_ms=status.clock_offsets_ms,
     )

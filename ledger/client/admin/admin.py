@@ -626,4 +626,5 @@ def _shard_status(shard: broker_pb2.ShardStatus) -> ShardStatus:
         unacknowledged_by=tuple(shard.unacknowledged_by),
         rebuilt=shard.rebuilt,
         no_writes=shard.no_writes,
+        clock_offsets_ms=dict(shard.clock_offsets_ms),
     )

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import grpc.aio
@@ -46,7 +46,7 @@ def fleet(make_fleet: MakeFleet, disks: dict[int, ToldDisk]) -> Fleet:
     return make_fleet(3, disks=disks, disk_refuse_ratio=0.9, retention_check_ms=10_000)
 
 
-def other_leads(fleet: Fleet, node: int) -> Callable[[], object]:
+def other_leads(fleet: Fleet, node: int) -> Callable[[], Awaitable[int]]:
     async def leads() -> int:
         leader = (await fleet.status(node)).leader
         return leader if leader not in (0, node) else 0
