@@ -57,6 +57,8 @@ class RoomWatch:
         self._path = path
         self._on_disk_use = on_disk_use
         self._told_unknown = False
+        # Whether the last look found room for the next segment.
+        self._fitted = True
 
     async def run(self) -> None:
         while True:
@@ -81,8 +83,9 @@ class RoomWatch:
     def _judge(self, usage: DiskUsage) -> None:
         replica = self._replica
         failure, fits = replica.driver.failure, self._fits_next(usage)
-        if isinstance(failure, NoSpaceError) and fits:
+        if isinstance(failure, NoSpaceError) and fits and not self._fitted:
             replica.driver.try_writing()  # earlier than the driver would try again
+        self._fitted = fits
         reason = self._full(usage) or self._no_next_segment(fits) or self._failed()
         was = replica.no_room
         replica.room_changed(reason)
