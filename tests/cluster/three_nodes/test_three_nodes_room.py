@@ -208,14 +208,15 @@ async def test_a_real_small_disk_that_fills_under_the_leader(make_fleet: MakeFle
 
 @pytest.mark.skipif(not may_mount(), reason=NO_MOUNTS)
 async def test_without_room_for_another_segment_writes_are_refused_before_they_fail(make_fleet: MakeFleet) -> None:
-    fleet = make_fleet(1)
+    fleet = make_fleet(1, retention_check_ms=10)
     disk = fleet.data(1)
     disk.mkdir(parents=True)
     with NodeProcess(fleet.write_toml(1), before=small_disk(disk, DISK_BYTES)) as process:
         await eventually(lambda: serves(fleet), "the node leads")
         topic = await fleet.create_topic()
-        filler, value, sent = seen_by(process.pid, disk / "filler"), bytes(60_000), 0
+        filler, value, sent = seen_by(process.pid, disk / "filler"), bytes(10_000), 0
         fill_up(filler, leave=SEGMENT_BYTES / 2 / DISK_BYTES)
+        # Fifty messages fill the part of the segment that is kept. The disk is looked at every few of them.
         while (error := error_of(await fleet.produce(1, sample_batch(topic, [value], first_sequence=sent)))) is None:
             sent += 1
         assert type(error) is DiskFullError
