@@ -15,6 +15,8 @@ Without credentials a node proves nothing and asks for no proof.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
 import secrets
 import struct
@@ -113,15 +115,14 @@ class NodeProofs(raft_pb2_grpc.NodeProofServicer):
         )
         stream: Any = raft_pb2_grpc.NodeProofStub(channel).Prove(timeout=PROOF_S)
         try:
-            await stream.write(raft_pb2.ProofMessage(begin=begin))
-            challenge = (await _answer(stream)).challenge
+            challenge = (await _answer_to(raft_pb2.ProofMessage(begin=begin), stream)).challenge
             if len(challenge.nonce) != NONCE_BYTES or not credentials.accepts_receiver(
                 _content(b"receiver", begin, challenge.nonce), list(challenge.macs)
             ):
                 raise UnprovenError(f"node {node} did not prove that it is of this cluster: compare the secrets")
             proof = credentials.caller_proof(_content(b"caller", begin, challenge.nonce))
-            await stream.write(raft_pb2.ProofMessage(answer=raft_pb2.ProofAnswer(**proof._asdict())))
-            token = (await _answer(stream)).token.token
+            answer = raft_pb2.ProofMessage(answer=raft_pb2.ProofAnswer(**proof._asdict()))
+            token = (await _answer_to(answer, stream)).token.token
         finally:
             stream.cancel()
         return ((TOKEN_KEY, token),)
@@ -218,12 +219,14 @@ async def _message(context: aio.ServicerContext[Any, Any]) -> raft_pb2.ProofMess
     return raft_pb2.ProofMessage() if message is aio.EOF else message
 
 
-async def _answer(stream: Any) -> raft_pb2.ProofMessage:
-    """Return the receiver's next message. Raises UnprovenError if the receiver refuses the proof."""
+async def _answer_to(message: raft_pb2.ProofMessage, stream: Any) -> raft_pb2.ProofMessage:
+    """Send a message, and return the receiver's answer. Raises UnprovenError if the receiver refuses the proof."""
+    with contextlib.suppress(asyncio.InvalidStateError):  # the call has ended: the read tells why
+        await stream.write(message)
     answer = await stream.read()
     if answer is not aio.EOF:
-        message: raft_pb2.ProofMessage = answer
-        return message
+        read: raft_pb2.ProofMessage = answer
+        return read
     code, details = await stream.code(), await stream.details()
     if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.FAILED_PRECONDITION):
         raise UnprovenError(details)

@@ -20,7 +20,7 @@ from grpc import aio
 
 from ledger.broker.access import audit
 from ledger.broker.access.authorizer import Authorizer
-from ledger.broker.access.callers import ANYBODY, Caller, set_present_caller
+from ledger.broker.access.callers import ANYBODY, REMOVED_NODE, Caller, set_present_caller
 from ledger.broker.access.sessions import Sessions
 from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.rights import NEEDED, Needed
@@ -151,6 +151,9 @@ class RightsGuard(aio.ServerInterceptor):
             caller = self._proven_caller(method, needed, context)
             if caller is ANYBODY:
                 return caller
+            if caller is REMOVED_NODE:
+                set_present_caller(caller)
+                return caller
             if needed is None:
                 raise PermissionDeniedError(f"no client may call {method}")
             for right in needed.rights(request, self._topic_name):
@@ -167,8 +170,10 @@ class RightsGuard(aio.ServerInterceptor):
         if self._everybody is not None and needed is not None and needed.nodes != "only":
             return self._everybody
         if needed is not None:
-            if not needed.proof or (needed.nodes != "no" and self._is_node(context)):
+            if not needed.proof:
                 return ANYBODY
+            if (node := self._node(needed, context)) is not None:
+                return node
             if not self._authentication and needed.nodes != "only":
                 return ANYBODY
             if needed.nodes == "only":
@@ -177,11 +182,18 @@ class RightsGuard(aio.ServerInterceptor):
         self._authorizer.check_caller(caller)
         return caller
 
-    def _is_node(self, context: Context) -> bool:
+    def _node(self, needed: Needed, context: Context) -> Caller | None:
+        """Return the caller if it is a node that may call the method, else None."""
+        if needed.nodes == "no":
+            return None
         if not self._proofs.are_needed:
-            return not self._authentication
+            return None if self._authentication else ANYBODY
         node = self._proofs.node_of(context)
-        return node != 0 and self._replicas.lists_node(node)
+        if node == 0:
+            return None
+        if self._replicas.lists_node(node):
+            return ANYBODY
+        return REMOVED_NODE if needed.nodes == "too" else None
 
     def _caller(self, context: Context) -> Caller:
         """Return the proven caller. Raises AuthenticationError."""

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 
 from ledger.access.rules import MAX_NAME_LENGTH, Action, Resource, Verdict, decide
-from ledger.broker.access.callers import Caller
+from ledger.broker.access.callers import REMOVED_NODE, Caller
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.replicas import Replicas
 from ledger.errors import AuthenticationError, PermissionDeniedError, UnavailableError
@@ -74,6 +74,8 @@ class Authorizer:
         """Return True if the caller has the right. Raises the errors of `check_caller`."""
         if caller.has_every_right:
             return True
+        if caller is REMOVED_NODE:
+            return False
         self.check_caller(caller)
         if len(resource.name) > MAX_NAME_LENGTH:
             # Callers choose names, and decisions are kept. No rule looks at more of a name than this.
@@ -112,10 +114,11 @@ class Authorizer:
         if now_ms - self._looked_ms > LOOK_AGAIN_S * 1000 or self._confirmed_ms is None:
             self._look(now_ms)
         if self._confirmed_ms is None or now_ms - self._confirmed_ms > STALE_S * 1000:
-            since = "its start" if self._confirmed_ms is None else f"{(now_ms - self._confirmed_ms) / 1000:.0f} s ago"
+            known_ms = self._confirmed_ms
+            time = "since its start" if known_ms is None else f"for {(now_ms - known_ms) / 1000:.0f} s"
             raise UnavailableError(
-                f"this node has not followed a leader of shard 0 since {since}, so its users and rules may be old. Ask "
-                "another node, start a majority of the nodes, or use `--local` on the node's machine"
+                f"this node has followed no leader of shard 0 {time}, so its users and rules may be old. Ask another "
+                "node, start a majority of the nodes, or use `--local` on the node's machine"
             )
 
     def _look(self, now_ms: float) -> None:

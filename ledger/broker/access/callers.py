@@ -31,6 +31,9 @@ ANYBODY = Caller("anybody", has_every_right=True)
 # Whoever may open the local socket of the node (ledger/local_socket.py).
 LOCAL_OPERATOR = Caller("an operator on this machine", has_every_right=True)
 
+# A node that was removed from the cluster. It may ask who the members are, and sees no topics.
+REMOVED_NODE = Caller("a node that was removed")
+
 # The caller of the present call, which the check at the rim sets before it runs the method.
 _present: ContextVar[Caller] = ContextVar("caller", default=ANYBODY)
 

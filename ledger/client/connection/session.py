@@ -7,6 +7,7 @@ before it runs the call. The client then proves itself again and repeats the cal
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -147,7 +148,8 @@ async def _prove_password(
 
 
 async def _ask(stream: Any, request: security_pb2.AuthenticateRequest) -> security_pb2.AuthenticateResponse:
-    await stream.write(request)
+    with contextlib.suppress(asyncio.InvalidStateError):  # the call has ended: the read tells why
+        await stream.write(request)
     answer = await stream.read()
     if answer is grpc.aio.EOF:
         code, details = await stream.code(), await stream.details()

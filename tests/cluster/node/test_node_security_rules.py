@@ -1,5 +1,5 @@
-"""Rules of docs/SECURITY.md that no other test shows: certificates that do not count, old knowledge of rights, TLS
-versions, modes of files, and quotas of users."""
+"""Rules of docs/SECURITY.md that no other test shows: certificates that do not count, removed nodes, ends of tokens,
+TLS versions, modes of files, and quotas of users."""
 
 from __future__ import annotations
 
@@ -29,13 +29,15 @@ from cluster.local.credentials import Credentials
 from cluster.local.plan import ClusterPlan
 from cluster.node.security.certificate_proof import CertificateCredentials, proven_uris
 from cluster.node.security.certificates import CertificateError, CertificateFiles, CertificateWatch, node_uri
+from cluster.node.security.rights_guard import RightsGuard
 from ledger.access.certificate import sign
 from ledger.access.rules import CLUSTER, Rule
-from ledger.broker.access.authorizer import STALE_S, Authorizer
-from ledger.broker.access.callers import Caller
+from ledger.broker.access.authorizer import Authorizer
+from ledger.broker.access.callers import REMOVED_NODE, Caller, present_caller
 from ledger.broker.access.proofs import prove_token
+from ledger.broker.access.sessions import Sessions
 from ledger.broker.replicas import Replicas
-from ledger.errors import AuthenticationError, UnavailableError
+from ledger.errors import AuthenticationError
 from ledger.state.access_table import AccessTable, DelegatedToken, User
 from raft.transport.node_proof import Proof
 from tests.cluster.fleet import Fleet
@@ -175,22 +177,69 @@ async def test_a_removed_node_is_no_caller_for_nodes_any_more() -> None:
     assert not replicas.lists_node(2)
 
 
-# -- old knowledge, tokens
+class Proven:
+    """Implements NodeCallers: every call is one of node 2."""
+
+    are_needed = True
+
+    def node_of(self, context: object) -> int:
+        return 2
+
+
+async def test_a_removed_node_may_ask_who_the_members_are_and_sees_no_topics() -> None:
+    replicas = Replicas()
+    members: dict[int, object] = {1: object(), 2: object()}
+    first = SimpleNamespace(
+        shard=0,
+        knows_the_end=True,
+        state=SimpleNamespace(access=AccessTable()),
+        membership=SimpleNamespace(configuration=SimpleNamespace(members=members)),
+        newest_configuration=lambda: None,
+    )
+    replicas._by_shard[0] = cast("Any", first)
+    authorizer = Authorizer(replicas, now_ms=lambda: 0, monotonic_ms=lambda: 0.0)
+    guard = RightsGuard(replicas, authorizer, Sessions(lambda: 0.0), Proven(), authentication=True)
+    callers: list[Caller] = []
+
+    async def behavior(request: object, context: object) -> None:
+        callers.append(present_caller())
+
+    async def call(method: str) -> None:
+        await guard.call(f"/ledger.v1.{method}", behavior)(None, cast("Any", Refusing()))
+
+    await call("Operations/GetMembers")
+    members.pop(2)
+    for method in ("Operations/GetMembers", "Broker/GetRoute"):
+        await call(method)
+    assert callers[1:] == [REMOVED_NODE, REMOVED_NODE]
+    assert not authorizer.may(REMOVED_NODE, "describe", CLUSTER)
+    with pytest.raises(PermissionError):
+        await call("Operations/OpenTopic")
+
+
+class Refusing:
+    """The context of a call without metadata, which raises PermissionError if the call is refused."""
+
+    def invocation_metadata(self) -> tuple[()]:
+        return ()
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:1"
+
+    async def abort(self, code: object, details: str) -> None:
+        raise PermissionError(details)
+
+
+# -- tokens
 
 
 class Clocks:
     def __init__(self) -> None:
-        self.monotonic_ms = 0.0
         self.now_ms = 1_000
-        self.leader = 1
         self.access = AccessTable()
-        driver = SimpleNamespace(raft=SimpleNamespace(leader=1))
-        replica = SimpleNamespace(driver=driver, state=SimpleNamespace(access=self.access))
-        self.raft = driver.raft
+        replica = SimpleNamespace(state=SimpleNamespace(access=self.access), knows_the_end=True)
         replicas = SimpleNamespace(first=replica, topics=replica)
-        self.authorizer = Authorizer(
-            cast("Replicas", replicas), now_ms=lambda: self.now_ms, monotonic_ms=lambda: self.monotonic_ms
-        )
+        self.authorizer = Authorizer(cast("Replicas", replicas), now_ms=lambda: self.now_ms, monotonic_ms=lambda: 0.0)
 
 
 @pytest.fixture
@@ -198,20 +247,6 @@ def clocks() -> Clocks:
     clocks = Clocks()
     clocks.access.put(User("alice", None, 3), [Rule("alice", "describe", "cluster")])
     return clocks
-
-
-def test_rights_end_30_s_after_the_last_leader_of_shard_0(clocks: Clocks) -> None:
-    alice = Caller("alice", 3)
-    clocks.monotonic_ms = 10_000
-    assert clocks.authorizer.may(alice, "describe", CLUSTER)
-    clocks.raft.leader = 0
-    clocks.monotonic_ms = 10_000 + STALE_S * 1000
-    assert clocks.authorizer.may(alice, "describe", CLUSTER)
-    clocks.monotonic_ms += 1
-    with pytest.raises(UnavailableError, match="users and rules may be old"):
-        clocks.authorizer.may(alice, "describe", CLUSTER)
-    clocks.raft.leader = 2
-    assert clocks.authorizer.may(alice, "describe", CLUSTER)
 
 
 def test_a_delegated_token_ends_by_the_clock_and_with_its_users_password(clocks: Clocks) -> None:

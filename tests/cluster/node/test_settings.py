@@ -74,6 +74,7 @@ def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyP
         "fetch_quota_bytes_per_s": 3, "fetch_quota_messages_per_s": 4, "room": "north",
         "outside": "2=out:2,3=out:3", "boot_id_file": "/b",
         "tls_certificate": "/c", "tls_key": "/k", "tls_ca": "/a", "cluster_secret_file": "/s", "insecure": True,
+        "secrets_key_file": "/r",
         "allowed_nodes": "a.b,10.0.0.0/8",
         "max_connections": 90, "max_connections_per_host": 30, "max_http_connections": 20, "max_unread_bytes": 16 * MIB,
         "max_http_connections_per_host": 5, "http_idle_ms": 700, "max_downloads": 9, "max_downloads_per_caller": 3,
@@ -100,6 +101,7 @@ def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyP
         "tls_key": Path("/k"),
         "tls_ca": Path("/a"),
         "cluster_secret_file": Path("/s"),
+        "secrets_key_file": Path("/r"),
         "first_administrator_password_file": Path("/p"),
         "first_administrator_password": SecretStr("correct horse"),
     }

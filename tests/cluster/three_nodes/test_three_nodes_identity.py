@@ -277,6 +277,12 @@ async def test_a_user_proves_itself_by_a_certificate(fleet: Fleet, tmp_path: Pat
     async with AsyncAdmin(fleet.bootstrap, **options(fleet)) as admin:
         await admin.add_user("alice")
         await admin.grant("alice", "publish", "topic:orders")
+
+    async def counts_everywhere() -> bool:
+        replicas = [node._shards.first.replica for node in fleet.running.values()]
+        return all(replica is not None and replica.state.access.rules("alice") for replica in replicas)
+
+    await eventually(counts_everywhere, "every node has applied the new right")
     ca = fleet.settings(1).tls_ca
     proof: dict[str, Any] = {"ca": ca, "client_certificate": certificate, "client_key": key}
     async with AsyncProducer(fleet.bootstrap, **proof) as producer:

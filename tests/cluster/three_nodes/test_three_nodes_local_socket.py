@@ -111,7 +111,7 @@ async def test_the_last_node_refuses_users_and_obeys_its_local_operator(
         return ""
 
     text = await eventually(refusal, "the node refuses users")
-    assert "known no leader of shard 0" in text
+    assert "followed no leader of shard 0" in text
     assert "`--local`" in text
     async with AsyncAdmin(socket(fleet, 1), request_timeout_ms=3_000) as admin:
         first, *others = await admin.cluster()

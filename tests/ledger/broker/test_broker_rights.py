@@ -45,9 +45,7 @@ def test_join_needs_the_right_on_all_topics_that_it_names() -> None:
 def authorizer(*rules: Rule) -> Authorizer:
     access = AccessTable()
     access.put(User("mallory", None, 1), rules)
-    replica = SimpleNamespace(
-        state=SimpleNamespace(access=access), driver=SimpleNamespace(raft=SimpleNamespace(leader=1))
-    )
+    replica = SimpleNamespace(state=SimpleNamespace(access=access), knows_the_end=True)
     replicas = SimpleNamespace(topics=replica, first=replica)
     return Authorizer(cast("Replicas", replicas), now_ms=lambda: 0, monotonic_ms=lambda: 0.0)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
 import grpc
+import grpc.aio
 import pytest
 
 from ledger.client.connection.security import Security
-from ledger.client.connection.session import Session
+from ledger.client.connection.session import Session, _ask
 from ledger.errors import AuthenticationError, LedgerError, UnavailableError, to_wire
 from ledger.v1 import security_pb2
 
@@ -47,3 +49,19 @@ async def test_a_node_that_cannot_judge_a_proof_is_like_one_that_cannot_be_reach
 async def test_a_wrong_proof_is_told() -> None:
     with pytest.raises(AuthenticationError):
         await session_with(AuthenticationError("unknown token")).metadata()
+
+
+class EndedStream:
+    """A stream whose call ended before the client wrote to it, as if the node had died."""
+
+    async def write(self, request: object) -> None:
+        raise asyncio.InvalidStateError("RPC already finished.")
+
+    async def read(self) -> object:
+        raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata())
+
+
+async def test_a_node_that_dies_during_a_proof_is_one_that_cannot_be_reached() -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as ended:
+        await _ask(EndedStream(), security_pb2.AuthenticateRequest())
+    assert ended.value.code() is grpc.StatusCode.UNAVAILABLE
