@@ -20,6 +20,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from raft.transport.rare_log import RareLog
@@ -78,9 +79,13 @@ def read_certificates(files: CertificateFiles) -> Certificates:
     _parsed(ca, files.ca)
     try:
         private = serialization.load_pem_private_key(key, None)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise CertificateError(f"{files.key} is no private key in PEM without a password") from error
-    if _public_bytes(private.public_key()) != _public_bytes(first.public_key()):
+    try:
+        public = _public_bytes(first.public_key())
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise CertificateError(f"{files.certificate} has a key that cannot be used: {error}") from error
+    if _public_bytes(private.public_key()) != public:
         raise CertificateError(f"the key {files.key} does not belong to the certificate {files.certificate}")
     now = datetime.now(UTC)
     if first.not_valid_after_utc <= now:

@@ -4,6 +4,7 @@ TLS versions, modes of files, and quotas of users."""
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import ssl
 import stat
@@ -116,6 +117,22 @@ def test_which_certificates_prove_a_node(case: str, tmp_path: Path, monkeypatch:
     assert bool(found) == bool(flaw)
     # A signature over other random numbers, as in a recorded proof, is of no use.
     assert proven_uris(watch.current.ca, pair.certificate, proof.signature, CONTENT + b"!") is None
+
+
+def test_a_key_of_an_unknown_kind_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    authority = write_authority(tmp_path)
+    files = node_files(tmp_path, authority, 1)
+    watch = CertificateWatch(CertificateFiles(files["tls_certificate"], files["tls_key"], files["tls_ca"]))
+    before = watch.current
+    # PKCS #8 with an algorithm that nobody knows (1.2.3.4).
+    content = bytes.fromhex("3011020100300506032a03040405deadbeef01")
+    files["tls_key"].write_text(
+        f"-----BEGIN PRIVATE KEY-----\n{base64.b64encode(content).decode()}\n-----END PRIVATE KEY-----\n"
+    )
+    assert watch.current is before
+    assert "the certificates stay as they were" in caplog.text
+    node_files(tmp_path, authority, 1)
+    assert watch.current is not before, "a right file counts again"
 
 
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
