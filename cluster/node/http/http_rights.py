@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import hashlib
 import hmac
 import logging
@@ -22,6 +21,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
+from scramp import ScramException
 
 from ledger.access.password import MECHANISM, Verifier
 from ledger.access.rules import CLUSTER, Action
@@ -92,6 +92,8 @@ class HttpRights:
         access = self._authorizer.access
         match kind.lower():
             case "bearer":
+                if not proof.isascii():
+                    raise AuthenticationError(REFUSED)  # bytes that are no text cannot be hashed
                 return prove_token(proof.strip(), access, self._now_ms())
             case "basic":
                 name, password = _basic(proof)
@@ -116,6 +118,8 @@ class HttpRights:
                 _, stored_key, _, _ = await asyncio.to_thread(
                     MECHANISM.make_auth_info, password, verifier.iterations, verifier.salt
                 )
+        except ScramException:
+            return False  # no password has these characters
         finally:
             self._waiting -= 1
         if not hmac.compare_digest(stored_key, verifier.stored_key) or user is None:
@@ -153,7 +157,7 @@ def _basic(proof: str) -> tuple[str, str]:
     """Return user and password of a Basic proof. Raises AuthenticationError."""
     try:
         text = base64.b64decode(proof, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError) as error:
+    except ValueError as error:  # no base64, no UTF-8, or bytes in the header that are not ASCII
         raise AuthenticationError(REFUSED) from error
     name, _, password = text.partition(":")
     return name, password

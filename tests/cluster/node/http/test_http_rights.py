@@ -84,6 +84,21 @@ async def test_callers_that_wait_for_the_check_of_a_password_are_bounded(compute
         assert sorted(await asyncio.gather(*asked)) == [401] * MAX_WAITING + [503] * 6
 
 
+@pytest.mark.parametrize(
+    "proof",
+    [
+        b"Basic \xff\xff",
+        b"Bearer \xff",
+        b"Basic " + base64.b64encode(b"alice:\x07\xc8\xa1"),  # characters that no password has
+        b"Basic " + base64.b64encode("alice:\u0627a".encode()),  # written in two directions
+    ],
+)
+async def test_a_proof_of_hostile_characters_is_refused(proof: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_rights, "WRONG_S", 0)
+    async with Site() as site:
+        assert (await site.first_line(proof)).split()[1] == b"401"
+
+
 class Site:
     """A server with one path, behind HttpRights."""
 
@@ -106,6 +121,15 @@ class Site:
     async def status(self, headers: dict[str, str]) -> int:
         async with self._session.get(self._url, headers=headers) as response:
             return response.status
+
+    async def first_line(self, proof: bytes) -> bytes:
+        """Send a proof as it is, and return the first line of the answer."""
+        _, port = self._runner.addresses[0]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: node\r\nAuthorization: " + proof + b"\r\n\r\n")
+        line = await reader.readline()
+        writer.close()
+        return line
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response()
