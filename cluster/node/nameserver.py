@@ -79,6 +79,8 @@ class NameServer:
             Limits(MAX_CONNECTIONS_OF_A_HOST, MAX_UNREAD_BYTES),
             delivered,
             nodes=self._proofs.proven_peers,
+            proven=self._proofs.proven_peers,
+            end_proofs=self._proofs.end,
         )
         self._limiting: asyncio.Task[None] | None = None
         self._server = aio.server(interceptors=[RequestGuard(delivered=delivered)], options=server_options(0))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import partial
 from pathlib import Path
 
@@ -201,7 +201,16 @@ class Node:
             self._delivered,
             clients=self._access.sessions.has,
             nodes=self._identity.proofs.proven_peers,
+            proven=self._proven_peers,
+            end_proofs=self._end_proofs,
         )
+
+    def _proven_peers(self) -> set[str]:
+        return self._access.sessions.peers() | self._identity.proofs.proven_peers()
+
+    def _end_proofs(self, peers: Set[str]) -> None:
+        self._access.sessions.end(peers)
+        self._identity.proofs.end(peers)
 
     def _make_http(self) -> HttpPort:
         settings, shards, watch = self._settings, self._shards, self._identity.watch

@@ -21,7 +21,7 @@ import hashlib
 import secrets
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -190,6 +190,11 @@ class NodeProofs(raft_pb2_grpc.NodeProofServicer):
     def proven_peers(self) -> set[str]:
         """Return the connections on which nodes have proven themselves within the last `TOKEN_S` at least."""
         return {token.peer for token in self._tokens.values()}
+
+    def end(self, peers: Iterable[str]) -> None:
+        """End the tokens of connections that have ended: a later connection can have the same port."""
+        ended = frozenset(peers)
+        self._tokens = {digest: token for digest, token in self._tokens.items() if token.peer not in ended}
 
     def _new_token(self, node: int, peer: str) -> str:
         now_s = self._monotonic_s()

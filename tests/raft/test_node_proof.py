@@ -132,6 +132,16 @@ async def test_a_token_belongs_to_its_connection_and_ends(
     assert receiver.node_of(later) == 0
 
 
+async def test_a_token_ends_with_its_connection(receiver: NodeProofs, credentials: SecretCredentials) -> None:
+    exchange = Exchange(begin(), right(credentials))
+    await receiver.serve(exchange)  # type: ignore[arg-type]
+    call: Any = Call(token=exchange.token)
+    receiver.end({THERE})
+    assert receiver.node_of(call) != 0
+    receiver.end({HERE})
+    assert receiver.node_of(call) == 0, "a later connection with the same port has not proven itself"
+
+
 @pytest.mark.parametrize(
     ("opening", "why"),
     [

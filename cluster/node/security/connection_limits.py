@@ -9,6 +9,9 @@ it.
 
     sockets of this process ─> of the gRPC port ─> within all limits? ─> otherwise shut down
 
+What was proven on a connection ends with it. Otherwise a later connection with the same host and port could use the
+tokens of the earlier one.
+
 The connections of proven nodes do not count, so that callers on the host of a node do not cut the node off.
 """
 
@@ -20,7 +23,7 @@ import logging
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from cluster.node.delivered import Delivered
@@ -77,15 +80,20 @@ class ConnectionLimits:
         *,
         clients: Callable[[str], bool] = lambda peer: False,
         nodes: Callable[[], Container[str]] = frozenset,
+        proven: Callable[[], Set[str]] = frozenset,
+        end_proofs: Callable[[Set[str]], None] = lambda peers: None,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """`clients(peer)` says whether a client has proven itself on a connection, and `nodes()` names the connections
-        of proven nodes."""
+        of proven nodes. `proven()` names all connections with proofs, and `end_proofs(peers)` ends the proofs of
+        connections that have ended."""
         self._port = port
         self._limits = limits
         self._delivered = delivered
         self._clients = clients
         self._nodes = nodes
+        self._proven = proven
+        self._end_proofs = end_proofs
         self._monotonic_s = monotonic_s
         self._log = RareLog(log)
         self._failed_log = RareLog(log)
@@ -93,6 +101,9 @@ class ConnectionLimits:
         self._sockets: Mapping[int, int] = {}
         # The connections of the port by the inode of their sockets, the oldest first.
         self._connections: dict[int, Connection] = {}
+        # The inode of the connection of each peer, and the peers with proofs, as `judge` last saw them.
+        self._judged: Mapping[str, int] = {}
+        self._had_proof: Set[str] = frozenset()
         # The inodes of the other sockets of this process.
         self._others: set[int] = set()
 
@@ -135,6 +146,7 @@ class ConnectionLimits:
 
     def judge(self) -> None:
         """End the connections beyond a limit."""
+        self._end_old_proofs()
         nodes = self._nodes()
         for connection in self._connections.values():
             connection.is_node = connection.is_node or connection.peer in nodes
@@ -145,6 +157,16 @@ class ConnectionLimits:
         for inode, reason in ended.items():
             self._log.warning("ended a connection of %s: %s", self._connections[inode].host, reason)
             shut_down(self._sockets[inode], inode)
+
+    def _end_old_proofs(self) -> None:
+        """End what was proven on connections that are gone, also if another connection has the same host and port."""
+        now = {each.peer: inode for inode, each in self._connections.items()}  # of two with one peer, the newer one
+        ended = {peer for peer, inode in self._judged.items() if now.get(peer) != inode}
+        # A short connection can be gone before the first look. A proof that is younger than the last look waits.
+        ended |= {peer for peer in self._had_proof - now.keys() if _is_comparable(peer)}
+        if ended:
+            self._end_proofs(ended)
+        self._judged, self._had_proof = now, self._proven()
 
     def _too_many(self, callers: Mapping[int, Connection]) -> Iterator[tuple[int, str]]:
         """Return the newest connections of each host that has too many, with the reason."""
@@ -185,3 +207,9 @@ class ConnectionLimits:
 def _peer(address: str, port: int) -> str:
     address = address.removeprefix("::ffff:")
     return f"ipv6:%5B{address}%5D:{port}" if ":" in address else f"ipv4:{address}:{port}"
+
+
+def _is_comparable(peer: str) -> bool:
+    """Return True if `_peer` writes this name as gRPC does. gRPC writes the scope of a link-local address in its own
+    way, and a Unix socket has no port."""
+    return peer.startswith(("ipv4:", "ipv6:")) and "%25" not in peer

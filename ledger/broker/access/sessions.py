@@ -1,15 +1,15 @@
 """The proven callers of this node: a session for each proof, with a token.
 
-A session belongs to one TCP connection, so a token that somebody copies is of no use on another connection. Several
-users can share a connection, as gRPC shares connections between the channels of one process. A node keeps its sessions
-in memory: after a restart, or on another node, a client proves itself again.
+A session belongs to one TCP connection, so a token that somebody copies is of no use on another connection. It ends
+with the connection, because a later connection of the same host can have the same port. Several users can share a
+connection, as gRPC shares connections between the channels of one process. A node keeps its sessions in memory: after a
+restart, or on another node, a client proves itself again.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ledger.broker.access.callers import Caller
@@ -46,7 +46,8 @@ class Sessions:
         self._max_sessions = max_sessions
         # The oldest first.
         self._by_digest: dict[bytes, Session] = {}
-        self._of_peer: Counter[str] = Counter()
+        # The digests of the sessions of each connection, the oldest first.
+        self._of_peer: dict[str, dict[bytes, None]] = {}
 
     def __len__(self) -> int:
         return len(self._by_digest)
@@ -55,15 +56,26 @@ class Sessions:
         """Return True if a caller has proven itself on this connection."""
         return peer in self._of_peer
 
+    def peers(self) -> set[str]:
+        """Return the connections on which callers have proven themselves."""
+        return set(self._of_peer)
+
+    def end(self, peers: Iterable[str]) -> None:
+        """End the sessions of connections that have ended."""
+        for peer in peers:
+            for digest in tuple(self._of_peer.get(peer, ())):
+                self._drop(digest)
+
     def open(self, caller: Caller, peer: str) -> str:
         """Return the token of a new session of this connection."""
         now_ms = self._monotonic_ms()
         self._drop_old(now_ms)
-        if self._of_peer[peer] >= MAX_SESSIONS_OF_A_CONNECTION:
-            self._drop(next(digest for digest, session in self._by_digest.items() if session.peer == peer))
+        if len(own := self._of_peer.get(peer, {})) >= MAX_SESSIONS_OF_A_CONNECTION:
+            self._drop(next(iter(own)))
         token = token_text(self._random_bytes(TOKEN_BYTES))
-        self._by_digest[digest_of(token)] = Session(caller, peer, now_ms + SESSION_S * 1000)
-        self._of_peer[peer] += 1
+        digest = digest_of(token)
+        self._by_digest[digest] = Session(caller, peer, now_ms + SESSION_S * 1000)
+        self._of_peer.setdefault(peer, {})[digest] = None
         return token
 
     def caller(self, token: str, peer: str) -> Caller | None:
@@ -83,6 +95,6 @@ class Sessions:
 
     def _drop(self, digest: bytes) -> None:
         peer = self._by_digest.pop(digest).peer
-        self._of_peer[peer] -= 1
+        del self._of_peer[peer][digest]
         if not self._of_peer[peer]:
             del self._of_peer[peer]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import struct
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, ExitStack
-from socket import create_connection, create_server, socket
+from socket import SO_LINGER, SOL_SOCKET, create_connection, create_server, socket
 
 import pytest
 from grpc import aio
@@ -32,6 +33,8 @@ class Port:
         self.now_s = 100.0
         self.clients: set[str] = set()
         self.nodes: set[str] = set()
+        # The connections whose proofs were ended.
+        self.ended: set[str] = set()
         self.delivered = Delivered()
         self._stack = stack
         self._accepted: dict[tuple[str, int], socket] = {}
@@ -42,6 +45,8 @@ class Port:
             self.delivered,
             clients=self.clients.__contains__,
             nodes=lambda: self.nodes,
+            proven=lambda: self.clients | self.nodes,
+            end_proofs=self.ended.update,
             monotonic_s=lambda: self.now_s,
         )
 
@@ -54,9 +59,17 @@ class Port:
             while left:
                 left -= len(accepted.recv(left))
 
-    def connect(self) -> tuple[socket, str]:
-        """Return a new connection, and its name on the side of the port."""
-        connection = self._stack.enter_context(create_connection(self._listening.getsockname()))
+    def disconnect(self, connection: socket) -> None:
+        """End a connection at once on both sides, so that another one can have its port."""
+        accepted = self._accepted.pop(connection.getsockname())
+        connection.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+        accepted.close()
+
+    def connect(self, port: int = 0) -> tuple[socket, str]:
+        """Return a new connection, of this port of the caller, and its name on the side of the port."""
+        caller = ("127.0.0.1", port) if port else None
+        connection = self._stack.enter_context(create_connection(self._listening.getsockname(), source_address=caller))
         accepted, (host, port) = self._listening.accept()
         self._accepted[host, port] = self._stack.enter_context(accepted)
         self.check()
@@ -114,6 +127,40 @@ def test_a_caller_without_proof_has_a_deadline(stack: ExitStack) -> None:
     port.check()
     assert not is_open(stranger)
     assert is_open(client), "its proof has expired, which the next call notices"
+
+
+def test_proofs_end_with_their_connection(stack: ExitStack) -> None:
+    port = Port(stack)
+    (first, first_peer), (_, other_peer) = port.connect(), port.connect()
+    port.clients = {first_peer, other_peer}
+    port.check()
+    assert not port.ended
+    port.disconnect(first)
+    port.check()
+    assert port.ended == {first_peer}
+
+
+def test_a_connection_has_no_proofs_of_an_earlier_one_with_its_port(stack: ExitStack) -> None:
+    port = Port(stack)
+    first, peer = port.connect()
+    port.clients = {peer}
+    number = first.getsockname()[1]
+    port.disconnect(first)
+    _, same = port.connect(number)  # nobody looked between the two connections
+    assert same == peer
+    assert port.ended == {peer}
+    port.ended.clear()
+    port.check()
+    assert not port.ended, "the proofs of the second connection stay"
+
+
+def test_proofs_of_a_connection_that_nobody_saw_end(stack: ExitStack) -> None:
+    port = Port(stack)
+    port.clients = {"ipv4:127.0.0.1:1"}
+    port.check()
+    assert not port.ended, "the connection may be younger than the look"
+    port.check()
+    assert port.ended == {"ipv4:127.0.0.1:1"}
 
 
 def test_the_largest_incomplete_requests_are_ended(stack: ExitStack) -> None:

@@ -58,3 +58,14 @@ def test_one_connection_cannot_end_the_sessions_of_others() -> None:
         sessions.open(ALICE, HERE)
     assert len(sessions) == MAX_SESSIONS_OF_A_CONNECTION + 1
     assert sessions.caller(other, THERE) == BOB
+
+
+def test_sessions_end_with_their_connection() -> None:
+    sessions = Sessions(Clock())
+    tokens = [sessions.open(ALICE, HERE), sessions.open(BOB, HERE)]
+    other = sessions.open(BOB, THERE)
+    sessions.end({HERE, "ipv4:127.0.0.1:1"})
+    assert [sessions.caller(token, HERE) for token in tokens] == [None, None]
+    assert sessions.caller(other, THERE) == BOB
+    assert sessions.peers() == {THERE}
+    assert len(sessions) == 1
