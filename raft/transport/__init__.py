@@ -4,6 +4,10 @@ This package contains, in reading order:
 
     streams.py           a stream to one peer that is opened again whenever it breaks
     dialing.py           the channels to other nodes
+    node_proof.py        the proof of caller and receiver that they are nodes of one cluster
+    cluster_secret.py    the proof without certificates
+    watched_file.py      a file of secrets that is read again when it changes
+    proof_slots.py       the bound on proofs in progress
     rare_log.py          at most one line a minute about what callers can cause without end
     refused_messages.py  counts and logs the messages that the core refuses
     wire.py              the core's messages as protobuf, and back

@@ -12,13 +12,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
-import os
 import secrets
 import stat
 from pathlib import Path
 
 from raft.transport.node_proof import Proof
-from raft.transport.rare_log import RareLog
+from raft.transport.watched_file import WatchedFile
 
 log = logging.getLogger("ledgermq.raft.transport")
 
@@ -63,19 +62,16 @@ class SecretCredentials:
 
     def __init__(self, path: Path) -> None:
         """Raises SecretError."""
-        self._path = path
-        self._secrets = read_secrets(path)
-        self._version = self._file_version()
-        self._log = RareLog(log)
+        self._secrets = WatchedFile(path, read_secrets, SecretError, log, "the cluster secret stays as it was")
 
     def receiver_macs(self, content: bytes) -> list[bytes]:
-        return [_mac(secret, content) for secret in self._current()]
+        return [_mac(secret, content) for secret in self._secrets.current]
 
     def accepts_receiver(self, content: bytes, macs: list[bytes]) -> bool:
         return any(self._is_right(content, mac) for mac in macs[:MAX_SECRETS])
 
     def caller_proof(self, content: bytes) -> Proof:
-        return Proof(mac=_mac(self._current()[0], content))
+        return Proof(mac=_mac(self._secrets.current[0], content))
 
     def flaw_of_caller(self, content: bytes, proof: Proof, sender: int) -> str:
         if self._is_right(content, proof.mac):
@@ -83,24 +79,7 @@ class SecretCredentials:
         return f"the caller does not know the cluster secret: give node {sender} the secret of this cluster"
 
     def _is_right(self, content: bytes, mac: bytes) -> bool:
-        return any(hmac.compare_digest(mac, _mac(secret, content)) for secret in self._current())
-
-    def _current(self) -> tuple[bytes, ...]:
-        """Return the secrets of the file as it is now. A file that became unusable changes nothing."""
-        version = self._file_version()
-        if version != self._version:
-            try:
-                self._secrets, self._version = read_secrets(self._path), version
-            except SecretError as error:
-                self._log.error("the cluster secret stays as it was: %s", error)
-        return self._secrets
-
-    def _file_version(self) -> tuple[int, int] | None:
-        try:
-            found = os.stat(self._path)
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_ino
+        return any(hmac.compare_digest(mac, _mac(secret, content)) for secret in self._secrets.current)
 
 
 def _mac(secret: bytes, content: bytes) -> bytes:

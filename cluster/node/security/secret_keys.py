@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import secrets
 import stat
 from pathlib import Path
@@ -19,7 +18,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from raft.transport.rare_log import RareLog
+from raft.transport.watched_file import WatchedFile
 
 log = logging.getLogger("ledgermq.node.security")
 
@@ -61,20 +60,17 @@ class SecretKeyFile:
 
     def __init__(self, path: Path) -> None:
         """Raises SecretKeyError."""
-        self._path = path
-        self._keys = read_keys(path)
-        self._version = self._file_version()
-        self._log = RareLog(log)
+        self._keys = WatchedFile(path, read_keys, SecretKeyError, log, "the keys stay as they were")
 
     def encrypt(self, content: bytes, context: bytes) -> bytes:
         """Return `content` encrypted with the first key, for `context` only."""
-        key_id, key = next(iter(self._current().items()))
+        key_id, key = next(iter(self._keys.current.items()))
         nonce = secrets.token_bytes(_NONCE_BYTES)
         return _VERSION + key_id + nonce + AESGCM(key).encrypt(nonce, content, context)
 
     def decrypt(self, encrypted: bytes, context: bytes) -> bytes | None:
         """Return the content, or None if no key decrypts it for this context."""
-        key = self._current().get(encrypted[1 : 1 + _ID_BYTES])
+        key = self._keys.current.get(encrypted[1 : 1 + _ID_BYTES])
         if key is None or encrypted[:1] != _VERSION or len(encrypted) < _CONTENT_AT + _TAG_BYTES:
             return None
         try:
@@ -82,20 +78,3 @@ class SecretKeyFile:
             return AESGCM(key).decrypt(nonce, content, context)
         except InvalidTag:
             return None
-
-    def _current(self) -> dict[bytes, bytes]:
-        """Return the keys of the file as it is now. A file that became unusable changes nothing."""
-        version = self._file_version()
-        if version != self._version:
-            try:
-                self._keys, self._version = read_keys(self._path), version
-            except SecretKeyError as error:
-                self._log.error("the keys stay as they were: %s", error)
-        return self._keys
-
-    def _file_version(self) -> tuple[int, int] | None:
-        try:
-            found = os.stat(self._path)
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_ino
