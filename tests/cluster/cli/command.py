@@ -49,7 +49,7 @@ def run(
         err.seek(0)
         done = subprocess.CompletedProcess(["ledgermq", *arguments], ended, out.read(), err.read())
     assert done.returncode == status, done.stderr.decode()
-    assert b"Traceback" not in done.stderr
+    assert b"Traceback" not in done.stderr, done.stderr.decode()
     return done
 
 
