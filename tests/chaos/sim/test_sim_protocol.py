@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
 from random import Random
 
 import pytest
@@ -55,16 +57,17 @@ def test_a_run_in_which_what_was_asked_for_never_happened_does_not_pass() -> Non
     assert report.void == ("clock_jump",)
 
 
-def world_with_leader() -> ProtocolWorld:
-    world = ProtocolWorld(draw(2, Wishes(minutes=1, nodes=3, faults=())))
-    world.start_workload()
-    world.loop.run_until(15)
-    assert leader_of(world.nodes()) is not None
-    return world
+@pytest.fixture
+def world_with_leader() -> Iterator[ProtocolWorld]:
+    with closing(ProtocolWorld(draw(2, Wishes(minutes=1, nodes=3, faults=())))) as world:
+        world.start_workload()
+        world.loop.run_until(15)
+        assert leader_of(world.nodes()) is not None
+        yield world
 
 
-def test_a_killed_leader_is_replaced_and_comes_back_as_a_follower() -> None:
-    world = world_with_leader()
+def test_a_killed_leader_is_replaced_and_comes_back_as_a_follower(world_with_leader: ProtocolWorld) -> None:
+    world = world_with_leader
     old = leader_of(world.nodes())
     assert old is not None
     world.fire(FaultEvent(15_000, "kill", (("target", "leader"), ("for_ms", 8_000), ("chance", 1))))
@@ -81,8 +84,8 @@ def test_a_killed_leader_is_replaced_and_comes_back_as_a_follower() -> None:
     assert world.violations() == []
 
 
-def test_a_paused_node_takes_everything_up_at_once_when_it_goes_on() -> None:
-    world = world_with_leader()
+def test_a_paused_node_takes_everything_up_at_once_when_it_goes_on(world_with_leader: ProtocolWorld) -> None:
+    world = world_with_leader
     node = next(node for node in world.nodes() if not node.leads)
     node.pause()
     last = node.log.last_index
@@ -101,8 +104,8 @@ def test_where_a_loss_is_accepted_it_is_counted_and_the_cluster_goes_on() -> Non
     assert all(report.figures["acknowledged"] > 0 for report in reports)
 
 
-def test_traffic_without_end_is_caught_and_to_catch_up_is_none() -> None:
-    world = world_with_leader()
+def test_traffic_without_end_is_caught_and_to_catch_up_is_none(world_with_leader: ProtocolWorld) -> None:
+    world = world_with_leader
     world.network.counts["sent"] += 12_000
     world.invariants.caught_up += 100
     world.loop.run_until(17)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,14 +13,15 @@ from chaos.sim.campaign.swarm import Options, Wishes, draw
 from chaos.sim.consumers.consumption_plan import GroupPlan, Style, draw_groups
 from chaos.sim.engine.faults import FaultEvent
 from chaos.sim.stack.stack_world import StackWorld
+from tests.chaos.sim.conftest import NewStackWorld
 
 pytestmark = pytest.mark.long
 
 SETTLE_MS = 60_000
 
 
-def options(minutes: float = 0.3) -> Options:
-    drawn = draw(1, Wishes(world="stack", minutes=minutes, nodes=3, faults=()))
+def options() -> Options:
+    drawn = draw(1, Wishes(world="stack", minutes=0.3, nodes=3, faults=()))
     return replace(drawn, sync=True, staged=False, largest_batch=2, flush_ms=10.0, queues=3)
 
 
@@ -32,9 +34,18 @@ def plan(**changes: Any) -> GroupPlan:
     return GroupPlan(**(values | changes))
 
 
-def world_of(monkeypatch: pytest.MonkeyPatch, *plans: GroupPlan, minutes: float = 0.3) -> StackWorld:
-    monkeypatch.setattr("chaos.sim.consumers.consumption.draw_groups", lambda *_: list(plans))
-    return StackWorld(options(minutes))
+NewWorldOf = Callable[[GroupPlan], StackWorld]
+
+
+@pytest.fixture
+def world_of(monkeypatch: pytest.MonkeyPatch, new_world: NewStackWorld) -> NewWorldOf:
+    """Return a function that makes a world with one consumer group."""
+
+    def make(group: GroupPlan) -> StackWorld:
+        monkeypatch.setattr("chaos.sim.consumers.consumption.draw_groups", lambda *_: [group])
+        return new_world(options())
+
+    return make
 
 
 def counts_of(world: StackWorld, *events: FaultEvent) -> Counter[str]:
@@ -49,7 +60,6 @@ def counts_of(world: StackWorld, *events: FaultEvent) -> Counter[str]:
     assert [str(violation) for violation in world.violations()] == []
     assert missing == []
     counts = world.consumption.figures()
-    world.close()
     return Counter({name.removeprefix("consumers_"): count for name, count in counts.items()})
 
 
@@ -60,9 +70,9 @@ def often(kind: str, for_ms: int = 0) -> list[FaultEvent]:
 
 @pytest.mark.parametrize("style", Style)
 def test_without_faults_everything_is_handed_out_once_and_what_fails_for_ever_is_given_up(
-    monkeypatch: pytest.MonkeyPatch, style: Style
+    world_of: NewWorldOf, style: Style
 ) -> None:
-    world = world_of(monkeypatch, plan(style=style))
+    world = world_of(plan(style=style))
     counts = counts_of(world)
     of_topic = sum(len(world.consumption.truth.records("t0", queue)) for queue in world.consumption.truth.queues("t0"))
     assert counts["handed"] > of_topic > 50  # some more than once: they failed
@@ -71,26 +81,26 @@ def test_without_faults_everything_is_handed_out_once_and_what_fails_for_ever_is
 
 
 def test_the_messages_of_members_that_are_disturbed_come_again_and_none_is_lost(
-    monkeypatch: pytest.MonkeyPatch,
+    world_of: NewWorldOf,
 ) -> None:
     events = [*often("member_crash", 500), *often("member_pause", 3_000), *often("member_cut", 3_000)]
-    world = world_of(monkeypatch, plan(style=Style.CONCURRENT, concurrency=1))
+    world = world_of(plan(style=Style.CONCURRENT, concurrency=1))
     counts = counts_of(world, *events)
     assert all(world.happened[kind] > 2 for kind in ("member_crash", "member_pause", "member_cut"))
     assert counts["handed_again"] > 0
     assert counts["rebalances"] > 3
 
 
-def test_members_that_come_and_go_in_order_have_nothing_handed_out_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = world_of(monkeypatch, plan(style=Style.ORDERLY))
+def test_members_that_come_and_go_in_order_have_nothing_handed_out_twice(world_of: NewWorldOf) -> None:
+    world = world_of(plan(style=Style.ORDERLY))
     counts = counts_of(world, *often("member_join"), *often("member_leave"))
     assert world.happened["member_leave"] > 2
     assert counts["rebalances"] > 3  # who joins while another one leaves is assigned with that
     assert counts["handed_again"] == counts["again_unfinished"]
 
 
-def test_what_a_reset_goes_back_over_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = world_of(monkeypatch, plan(style=Style.ITERATE))
+def test_what_a_reset_goes_back_over_comes_again(world_of: NewWorldOf) -> None:
+    world = world_of(plan(style=Style.ITERATE))
     counts = counts_of(world, *often("offsets_reset"))
     assert world.happened["offsets_reset"] > 0
     assert counts["again_reset"] > 0
