@@ -173,6 +173,7 @@ RIM_OF_RAFT = (
     "raft/transport/dialing.py",
     "raft/transport/proof_slots.py",
     "raft/transport/node_proof.py",
+    "raft/transport/admission.py",
     "raft/transport/grpc_transport.py",
     "raft/transport/streams.py",
 )

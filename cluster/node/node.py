@@ -41,6 +41,7 @@ from cluster.node.security.connection_limits import ConnectionLimits, Limits
 from cluster.node.security.local_server import LocalServer
 from cluster.node.security.node_channel import NodeChannel
 from cluster.node.security.node_identity import node_identity
+from cluster.node.security.peer_admission import GrpcAskMember, PeerAdmission
 from cluster.node.security.tls import http_context, server_credentials
 from cluster.node.settings import NodeSettings, SettingsError, split_address
 from ledger.broker.broker import Broker
@@ -99,12 +100,6 @@ class Node:
             client=Environment(channel=partial(NodeChannel, dialer, self._addresses)),
         )
         self._control_streams = ControlStreams(settings.cluster, settings.node, dialer)
-        self._raft_service = RaftService(
-            lambda request: self._shards.introduce(request),
-            lambda request: self._shards.read_entries(request),
-            self._control_streams,
-            identity.proofs,
-        )
         self._directory = NodeDirectory.open(
             disk, settings.data, cluster=settings.cluster, node=settings.node, indexes=settings.index_data
         )
@@ -116,6 +111,16 @@ class Node:
             self._directory.close()
             raise
         shards = self._shards
+        ask = GrpcAskMember(settings.cluster, settings.node, dialer)
+        admission = PeerAdmission(shards.replicas, ask, self._runtime.monotonic_ms)
+        self._raft_service = RaftService(
+            shards.introduce,
+            shards.read_entries,
+            admission.configuration,
+            self._control_streams,
+            identity.proofs,
+            admission,
+        )
         broker = Broker(self._facts(), shards, retry_delays_s=settings.retry_delays_s)
         self._access = NodeAccess(settings, shards.replicas, self._runtime, identity.proofs, identity.watch, password)
         self._broker = BrokerService(

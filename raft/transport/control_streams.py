@@ -23,6 +23,7 @@ import grpc
 from grpc import aio
 
 from raft.core import InvalidMessage, RaftMessage
+from raft.transport.admission import CallerCheck
 from raft.transport.dialing import Dialer, PlainDialer
 from raft.transport.rare_log import RareLog
 from raft.transport.refused_messages import RefusedMessages
@@ -168,14 +169,16 @@ class ControlStreams:
             wire.shard = shard
             bundles.add(wire)
 
-    async def serve(self, sender: int, context: aio.ServicerContext[Any, Any]) -> None:
+    async def serve(self, sender: int, check: CallerCheck, context: aio.ServicerContext[Any, Any]) -> None:
         """Handle the messages of node `sender`, and write the answers to its stream, until the stream ends. After an
-        invalid message, end the stream with INVALID_ARGUMENT."""
+        invalid message, end the stream with INVALID_ARGUMENT. When the sender is not a member any more, end it with
+        FAILED_PRECONDITION."""
         queue = SendQueue(CONTROL_BOUND)
         answers = Bundles(queue.put)
         async with queue.drained(context.write, f"control answers to node {sender}"):
             try:
                 while (bundle := await context.read()) is not aio.EOF:
+                    await check.end_if_removed(context)
                     self._answers[sender] = answers
                     for wire in bundle.messages:
                         receiver = self._shards.get(wire.shard)

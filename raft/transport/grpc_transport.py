@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import grpc
 from grpc import aio
@@ -30,6 +30,7 @@ from raft.core import (
     VoteResponse,
 )
 from raft.snapshot_piece import SnapshotPiece
+from raft.transport.admission import Admission, CallerCheck, EverybodyAdmitted, refuse
 from raft.transport.bulk import Bulk, parse, serialize
 from raft.transport.control_streams import ControlStream, ControlStreams, caller
 from raft.transport.node_proof import NodeProofs
@@ -192,8 +193,8 @@ class GrpcTransport:
 
     # -- the incoming stream, called by RaftService
 
-    async def serve_replicate(self, sender: int, context: aio.ServicerContext[Any, Any]) -> None:
-        """Handle byte ranges from the leader `sender` until its stream ends.
+    async def serve_replicate(self, sender: int, check: CallerCheck, context: aio.ServicerContext[Any, Any]) -> None:
+        """Handle byte ranges from the leader `sender` until its stream ends, or until it is not a member any more.
 
         Answers to `sender` use the stream that brought the last message. So a second stream in the leader's name
         cannot take the answers to the messages of the first stream."""
@@ -201,6 +202,7 @@ class GrpcTransport:
         async with answers.drained(context.write, f"append answers to node {sender}"):
             try:
                 while (bulk := await context.read()) is not aio.EOF:
+                    await check.end_if_removed(context)
                     self._append_answers[sender] = answers
                     self._receive_bulk(bulk, sender)
             except InvalidMessage as error:
@@ -296,6 +298,7 @@ class PeerLink:
 # Returns None if this node cannot answer yet.
 Introduce = Callable[[raft_pb2.IntroduceRequest], raft_pb2.IntroduceResponse | None]
 ReadEntries = Callable[[raft_pb2.ReadEntriesRequest], raft_pb2.ReadEntriesResponse]
+GetConfiguration = Callable[[raft_pb2.GetConfigurationRequest], raft_pb2.GetConfigurationResponse]
 
 
 class RaftService(raft_pb2_grpc.RaftServicer):
@@ -306,14 +309,19 @@ class RaftService(raft_pb2_grpc.RaftServicer):
         self,
         introduce: Introduce,
         read_entries: ReadEntries,
+        get_configuration: GetConfiguration,
         control_streams: ControlStreams,
         proofs: NodeProofs | None = None,
+        admission: Admission | None = None,
     ) -> None:
-        """`proofs` judges whether callers are the nodes that they claim to be; None believes them."""
+        """`proofs` judges whether callers are the nodes that they claim to be; None believes them. `admission` judges
+        whether they are members; None admits all of them."""
         self._proofs = proofs or NodeProofs(control_streams.cluster, control_streams.node, None)
+        self._admission = admission or EverybodyAdmitted()
         self._refused_log = RareLog(log)
         self._introduce = introduce
         self._read_entries = read_entries
+        self._get_configuration = get_configuration
         self._control_streams = control_streams
         self._shards: dict[int, GrpcTransport] = {}
 
@@ -325,6 +333,7 @@ class RaftService(raft_pb2_grpc.RaftServicer):
         self, request: raft_pb2.IntroduceRequest, context: aio.ServicerContext[Any, Any]
     ) -> raft_pb2.IntroduceResponse:
         await self._check_proof(request.sender, context)
+        await self._member(request.sender, None, "introduction of").end_if_removed(context)
         answer = self._introduce(request)
         if answer is None:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "this node does not know this shard yet; ask again")
@@ -336,8 +345,17 @@ class RaftService(raft_pb2_grpc.RaftServicer):
         await self._check_proof(request.sender, context)
         return self._read_entries(request)
 
+    async def GetConfiguration(  # noqa: N802
+        self, request: raft_pb2.GetConfigurationRequest, context: aio.ServicerContext[Any, Any]
+    ) -> raft_pb2.GetConfigurationResponse:
+        await self._check_proof(request.sender, context)
+        return self._get_configuration(request)
+
     async def Control(self, request_iterator: Any, context: aio.ServicerContext[Any, Any]) -> None:  # noqa: N802
-        await self._control_streams.serve(await self._admit(metadata_of(context), context), context)
+        sender = await self._admit(metadata_of(context), context)
+        check = self._member(sender, None, "control stream of")
+        await check.end_if_removed(context)
+        await self._control_streams.serve(sender, check, context)
 
     async def Replicate(self, request_iterator: Any, context: aio.ServicerContext[Any, Any]) -> None:  # noqa: N802
         metadata = metadata_of(context)
@@ -346,11 +364,14 @@ class RaftService(raft_pb2_grpc.RaftServicer):
             await context.abort(grpc.StatusCode.UNAVAILABLE, "this node does not serve this shard yet; ask again")
             raise AssertionError("abort always raises")
         sender = await self._admit(metadata, context)
-        # A caller that names this node's incarnation is or was a member. It may be a new leader that is not in this
-        # node's configuration yet, so the configuration is not checked.
+        check = self._member(sender, transport.identity.shard, "replication stream of")
+        await check.end_if_removed(context)
         if reason := transport.refusal_for(in_hex(metadata.get("ledgermq-incarnation", ""))):
             await refuse(context, reason)
-        await transport.serve_replicate(sender, context)
+        await transport.serve_replicate(sender, check, context)
+
+    def _member(self, sender: int, shard: int | None, what: str) -> CallerCheck:
+        return CallerCheck(self._admission, self._control_streams.refused, sender, shard, f"{what} node {sender}")
 
     async def _admit(self, metadata: Mapping[str, str], context: aio.ServicerContext[Any, Any]) -> int:
         """Return the id of the calling node. End the call if its metadata names another cluster or another node."""
@@ -385,12 +406,6 @@ def add_raft(service: RaftService, server: aio.Server) -> None:
 def metadata_of(context: aio.ServicerContext[Any, Any]) -> dict[str, str]:
     """Return the metadata that the caller sent."""
     return {key: str(value) for key, value in (context.invocation_metadata() or ())}
-
-
-async def refuse(context: aio.ServicerContext[Any, Any], reason: str) -> NoReturn:
-    """End the call with FAILED_PRECONDITION, so that the caller retries slowly."""
-    await context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason)
-    raise AssertionError("abort always raises")
 
 
 def in_hex(text: str) -> bytes:

@@ -25,8 +25,8 @@ class RefusedMessages:
         # The number of messages that were refused after the last logged one.
         self._not_logged = 0
 
-    def add(self, error: InvalidMessage, stream: str) -> None:
-        """Count a message that came on `stream`. Log the message, unless another one was logged less than a minute
+    def add(self, reason: InvalidMessage | str, stream: str) -> None:
+        """Count a message that came on `stream`. Log the reason, unless another one was logged less than a minute
         ago."""
         self.count += 1
         now = self._monotonic_s()
@@ -34,5 +34,5 @@ class RefusedMessages:
             self._not_logged += 1
             return
         others = f"; {self._not_logged} other messages were refused since the last such line" * bool(self._not_logged)
-        log.warning("closed the %s: %s%s", stream, error, others)
+        log.warning("closed the %s: %s%s", stream, reason, others)
         self._logged_at_s, self._not_logged = now, 0

@@ -122,6 +122,24 @@ class ReadEntriesResponse(_message.Message):
     first_index: int
     def __init__(self, entries: _Optional[bytes] = ..., commit: _Optional[int] = ..., refusal: _Optional[str] = ..., differs: _Optional[bool] = ..., first_index: _Optional[int] = ...) -> None: ...
 
+class GetConfigurationRequest(_message.Message):
+    __slots__ = ("cluster", "shard", "sender")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    shard: int
+    sender: int
+    def __init__(self, cluster: _Optional[str] = ..., shard: _Optional[int] = ..., sender: _Optional[int] = ...) -> None: ...
+
+class GetConfigurationResponse(_message.Message):
+    __slots__ = ("index", "members")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    members: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, index: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class ControlBundle(_message.Message):
     __slots__ = ("messages",)
     MESSAGES_FIELD_NUMBER: _ClassVar[int]

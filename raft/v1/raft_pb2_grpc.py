@@ -121,6 +121,11 @@ class RaftStub:
                 request_serializer=raft_dot_v1_dot_raft__pb2.ReadEntriesRequest.SerializeToString,
                 response_deserializer=raft_dot_v1_dot_raft__pb2.ReadEntriesResponse.FromString,
                 _registered_method=True)
+        self.GetConfiguration = channel.unary_unary(
+                '/raft.v1.Raft/GetConfiguration',
+                request_serializer=raft_dot_v1_dot_raft__pb2.GetConfigurationRequest.SerializeToString,
+                response_deserializer=raft_dot_v1_dot_raft__pb2.GetConfigurationResponse.FromString,
+                _registered_method=True)
         self.Control = channel.stream_stream(
                 '/raft.v1.Raft/Control',
                 request_serializer=raft_dot_v1_dot_raft__pb2.ControlBundle.SerializeToString,
@@ -146,6 +151,14 @@ class RaftServicer:
 
     def ReadEntries(self, request, context):
         """Returns entries after an entry that the sender has. A node repairs its damaged log with them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetConfiguration(self, request, context):
+        """Returns the newest configuration of a shard in the receiver's log, committed or not. A node asks the members that it knows
+        about a caller that it does not know as a member.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -178,6 +191,11 @@ def add_RaftServicer_to_server(servicer, server):
                     servicer.ReadEntries,
                     request_deserializer=raft_dot_v1_dot_raft__pb2.ReadEntriesRequest.FromString,
                     response_serializer=raft_dot_v1_dot_raft__pb2.ReadEntriesResponse.SerializeToString,
+            ),
+            'GetConfiguration': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetConfiguration,
+                    request_deserializer=raft_dot_v1_dot_raft__pb2.GetConfigurationRequest.FromString,
+                    response_serializer=raft_dot_v1_dot_raft__pb2.GetConfigurationResponse.SerializeToString,
             ),
             'Control': grpc.stream_stream_rpc_method_handler(
                     servicer.Control,
@@ -244,6 +262,33 @@ class Raft:
             '/raft.v1.Raft/ReadEntries',
             raft_dot_v1_dot_raft__pb2.ReadEntriesRequest.SerializeToString,
             raft_dot_v1_dot_raft__pb2.ReadEntriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetConfiguration(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/raft.v1.Raft/GetConfiguration',
+            raft_dot_v1_dot_raft__pb2.GetConfigurationRequest.SerializeToString,
+            raft_dot_v1_dot_raft__pb2.GetConfigurationResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from ledger.access.rules import MAX_NAME_LENGTH, Action, Resource, Verdict, decide
 from ledger.broker.access.callers import REMOVED_NODE, Caller
-from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.replicas import Replicas
+from ledger.broker.up_to_date import is_up_to_date
 from ledger.errors import AuthenticationError, PermissionDeniedError, UnavailableError
 from ledger.state.access_table import AccessTable
 
@@ -126,16 +126,5 @@ class Authorizer:
             self._doubts_until_ms = now_ms + DOUBT_S * 1000
         self._looked_ms = now_ms
         first = self._replicas.first
-        if now_ms >= self._doubts_until_ms and first is not None and _is_up_to_date(first):
+        if now_ms >= self._doubts_until_ms and first is not None and is_up_to_date(first):
             self._confirmed_ms = now_ms
-
-
-def _is_up_to_date(replica: BrokerReplica) -> bool:
-    """Return True if this replica leads, or follows a leader of which it has applied an entry. Then it has applied all
-    entries of earlier leaders too. A replica whose disk fails, or that cannot apply an entry, learns nothing new."""
-    if replica.knows_the_end:
-        return True
-    driver = replica.driver
-    if not driver.raft.leader or driver.failure is not None or driver.cannot_apply is not None:
-        return False
-    return replica.log.term(driver.applied) == driver.raft.term

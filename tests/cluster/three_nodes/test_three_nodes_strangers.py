@@ -183,19 +183,19 @@ FORGED: dict[str, Callable[[int], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("case", FORGED)
 async def test_a_forged_control_message_is_refused_counted_and_changes_nothing(fleet: Fleet, case: str) -> None:
-    """The sender 77 is no member, as if it were a node that was removed. Before these checks, the messages ended the
-    node, or gave it a term with which it could not start again."""
+    """Before these checks, the messages ended the node, or gave it a term with which it could not start again."""
     leader = await fleet.leader()
     before = await fleet.level()
     for victim in fleet.nodes:
         counted = await refused_messages(fleet, victim)
-        metadata = await identity(fleet, sender=77, receiver=victim)
+        sender = next(node for node in fleet.nodes if node not in (leader, victim))
+        metadata = await identity(fleet, sender=sender, receiver=victim)
         incarnation = bytes.fromhex(metadata["ledgermq-incarnation"])
         message = raft_pb2.ControlMessage(**FORGED[case](before.term), incarnation=incarnation)
         bundle = raft_pb2.ControlBundle(messages=[message])
         status, sentence = await refusal(fleet, victim, metadata, bundle, method="Control")
         assert status == "INVALID_ARGUMENT"
-        assert "node 77 sent a message that no correct node sends" in sentence
+        assert f"node {sender} sent a message that no correct node sends" in sentence
         assert await refused_messages(fleet, victim) == counted + 1
     after = await fleet.level()
     assert (await fleet.leader(), after.term, after.last_index) == (leader, before.term, before.last_index)
@@ -204,15 +204,29 @@ async def test_a_forged_control_message_is_refused_counted_and_changes_nothing(f
 
 async def test_entries_of_a_second_leader_are_refused(fleet: Fleet) -> None:
     leader = await fleet.leader()
-    victim = next(node for node in fleet.nodes if node != leader)
+    victim, other = (node for node in fleet.nodes if node != leader)
     before = await fleet.level()
-    metadata = await identity(fleet, sender=77, receiver=victim)
+    metadata = await identity(fleet, sender=other, receiver=victim)
     forged = raft_pb2.AppendRequest(term=before.term, prev_index=before.last_index, prev_term=before.term)
     status, sentence = await refusal(fleet, victim, metadata, forged)
     assert status == "INVALID_ARGUMENT"
-    assert f"node {leader} leads term {before.term}, not node 77" in sentence
+    assert f"node {leader} leads term {before.term}, not node {other}" in sentence
     after = await fleet.level()
     assert (await fleet.leader(), after.term, after.last_index) == (leader, before.term, before.last_index)
+
+
+@pytest.mark.parametrize("method", ["Control", "Replicate"])
+async def test_a_node_that_is_no_member_is_refused_and_counted(fleet: Fleet, method: str) -> None:
+    leader = await fleet.leader()
+    await fleet.level()
+    for victim in fleet.nodes:
+        counted = await refused_messages(fleet, victim)
+        metadata = await identity(fleet, sender=77, receiver=victim)
+        status, sentence = await refusal(fleet, victim, metadata, method=method)
+        assert status == "FAILED_PRECONDITION"
+        assert "node 77 is not a member of shard 0" in sentence
+        assert await refused_messages(fleet, victim) == counted + 1
+    assert await fleet.leader() == leader
 
 
 async def refused_messages(fleet: Fleet, node: int) -> float:
