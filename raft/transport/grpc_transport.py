@@ -35,7 +35,7 @@ from raft.transport.bulk import Bulk, parse, serialize
 from raft.transport.control_streams import ControlStream, ControlStreams, caller
 from raft.transport.node_proof import NodeProofs
 from raft.transport.rare_log import RareLog
-from raft.transport.streams import OutboundStream, SendQueue
+from raft.transport.streams import OutboundStream, SendQueue, accept
 from raft.transport.wire import (
     answer_from_wire,
     answer_to_wire,
@@ -355,6 +355,7 @@ class RaftService(raft_pb2_grpc.RaftServicer):
         sender = await self._admit(metadata_of(context), context)
         check = self._member(sender, None, "control stream of")
         await check.end_if_removed(context)
+        await accept(context)
         await self._control_streams.serve(sender, check, context)
 
     async def Replicate(self, request_iterator: Any, context: aio.ServicerContext[Any, Any]) -> None:  # noqa: N802
@@ -368,6 +369,7 @@ class RaftService(raft_pb2_grpc.RaftServicer):
         await check.end_if_removed(context)
         if reason := transport.refusal_for(in_hex(metadata.get("ledgermq-incarnation", ""))):
             await refuse(context, reason)
+        await accept(context)
         await transport.serve_replicate(sender, check, context)
 
     def _member(self, sender: int, shard: int | None, what: str) -> CallerCheck:

@@ -33,6 +33,12 @@ REFUSALS = (
     grpc.StatusCode.UNAUTHENTICATED,
 )
 
+# How long a stream waits for the peer to accept it, before it writes. A peer with an older program does not tell that
+# it accepts a stream.
+ACCEPT_S = 0.3
+# What gRPC makes of the end of a stream on which it is writing. Then it does not keep the peer's status.
+_LOST_STATUS = "Internal error from Core"
+
 MAX_MESSAGE_BYTES = 128 << 20
 # What a server reads of a call before the node asks for it.
 LOOK_AHEAD_BYTES = 256 << 10
@@ -182,7 +188,7 @@ class OutboundStream:
                 delay = RETRY_S  # only the call was cancelled, by `reopen`
             except aio.AioRpcError as error:
                 delay = RETRY_REFUSED_S if error.code() in REFUSALS else RETRY_S
-                self._tell(f"{error.code().name}: {error.details()}")
+                self._tell(reason_of(error))
             except InvalidMessage as error:
                 delay = RETRY_REFUSED_S
                 self._refused.add(error, self._name)
@@ -202,6 +208,10 @@ class OutboundStream:
         if call is None:
             return
         queue = self._queue = SendQueue(self._bound)
+        # gRPC loses the status of a refusal if a write is under way at that moment.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ACCEPT_S):
+                await call.initial_metadata()
         async with queue.drained(call.write, f"{self._name} writer"):
             try:
                 while (answer := await call.read()) is not aio.EOF:
@@ -215,6 +225,18 @@ class OutboundStream:
         if trouble != self._trouble:
             self._trouble = trouble
             log.info("%s: %s", self._name, trouble)
+
+
+async def accept(context: aio.ServicerContext[Any, Any]) -> None:
+    """Tell the caller of a stream that it is not refused, so that it may write."""
+    await context.send_initial_metadata(())
+
+
+def reason_of(error: aio.AioRpcError) -> str:
+    """Return why a stream ended."""
+    if error.code() is grpc.StatusCode.INTERNAL and str(error.details()).startswith(_LOST_STATUS):
+        return "the peer ended the stream while this node was sending: the peer's log says why"
+    return f"{error.code().name}: {error.details()}"
 
 
 def heed_cancellation() -> None:
