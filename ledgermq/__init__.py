@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ledger.client.consumer.consumer import AsyncConsumer
     from ledger.client.group.group_consumer import AsyncGroupConsumer
     from ledger.client.group.push_consumer import AsyncPushConsumer, Outcome
+    from ledger.client.producer.outgoing import OutgoingMessage
     from ledger.client.producer.producer import AsyncProducer
     from ledger.client.producer.queue_selector import UnplacedMessage
     from ledger.client.records import (
@@ -96,6 +97,7 @@ _HOMES = {
     "NodeStatus": "ledger.client.records",
     "OffsetReset": "ledger.client.admin.consumer_group_records",
     "Outcome": "ledger.client.group.push_consumer",
+    "OutgoingMessage": "ledger.client.producer.outgoing",
     "Producer": "ledger.client.sync.clients",
     "PushConsumer": "ledger.client.sync.group_clients",
     "QueueConsumption": "ledger.client.admin.consumer_group_records",
@@ -134,6 +136,7 @@ __all__ = [
     "NodeStatus",
     "OffsetReset",
     "Outcome",
+    "OutgoingMessage",
     "Producer",
     "PushConsumer",
     "QueueConsumption",

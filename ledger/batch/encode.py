@@ -1,12 +1,12 @@
 """Encodes messages of one queue as a batch. The producer calls `encode` once for each batch. The encoder works column
-by column, and not message by message. The encoder hashes and encodes each distinct key or tag only once.
+by column, and not message by message. The encoder hashes and encodes each distinct tag only once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from ledger.batch.header import (
 )
 from ledger.codec import Codec, compress
 from ledger.errors import InvalidArgumentError
-from ledger.hashing import NO_HASH, key_hash, tag_hash
+from ledger.hashing import NO_HASH, key_hash, key_hashes, tag_hash
 
 _Item = TypeVar("_Item", bound=Hashable)
 
@@ -56,7 +56,7 @@ def encode(
     hashes: list[memoryview] = []
     payload = ColumnWriter()
     largest = payload.binary(values)
-    if keys is not None and (key_column := _hashed(payload, keys, key_hash, bytes, "<u8")) is not None:
+    if keys is not None and (key_column := _keys(payload, keys)) is not None:
         present |= KEYS
         hashes.append(key_column)
     if tags is not None and (tag_column := _hashed(payload, tags, tag_hash, str.encode, "<i8")) is not None:
@@ -102,6 +102,18 @@ def _check_counts(count: int, **columns: Sequence[object] | None) -> None:
             raise InvalidArgumentError(
                 f"A batch of {count} messages was given {len(column)} {name}: give one for each message."
             )
+
+
+def _keys(payload: ColumnWriter, keys: Sequence[bytes | None]) -> memoryview | None:
+    """Append the column of keys to the payload, and return the hashes of the keys. If no message has a key, append
+    nothing and return None."""
+    if None in keys:
+        return _hashed(payload, keys, key_hash, bytes, "<u8")
+    there = cast("Sequence[bytes]", keys)
+    hashes = key_hashes(there)
+    payload.validity(np.ones(len(there), np.bool_))
+    payload.binary(there)
+    return hashes.data
 
 
 def _hashed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -75,12 +75,17 @@ class RecordMetadata(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class RecordRange:
     """The queue and the offsets of `count` committed messages of one send. The offsets of the messages are
-    consecutive and begin at `first_offset`; the messages are in the order in which they were sent."""
+    consecutive and begin at `first_offset`; the messages are in the order in which they were sent.
+
+    `indexes` says which messages these are: message `first_offset + i` is item `indexes[i]` of the messages that were
+    passed to the call, counted from 0.
+    """
 
     topic: str
     queue: int
     first_offset: int
     count: int
+    indexes: Sequence[int] = field(default=range(0), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

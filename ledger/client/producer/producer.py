@@ -10,13 +10,9 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Unpack
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.environment import PROCESS, Environment, secured
@@ -34,18 +30,19 @@ from ledger.client.producer.arguments import (
     checked_value,
 )
 from ledger.client.producer.buffer import Buffer
-from ledger.client.producer.delivery import MAX_BATCH_MESSAGES, Delivery
+from ledger.client.producer.delivery import Delivery
 from ledger.client.producer.fault_table import FaultTable, Steps, checked_steps
-from ledger.client.producer.producer_batch import Headers, Piece, because, extras_bytes
+from ledger.client.producer.many import ManySender
+from ledger.client.producer.outgoing import Outgoing
+from ledger.client.producer.producer_batch import Headers, Piece, because
 from ledger.client.producer.queue_selection import QueueSelection
 from ledger.client.producer.queue_selector import QueueSelector
-from ledger.client.producer.receipts import ManyReceipt, SingleReceipt
+from ledger.client.producer.receipts import SingleReceipt
 from ledger.client.producer.recorder import Recorder
 from ledger.client.producer.sender import Sender
-from ledger.client.producer.slices import blocks, checked_lengths, cuts
 from ledger.client.records import RecordMetadata, RecordRange
 from ledger.codec import Codec
-from ledger.errors import DeliveryTimeoutError, LedgerError
+from ledger.errors import DeliveryTimeoutError
 from ledger.history import HistoryError
 from ledger.topics import validate_topic_name
 
@@ -162,6 +159,14 @@ class AsyncProducer(AsyncLifetime):
             selector=self._selector,
             first_queue=self._rng.randrange(1 << 16),
         )
+        self._many = ManySender(
+            self._client,
+            self._queue_selection,
+            self._delivery,
+            enter=self._enter,
+            recorded=self._recorded,
+            selects=self._selector is not None,
+        )
 
     async def stop(self) -> None:
         """Wait for at most delivery_timeout_ms until every send has a result, then close the producer. A send that has
@@ -231,36 +236,27 @@ class AsyncProducer(AsyncLifetime):
     async def send_many(
         self,
         topic: str,
-        values: Iterable[bytes],
+        values: Iterable[Outgoing],
         *,
         key: bytes | str | None = None,
         tag: str | None = None,
         queue: int | None = None,
     ) -> list[RecordRange]:
-        """Send many messages faster than separate calls of send(). Return the queues and offsets of the messages, in
-        the order of `values`, when a majority of the voters has all messages.
+        """Send many messages faster than separate calls of send(). Each item of `values` is a value, a pair
+        `(key, value)`, or an OutgoingMessage. `key`, `tag` and `queue` apply to each message that has none of its own.
 
-        `key` and `tag` apply to every message. A list or tuple is checked as a whole before any message is sent. Any
-        other iterable is read and checked in blocks of 16,384 values. After the first failure no more values are read.
-        The call raises the error when every message that was already accepted has a result. If it is unknown whether
-        some messages are in a log, the error is a DeliveryTimeoutError. The error has an attribute `acknowledged`, a
-        list[RecordRange]: the queues and offsets of the acknowledged messages, in the order of `values`.
+        When a majority of the voters has all messages, return their queues and offsets. Without keys and queues of
+        their own, the messages are in the order of `values`. With them, each message goes to the queue to which
+        send() sends it, and the field `indexes` of each RecordRange says which messages it has. In both cases messages
+        of one queue keep their order.
+
+        A list or tuple is checked as a whole before any message is sent. Any other iterable is read and checked in
+        blocks of 16,384 messages. After the first failure no more messages are read. The call raises the error when
+        every message that was already accepted has a result. If it is unknown whether some messages are in a log, the
+        error is a DeliveryTimeoutError. The error has an attribute `acknowledged`, a list[RecordRange]: the queues and
+        offsets of the acknowledged messages.
         """
-        receipt = ManyReceipt(topic)
-        try:
-            self._client.check_open()
-            validate_topic_name(topic)
-            shared = _Shared(topic, checked_key(key), checked_tag(tag), queue)
-            check_extras(shared.key, shared.tag, None)
-            await self._queue_selection.resolve(topic)
-            for block in blocks(values):
-                lengths = checked_lengths(block, self._client.routes.table.max_message_bytes)
-                await self._send_block(block, lengths, shared, receipt)
-                if receipt.error is not None:
-                    break
-        except LedgerError as error:
-            receipt.give_up(error)
-        return await receipt.result()
+        return await self._many.send(topic, values, key=key, tag=tag, queue=queue)
 
     async def flush(self) -> None:
         """Wait until every message accepted so far is acknowledged or has failed, including messages that wait for
@@ -309,34 +305,6 @@ class AsyncProducer(AsyncLifetime):
             self._recorder.handed_over(topic, piece)
         return piece
 
-    async def _send_block(
-        self, values: list[bytes], lengths: NDArray[np.int64], shared: _Shared, receipt: ManyReceipt
-    ) -> None:
-        """Cut a list of values into slices, and give each slice to a sequencer.
-
-        Each slice fills a batch, except the last slice, whose batch stays open for further messages. If a queue
-        selector of the user chooses the queues, each message is a slice of its own.
-        """
-        each = extras_bytes(shared.key, shared.tag, None)
-        one_by_one = self._selector is not None and shared.queue is None
-        most = 1 if one_by_one else MAX_BATCH_MESSAGES
-        slices = cuts(lengths, max_bytes=self._delivery.batch_bytes, max_count=most, each=each)
-        for number, (start, stop, size) in enumerate(slices, 1):
-            slice_receipt = receipt.slice(stop - start)
-            piece = self._recorded(shared.topic, Piece(values[start:stop], size, slice_receipt, shared.key, shared.tag))
-            close = stop < len(values) and not one_by_one
-            try:
-                await self._enter(
-                    piece, partial(self._queue_selection.place, shared.topic, piece, shared.queue, close=close)
-                )
-            except LedgerError as error:
-                slice_receipt.failed(error)
-                return
-            if number % _SLICES_A_TURN == 0:
-                await asyncio.sleep(0)
-            if receipt.error is not None:
-                return
-
     async def _enter(self, piece: Piece, place: Callable[[], None]) -> None:
         """Wait for room in the buffer, then call `place`, which gives the piece to a sequencer. Raises
         DeliveryTimeoutError or ClosedError."""
@@ -350,13 +318,3 @@ class AsyncProducer(AsyncLifetime):
                 "This message was not sent: send it again.",
                 maybe_committed=False,
             ) from trouble
-
-
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    """The arguments of one `send_many` that apply to all its messages."""
-
-    topic: str
-    key: bytes | None
-    tag: str | None
-    queue: int | None

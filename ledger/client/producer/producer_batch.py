@@ -135,8 +135,19 @@ class BatchResult:
         return self._told - before
 
 
+@dataclass(frozen=True, slots=True)
+class PieceColumns:
+    """What the messages of a piece do not share: an item for each message, or None if no message has one."""
+
+    keys: list[bytes | None] | None = None
+    tags: list[str | None] | None = None
+    headers: list[Headers] | None = None
+    timestamps_ms: list[int | None] | None = None
+
+
 class Piece:
-    """Messages that are sent together and share key, tag, headers and timestamp.
+    """Messages that are sent together to one queue. The messages share key, tag, headers and timestamp, or `columns`
+    has those of each message.
 
     Fields:
 
@@ -145,7 +156,7 @@ class Piece:
         size          the bytes that the piece takes in a batch and in the buffer, exact to a few bytes per message
     """
 
-    __slots__ = ("bound", "headers", "key", "receipt", "size", "tag", "timestamp_ms", "values")
+    __slots__ = ("bound", "columns", "headers", "key", "receipt", "size", "tag", "timestamp_ms", "values")
 
     def __init__(
         self,
@@ -158,9 +169,11 @@ class Piece:
         timestamp_ms: int | None = None,
         *,
         bound: bool = False,
+        columns: PieceColumns | None = None,
     ) -> None:
         self.values = values
         self.receipt = receipt
+        self.columns = columns
         self.key = key
         self.tag = tag
         self.headers = headers
@@ -228,21 +241,40 @@ class ProducerBatch:
 
     def add(self, piece: Piece) -> None:
         before, more = self.count, len(piece.values)
-        if piece.key is not None or self.keys is not None:
-            self.keys = _grown(self.keys, None, before, piece.key, more)
-        if piece.tag is not None or self.tags is not None:
-            self.tags = _grown(self.tags, None, before, piece.tag, more)
-        if piece.headers or self.headers is not None:
-            self.headers = _grown(self.headers, (), before, piece.headers or (), more)
-        if piece.timestamp_ms is not None or self.timestamps_ms is not None:
-            base = self.base_timestamp_ms
-            timestamp = base if piece.timestamp_ms is None else piece.timestamp_ms
-            self.timestamps_ms = _grown(self.timestamps_ms, base, before, timestamp, more)
+        if piece.columns is not None:
+            self._add_columns(piece.columns, before, more)
+        else:
+            self._add_shared(piece, before, more)
         self.values.extend(piece.values)
         self.receipts.append((piece.receipt, more))
         self.bound = self.bound or piece.bound
         self.count += more
         self.size += piece.size
+
+    def _add_shared(self, piece: Piece, before: int, more: int) -> None:
+        if piece.key is not None or self.keys is not None:
+            self.keys = _grown(self.keys, None, before, [piece.key] * more)
+        if piece.tag is not None or self.tags is not None:
+            self.tags = _grown(self.tags, None, before, [piece.tag] * more)
+        if piece.headers or self.headers is not None:
+            self.headers = _grown(self.headers, (), before, [piece.headers or ()] * more)
+        if piece.timestamp_ms is not None or self.timestamps_ms is not None:
+            base = self.base_timestamp_ms
+            timestamp = base if piece.timestamp_ms is None else piece.timestamp_ms
+            self.timestamps_ms = _grown(self.timestamps_ms, base, before, [timestamp] * more)
+
+    def _add_columns(self, columns: PieceColumns, before: int, more: int) -> None:
+        if columns.keys is not None or self.keys is not None:
+            self.keys = _grown(self.keys, None, before, columns.keys or [None] * more)
+        if columns.tags is not None or self.tags is not None:
+            self.tags = _grown(self.tags, None, before, columns.tags or [None] * more)
+        if columns.headers is not None or self.headers is not None:
+            self.headers = _grown(self.headers, (), before, columns.headers or [()] * more)
+        if columns.timestamps_ms is not None or self.timestamps_ms is not None:
+            base = self.base_timestamp_ms
+            own = columns.timestamps_ms or [None] * more
+            given = [base if one is None else one for one in own]
+            self.timestamps_ms = _grown(self.timestamps_ms, base, before, given)
 
     def number(
         self, topic_id: int, queue: int, producer_id: int, epoch: int, first_sequence: int, codec: Codec
@@ -294,7 +326,7 @@ class ProducerBatch:
         return BatchResult(queue, receipts, outcome, released, self)
 
 
-def _grown(column: list[T] | None, blank: T, before: int, value: T, more: int) -> list[T]:
+def _grown(column: list[T] | None, blank: T, before: int, more: Sequence[T]) -> list[T]:
     column = [blank] * before if column is None else column
-    column.extend([value] * more)
+    column.extend(more)
     return column

@@ -73,6 +73,10 @@ class QueueSelection:
     def knows(self, topic: str) -> bool:
         return topic in self._topics
 
+    def queues(self, topic: str) -> int:
+        """Return the number of the topic's queues. The topic must be resolved."""
+        return self._topics[topic].queues
+
     async def resolve(self, topic: str) -> None:
         """Wait until the queues of the topic are known. Raises UnknownTopicError, or another LedgerError if no
         leader answers."""

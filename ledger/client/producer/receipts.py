@@ -6,6 +6,7 @@ A receipt computes the offsets of its messages from the base offset of the batch
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from ledger.client.producer.producer_batch import Acknowledged
 from ledger.client.records import RecordMetadata, RecordRange
@@ -41,13 +42,17 @@ class ManyReceipt:
         self.error: LedgerError | None = None
         self._topic = topic
         self._ranges: list[RecordRange | None] = []
+        # For each slice: which messages of the list it has.
+        self._indexes: list[Sequence[int]] = []
         self._messages = 0
         self._unsettled = 0
         self._done = asyncio.Event()
 
-    def slice(self, count: int) -> SliceReceipt:
-        """Make and return a receipt for a slice: the `count` messages of the list that follow the previous slice."""
+    def slice(self, count: int, indexes: Sequence[int] | None = None) -> SliceReceipt:
+        """Make and return a receipt for a slice of `count` messages, whose places in the list are `indexes`. None: the
+        messages that follow the previous slice."""
         self._ranges.append(None)
+        self._indexes.append(range(self._messages, self._messages + count) if indexes is None else indexes)
         self._messages += count
         self._unsettled += 1
         return SliceReceipt(self, len(self._ranges) - 1)
@@ -80,7 +85,7 @@ class ManyReceipt:
         raise error
 
     def settle(self, place: int, queue: int, first_offset: int, count: int) -> None:
-        self._ranges[place] = RecordRange(self._topic, queue, first_offset, count)
+        self._ranges[place] = RecordRange(self._topic, queue, first_offset, count, self._indexes[place])
         self._one_less()
 
     def fail(self, error: LedgerError) -> None:

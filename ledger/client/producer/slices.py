@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +17,18 @@ from ledger.client.producer.arguments import not_bytes, too_large
 from ledger.client.producer.producer_batch import MESSAGE_OVERHEAD_BYTES
 from ledger.errors import InvalidArgumentError
 
+T = TypeVar("T")
+
 _BLOCK_MESSAGES = 16_384
 
 
-def blocks(values: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Yield the values as lists. A list or a tuple is yielded as one list, and any other iterable as lists of at most
-    16,384 values. For this reason, `values` can be an endless generator. Raises InvalidArgumentError for a single
+def blocks(values: Iterable[T]) -> Iterator[list[T]]:
+    """Yield the items of `values` as lists. A list or a tuple is one list, and any other iterable becomes lists of at
+    most 16,384 items. For this reason, `values` can be an endless generator. Raises InvalidArgumentError for a single
     bytes or str.
     """
     if issubclass(type(values), (bytes, bytearray, str)):
-        raise InvalidArgumentError("send_many() takes an iterable of bytes; for one message use send().")
+        raise InvalidArgumentError("send_many() takes an iterable of messages; for one message use send().")
     if isinstance(values, (list, tuple)):
         if values:
             yield list(values)  # a copy, because the caller may change its list meanwhile

@@ -21,6 +21,7 @@ from ledger.client.admin.users_admin import DelegatedTokenText, RocketmqSecret, 
 from ledger.client.connection.lifetime import Lifetime
 from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.client.consumer.cursor import QueueBatch
+from ledger.client.producer.outgoing import Outgoing
 from ledger.client.producer.producer import AsyncProducer
 from ledger.client.producer.producer_batch import Headers
 from ledger.client.records import (
@@ -93,7 +94,7 @@ class Producer(Lifetime):
     def send_many(
         self,
         topic: str,
-        values: Iterable[bytes],
+        values: Iterable[Outgoing],
         *,
         key: bytes | str | None = None,
         tag: str | None = None,

@@ -60,7 +60,7 @@ def test_nothing_is_no_block(empty: list[bytes]) -> None:
 @pytest.mark.parametrize("values", [b"one message", "text", bytearray(b"x")])
 def test_one_value_is_not_many(values: bytes) -> None:
     with pytest.raises(InvalidArgumentError, match="use send"):
-        list(blocks(values))  # type: ignore[arg-type]
+        list(blocks(values))
 
 
 def test_text_is_refused_with_advice() -> None:

@@ -1,0 +1,207 @@
+"""Sends many messages in one call: it cuts them into slices, each of which is a batch or a part of a batch.
+
+Values that share key, tag and queue are cut as they come. Other messages are first sorted by their queues, in blocks,
+so that the messages of one queue keep their order. The slices of the queues take turns, so that all shards have work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledger.client.connection.cluster_client import ClusterClient
+from ledger.client.producer.arguments import check_extras, checked_key, checked_tag
+from ledger.client.producer.delivery import MAX_BATCH_MESSAGES, Delivery
+from ledger.client.producer.outgoing import ANY_QUEUE, Outgoing, OutgoingColumns, columns_of
+from ledger.client.producer.producer_batch import Piece, extras_bytes
+from ledger.client.producer.queue_selection import QueueSelection
+from ledger.client.producer.receipts import ManyReceipt
+from ledger.client.producer.slices import blocks, checked_lengths, cuts
+from ledger.client.records import RecordRange
+from ledger.errors import LedgerError
+from ledger.topics import validate_topic_name
+
+# After this many slices the event loop gets a turn, so that the first slices are sent while the rest is cut.
+_SLICES_A_TURN = 8
+
+# How many messages are sorted by their queues at a time. Enough to fill batches of several queues, and few enough that
+# the first batches are sent soon.
+_SORTED_MESSAGES = 32_768
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The arguments of one call that apply to all its messages."""
+
+    topic: str
+    key: bytes | None
+    tag: str | None
+    queue: int | None
+
+
+class ManySender:
+    """Sends many messages for one producer.
+
+    Arguments:
+
+        enter(piece, place)      waits until the buffer has room for the piece, and calls `place`
+        recorded(topic, piece)   passes a piece to the history, and returns it
+        selects                  True: a function of the user chooses the queue of each message
+    """
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        queue_selection: QueueSelection,
+        delivery: Delivery,
+        *,
+        enter: Callable[[Piece, Callable[[], None]], Awaitable[None]],
+        recorded: Callable[[str, Piece], Piece],
+        selects: bool,
+    ) -> None:
+        self._client = client
+        self._queue_selection = queue_selection
+        self._delivery = delivery
+        self._enter = enter
+        self._recorded = recorded
+        self._selects = selects
+
+    async def send(
+        self, topic: str, messages: Iterable[Outgoing], *, key: bytes | str | None, tag: str | None, queue: int | None
+    ) -> list[RecordRange]:
+        """Do what AsyncProducer.send_many does."""
+        receipt = ManyReceipt(topic)
+        try:
+            self._client.check_open()
+            validate_topic_name(topic)
+            shared = Shared(topic, checked_key(key), checked_tag(tag), queue)
+            check_extras(shared.key, shared.tag, None)
+            await self._queue_selection.resolve(topic)
+            first = 0
+            for block in blocks(messages):
+                await self._send_block(block, first, shared, receipt)
+                first += len(block)
+                if receipt.error is not None:
+                    break
+        except LedgerError as error:
+            receipt.give_up(error)
+        return await receipt.result()
+
+    async def _send_block(self, block: list[Any], first: int, shared: Shared, receipt: ManyReceipt) -> None:
+        """Check and send messages. `first` is the number of messages of the call before this block."""
+        most = self._client.routes.table.max_message_bytes
+        if set(map(type, block)) == {bytes}:
+            await self._send_values(block, checked_lengths(block, most), shared, receipt)
+            return
+        columns = columns_of(block, most, key=shared.key, tag=shared.tag, queue=shared.queue)
+        for start in range(0, len(block), _SORTED_MESSAGES):
+            places = np.arange(start, min(start + _SORTED_MESSAGES, len(block)))
+            if self._selects:
+                await self._send_one_by_one(columns, places, first, shared.topic, receipt)
+            else:
+                await self._send_sorted(columns, places, first, shared.topic, receipt)
+            if receipt.error is not None:
+                return
+
+    # -- values that share everything else
+
+    async def _send_values(
+        self, values: list[bytes], lengths: NDArray[np.int64], shared: Shared, receipt: ManyReceipt
+    ) -> None:
+        """Cut a list of values into slices, and give each slice to a sequencer.
+
+        Each slice fills a batch, except the last slice, whose batch stays open for further messages. If a queue
+        selector of the user chooses the queues, each message is a slice of its own.
+        """
+        each = extras_bytes(shared.key, shared.tag, None)
+        one_by_one = self._selects and shared.queue is None
+        most = 1 if one_by_one else MAX_BATCH_MESSAGES
+        slices = cuts(lengths, max_bytes=self._delivery.batch_bytes, max_count=most, each=each)
+        for number, (start, stop, size) in enumerate(slices, 1):
+            piece = Piece(values[start:stop], size, receipt.slice(stop - start), shared.key, shared.tag)
+            close = stop < len(values) and not one_by_one
+            await self._place(shared.topic, piece, shared.queue, receipt, number, close=close)
+            if receipt.error is not None:
+                return
+
+    # -- messages with their own keys, tags, headers or queues
+
+    async def _send_sorted(
+        self, columns: OutgoingColumns, places: NDArray[np.int64], first: int, topic: str, receipt: ManyReceipt
+    ) -> None:
+        await self._queue_selection.resolve(topic)  # the topic may have more queues than before the last block
+        queues = columns.queues_of(places, self._queue_selection.queues(topic))
+        slices = in_turns(
+            [
+                self._slices_of_queue(columns, places[of_queue], int(queues[of_queue[0]]))
+                for of_queue in by_queue(queues)
+            ]
+        )
+        for number, (some, size, queue, close) in enumerate(slices, 1):
+            at = some.tolist()
+            values, rest = columns.some(at)
+            indexes = (some + first).tolist() if first else at
+            piece = Piece(values, size, receipt.slice(len(at), indexes), columns=rest)
+            await self._place(topic, piece, None if queue == ANY_QUEUE else queue, receipt, number, close=close)
+            if receipt.error is not None:
+                return
+
+    def _slices_of_queue(
+        self, columns: OutgoingColumns, places: NDArray[np.int64], queue: int
+    ) -> Iterator[tuple[NDArray[np.int64], int, int, bool]]:
+        """Yield the slices of one queue: the places of the messages, their bytes, the queue, and whether the slice
+        fills its batch."""
+        lengths = columns.lengths[places]
+        for start, stop, size in cuts(lengths, max_bytes=self._delivery.batch_bytes, max_count=MAX_BATCH_MESSAGES):
+            yield places[start:stop], size, queue, stop < len(places)
+
+    async def _send_one_by_one(
+        self, columns: OutgoingColumns, places: NDArray[np.int64], first: int, topic: str, receipt: ManyReceipt
+    ) -> None:
+        """Send each message as `send` does, because a function of the user chooses the queues."""
+        for number, place in enumerate(places.tolist(), 1):
+            one = receipt.slice(1, [first + place])
+            piece, queue = columns.piece(place, one)
+            await self._place(topic, piece, queue, receipt, number, close=False)
+            if receipt.error is not None:
+                return
+
+    async def _place(
+        self, topic: str, piece: Piece, queue: int | None, receipt: ManyReceipt, number: int, *, close: bool
+    ) -> None:
+        """Wait for room, and give the piece to a sequencer. An error goes to the receipt of the piece. `number` counts
+        the pieces of a block."""
+        own = piece.receipt
+        piece = self._recorded(topic, piece)
+        try:
+            await self._enter(piece, partial(self._queue_selection.place, topic, piece, queue, close=close))
+        except LedgerError as error:
+            own.failed(error)
+            return
+        if number % _SLICES_A_TURN == 0:
+            await asyncio.sleep(0)
+
+
+def by_queue(queues: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return for each queue that occurs in `queues` the positions at which it occurs, in ascending order."""
+    order = np.argsort(queues, kind="stable")
+    edges = np.flatnonzero(np.diff(queues[order])) + 1
+    return np.split(order, edges)
+
+
+def in_turns(iterators: list[Iterator[Any]]) -> Iterator[Any]:
+    """Yield the items of all iterators: one of each in turn, until all have ended."""
+    while iterators:
+        left = []
+        for one in iterators:
+            for item in one:
+                yield item
+                left.append(one)
+                break
+        iterators = left

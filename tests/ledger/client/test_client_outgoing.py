@@ -1,0 +1,92 @@
+"""Messages of all forms become checked columns, and each message gets the queue that send() would choose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ledger.client.producer.many import by_queue, in_turns
+from ledger.client.producer.outgoing import ANY_QUEUE, OutgoingColumns, OutgoingMessage, columns_of
+from ledger.errors import InvalidArgumentError, MessageTooLargeError, UnknownQueueError
+from ledger.hashing import key_hash, key_hashes, queue_of
+
+
+def columns(messages: list[Any], **shared: Any) -> OutgoingColumns:
+    return columns_of(messages, 1000, **{"key": None, "tag": None, "queue": None, **shared})
+
+
+def places(columns: OutgoingColumns) -> np.ndarray[Any, Any]:
+    return np.arange(len(columns.values))
+
+
+@given(st.lists(st.tuples(st.none() | st.binary() | st.text(max_size=5), st.binary()), min_size=1), st.integers(1, 7))
+def test_a_pair_goes_where_its_key_goes(pairs: list[tuple[bytes | str | None, bytes]], queues: int) -> None:
+    made = columns(pairs)
+    keys = [key.encode() if isinstance(key, str) else key for key, _ in pairs]
+    assert made.values == [value for _, value in pairs]
+    assert made.keys == keys
+    assert list(made.lengths) == [len(value) + len(key or b"") for key, (_, value) in zip(keys, pairs, strict=True)]
+    expected = [ANY_QUEUE if key is None else queue_of(key, queues) for key in keys]
+    assert list(made.queues_of(places(made), queues)) == expected
+
+
+def test_messages_of_all_forms_may_be_mixed() -> None:
+    messages = [
+        b"plain",
+        ("k", b"pair"),
+        OutgoingMessage(b"full", b"own", "paid", {"h": b"1"}, timestamp_ms=7, queue=2),
+    ]
+    made = columns(messages, key=b"shared", tag="new")
+    assert made.values == [b"plain", b"pair", b"full"]
+    assert made.keys == [b"shared", b"k", b"own"]
+    assert made.tags == ["new", "new", "paid"]
+    assert made.headers == [(), (), (("h", b"1"),)]
+    assert made.timestamps_ms == [None, None, 7]
+    assert list(made.queues_of(places(made), 3)) == [queue_of(b"shared", 3), queue_of(b"k", 3), 2]
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        (("k", "text"), InvalidArgumentError),
+        ((1, b"value"), InvalidArgumentError),
+        ((bytearray(b"k"), b"value"), InvalidArgumentError),
+        (("k", b"value", b"more"), InvalidArgumentError),
+        (("k", bytes(1001)), MessageTooLargeError),
+        ((bytes(1024 * 1024 + 1), b""), MessageTooLargeError),
+        (OutgoingMessage(bytes(1001)), MessageTooLargeError),
+        (OutgoingMessage(b"", queue=-1), InvalidArgumentError),
+        (OutgoingMessage(b"", tag=""), InvalidArgumentError),
+        ("text", InvalidArgumentError),
+        (None, InvalidArgumentError),
+    ],
+)
+def test_a_wrong_message_is_refused(message: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        columns([("k", b"fine"), message] if isinstance(message, tuple) else [message])
+
+
+def test_a_queue_that_the_topic_does_not_have_is_refused() -> None:
+    made = columns([OutgoingMessage(b"a", queue=3), b"b"])
+    assert list(made.queues_of(places(made), 4)) == [3, ANY_QUEUE]
+    with pytest.raises(UnknownQueueError):
+        made.queues_of(places(made), 3)
+
+
+@given(st.lists(st.binary()))
+def test_hashes_of_many_keys_are_those_of_each_key(keys: list[bytes]) -> None:
+    assert key_hashes(keys).tolist() == [key_hash(key) for key in keys]
+
+
+@given(st.lists(st.integers(-1, 5), min_size=1))
+def test_messages_are_sorted_by_queue_and_keep_their_order(queues: list[int]) -> None:
+    found = {queues[group[0]]: group.tolist() for group in by_queue(np.array(queues))}
+    assert found == {queue: [at for at, one in enumerate(queues) if one == queue] for queue in set(queues)}
+
+
+def test_iterators_take_turns() -> None:
+    assert list(in_turns([iter("abc"), iter("1"), iter("xy")])) == ["a", "1", "x", "b", "y", "c"]
