@@ -34,7 +34,7 @@ from ledger.client.producer.delivery import Delivery
 from ledger.client.producer.fault_table import FaultTable, Steps, checked_steps
 from ledger.client.producer.many import ManySender
 from ledger.client.producer.outgoing import Outgoing
-from ledger.client.producer.producer_batch import Headers, Piece, because
+from ledger.client.producer.producer_batch import Headers, Piece, Receipt, because
 from ledger.client.producer.queue_selection import QueueSelection
 from ledger.client.producer.queue_selector import QueueSelector
 from ledger.client.producer.receipts import SingleReceipt
@@ -230,7 +230,10 @@ class AsyncProducer(AsyncLifetime):
         """Give one message to the producer, and return a future at once. The future gets the same result as send()
         returns. Raises BufferFullError if the buffer has no room; send() would wait for room."""
         piece, future = self._single(topic, value, key, tag, headers, timestamp_ms)
-        self._buffer.enter_nowait(piece.size, partial(self._queue_selection.place, topic, piece, queue))
+        if self._buffer.take(piece.size):  # what `enter_nowait` does, without the cost of a partial
+            self._queue_selection.place(topic, piece, queue)
+        else:
+            self._buffer.enter_nowait(piece.size, partial(self._queue_selection.place, topic, piece, queue))
         return future
 
     async def send_many(
@@ -280,14 +283,43 @@ class AsyncProducer(AsyncLifetime):
     ) -> tuple[Piece, asyncio.Future[RecordMetadata]]:
         """Check the arguments of one message. Return a piece with this message, and the future that gets the
         message's metadata."""
+        future: asyncio.Future[RecordMetadata] = self._loop.create_future()
+        return self._piece(SingleReceipt(topic, future), topic, value, key, tag, headers, timestamp_ms), future
+
+    def _accept(
+        self,
+        receipt: Receipt,
+        topic: str,
+        value: bytes,
+        key: bytes | str | None,
+        tag: str | None,
+        headers: Headers | Mapping[str, bytes] | None,
+        timestamp_ms: int | None,
+        queue: int | None,
+    ) -> None:
+        """Do what send_nowait does, with a receipt of the caller. The synchronous producer calls this method."""
+        piece = self._piece(receipt, topic, value, key, tag, headers, timestamp_ms)
+        if self._buffer.take(piece.size):
+            self._queue_selection.place(topic, piece, queue)
+        else:
+            self._buffer.enter_nowait(piece.size, partial(self._queue_selection.place, topic, piece, queue))
+
+    def _piece(
+        self,
+        receipt: Receipt,
+        topic: str,
+        value: bytes,
+        key: bytes | str | None,
+        tag: str | None,
+        headers: Headers | Mapping[str, bytes] | None,
+        timestamp_ms: int | None,
+    ) -> Piece:
         self._client.check_open()
         if not self._queue_selection.knows(topic):
             validate_topic_name(topic)
         checked_value(value, self._client.routes.table.max_message_bytes)
-        future: asyncio.Future[RecordMetadata] = self._loop.create_future()
-        receipt = SingleReceipt(topic, future)
         if key is None and tag is None and not headers and timestamp_ms is None:
-            return self._recorded(topic, Piece([value], len(value), receipt)), future
+            return self._recorded(topic, Piece([value], len(value), receipt))
         piece = Piece(
             [value],
             len(value),
@@ -298,7 +330,7 @@ class AsyncProducer(AsyncLifetime):
             checked_timestamp(timestamp_ms),
         )
         check_extras(piece.key, piece.tag, piece.headers)
-        return self._recorded(topic, piece), future
+        return self._recorded(topic, piece)
 
     def _recorded(self, topic: str, piece: Piece) -> Piece:
         if self._recorder is not None:

@@ -4,6 +4,7 @@ This package contains, in reading order:
 
     clients.py        `Producer`, `Consumer` and `Admin`
     group_clients.py  `GroupConsumer` and `PushConsumer`
+    handover.py       passes messages of a producer to its event loop, many at a time
     loop_thread.py    an event loop in a thread of its own
     read_ahead.py     selects the next message from the messages that were read ahead for iteration
 """

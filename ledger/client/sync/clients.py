@@ -36,6 +36,7 @@ from ledger.client.records import (
     TopicDescription,
     TopicQueue,
 )
+from ledger.client.sync.handover import Handover
 from ledger.client.sync.loop_thread import made, started, stopped
 from ledger.client.sync.read_ahead import next_ahead
 from ledger.errors import ClosedError
@@ -50,6 +51,7 @@ class Producer(Lifetime):
     def __init__(self, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
         self._client = AsyncProducer(bootstrap_servers, **settings)
         self._thread = started(self._client, "ledgermq-producer")
+        self._handover = Handover(self._thread, self._client._accept)
 
     def send(
         self,
@@ -80,16 +82,14 @@ class Producer(Lifetime):
         timestamp_ms: int | None = None,
         queue: int | None = None,
     ) -> concurrent.futures.Future[RecordMetadata]:
-        """Pass one message to the producer, and return a future at once. The future gets the metadata of the message
-        or an error. If the buffer has no room, the error is BufferFullError.
+        """Pass one message to the producer, and return a future. The future gets the metadata of the message or an
+        error. If the buffer has no room, the error is BufferFullError.
+
+        The call does not wait for the cluster. If 2,048 messages, or 8 MiB, wait for the client's own thread, the call
+        waits until this thread has taken them. Raises ClosedError.
         """
-
-        async def hand_over() -> RecordMetadata:
-            return await self._client.send_nowait(
-                topic, value, key=key, tag=tag, headers=headers, timestamp_ms=timestamp_ms, queue=queue
-            )
-
-        return self._thread.submit(hand_over())
+        size = len(value) if isinstance(value, bytes) else 0  # the client's own thread refuses other types
+        return self._handover.put(size, topic, (value, key, tag, headers, timestamp_ms, queue))
 
     def send_many(
         self,

@@ -59,6 +59,28 @@ class LoopThread:
         work.close()
         raise _closed()
 
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """Call `callback` on the event loop, after all work that was submitted before. Raises ClosedError."""
+        with self._lock:
+            if self.alive:
+                self._loop.call_soon_threadsafe(callback)
+                return
+        raise _closed()
+
+    def call_soon_here(self, callback: Callable[[], object]) -> None:
+        """Call `callback` in the next turn of the event loop. The caller must run on the event loop."""
+        self._loop.call_soon(callback)
+
+    @property
+    def is_current(self) -> bool:
+        """True if the caller runs on the thread of the event loop."""
+        return threading.current_thread() is self._thread
+
+    def check_open(self) -> None:
+        """Raise ClosedError if the event loop does not run, or ends."""
+        if not self.alive:
+            raise _closed()
+
     def close(self) -> None:
         """End the event loop and its thread. Threads that wait for unfinished work get ClosedError. The call is
         idempotent, even if several threads make it at the same time."""

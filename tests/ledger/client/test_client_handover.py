@@ -1,0 +1,191 @@
+"""The line in which messages of other threads wait for the event loop's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+import ledgermq
+from ledger.client.producer.producer_batch import Acknowledged
+from ledger.client.sync import handover
+from ledger.client.sync.handover import Handover, MessageReceipt
+from ledger.client.sync.loop_thread import LoopThread
+from ledger.errors import BufferFullError, ClosedError, InvalidArgumentError, MessageTooLargeError
+from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
+
+pytestmark = pytest.mark.real
+
+DEADLINE_S = 20
+
+
+class CountingThread(LoopThread):
+    """Counts how often the event loop was woken for the line."""
+
+    wakes = 0
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        self.wakes += 1
+        super().call_soon(callback)
+
+
+@pytest.fixture
+def thread() -> Iterator[CountingThread]:
+    thread = CountingThread("handover")
+    yield thread
+    thread.close()
+
+
+class Blocked:
+    """Holds the event loop until `go` is set."""
+
+    def __init__(self, thread: LoopThread) -> None:
+        self.go = threading.Event()
+        self._there = threading.Event()
+        LoopThread.call_soon(thread, self._hold)
+        assert self._there.wait(DEADLINE_S)
+
+    def _hold(self) -> None:
+        self._there.set()
+        assert self.go.wait(DEADLINE_S)
+
+
+def accepting(receipt: MessageReceipt, topic: str, number: int) -> None:
+    receipt.acknowledged(0, number, 1, Acknowledged(number, 1, 5, duplicate=False))
+
+
+def test_a_line_wakes_the_event_loop_once_and_keeps_its_order(thread: CountingThread) -> None:
+    seen: list[int] = []
+
+    def accept(receipt: MessageReceipt, topic: str, number: int) -> None:
+        seen.append(number)
+        accepting(receipt, topic, number)
+
+    line = Handover(thread, accept)
+    blocked = Blocked(thread)
+    futures = [line.put(1, "t", (number,)) for number in range(1000)]
+    assert thread.wakes == 1
+    blocked.go.set()
+    assert [future.result(DEADLINE_S).offset for future in futures] == list(range(1000))
+    assert seen == list(range(1000))
+
+
+@pytest.mark.parametrize(("size", "fits"), [(1, handover.MAX_LINE_MESSAGES), (handover.MAX_LINE_BYTES // 4, 4)])
+def test_a_full_line_holds_the_program_until_it_is_taken(thread: CountingThread, size: int, fits: int) -> None:
+    line = Handover(thread, accepting)
+    blocked = Blocked(thread)
+    for number in range(fits):
+        line.put(size, "t", (number,))
+    passed = threading.Event()
+
+    def put() -> None:
+        line.put(size, "t", (fits,)).result(DEADLINE_S)
+        passed.set()
+
+    program = threading.Thread(target=put)
+    program.start()
+    assert not passed.wait(0.05)
+    assert len(line) == fits
+    blocked.go.set()
+    assert passed.wait(DEADLINE_S)
+    program.join()
+
+
+def test_a_program_that_waits_for_room_learns_that_the_client_closes(thread: CountingThread) -> None:
+    line = Handover(thread, accepting)
+    blocked = Blocked(thread)
+    futures = [line.put(1, "t", (number,)) for number in range(handover.MAX_LINE_MESSAGES)]
+    closing = threading.Thread(target=thread.close)
+    closing.start()
+    while thread.alive:
+        pass
+    with pytest.raises(ClosedError):
+        line.put(1, "t", (0,))
+    blocked.go.set()
+    closing.join()
+    assert all(future.done() for future in futures), "what was in the line is not forgotten"
+
+
+def test_a_callback_may_send_although_the_line_is_full(thread: CountingThread) -> None:
+    seen: list[int] = []
+
+    def accept(receipt: MessageReceipt, topic: str, number: int) -> None:
+        seen.append(number)
+        accepting(receipt, topic, number)
+
+    line = Handover(thread, accept)
+    many = handover.MAX_LINE_MESSAGES + 10
+    last: list[Any] = []
+
+    def send_more(_: object) -> None:
+        last.extend(line.put(1, "t", (number,)) for number in range(1, many))
+
+    first = line.put(1, "t", (0,))
+    first.add_done_callback(send_more)
+    assert first.result(DEADLINE_S).offset == 0
+    thread.run(asyncio.sleep(0))
+    assert [future.result(DEADLINE_S).offset for future in last] == list(range(1, many))
+    assert seen == list(range(many))
+
+
+def test_a_cancelled_future_gets_no_result_and_harms_nobody(thread: CountingThread) -> None:
+    line = Handover(thread, accepting)
+    blocked = Blocked(thread)
+    futures = [line.put(1, "t", (number,)) for number in range(3)]
+    assert futures[1].cancel()
+    blocked.go.set()
+    assert [futures[place].result(DEADLINE_S).offset for place in (0, 2)] == [0, 2]
+    assert futures[1].cancelled()
+
+
+# --- with a producer -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[FakeCluster]:
+    cluster = FakeCluster()
+    cluster.create("t", 1)
+    broker = FakeBroker(1, cluster)
+    await broker.start()
+    yield cluster
+    await broker.stop()
+
+
+async def test_errors_come_through_the_future(cluster: FakeCluster) -> None:
+    def work() -> None:
+        with ledgermq.Producer(list(cluster.addresses.values()), buffer_bytes=10_000) as one:
+            one.send("t", b"first")
+            wrong: list[tuple[Any, type[Exception]]] = [
+                (bytes(10_001), MessageTooLargeError),
+                ("text", InvalidArgumentError),
+            ]
+            for value, error in wrong:
+                with pytest.raises(error):
+                    one.send_nowait("t", value).result(DEADLINE_S)
+            futures = [one.send_nowait("t", bytes(3000)) for _ in range(200)]
+            errors = [future.exception(DEADLINE_S) for future in futures]
+            assert errors[:3] == [None, None, None]
+            assert {type(error) for error in errors if error is not None} == {BufferFullError}
+        with pytest.raises(ClosedError):
+            one.send_nowait("t", b"late")
+
+    await asyncio.to_thread(work)
+
+
+async def test_send_nowait_send_and_flush_keep_their_order(cluster: FakeCluster) -> None:
+    def work() -> None:
+        with ledgermq.Producer(list(cluster.addresses.values())) as one:
+            futures = [one.send_nowait("t", b"%04d" % number, key=b"k") for number in range(3000)]
+            assert one.send("t", b"last", key=b"k").offset == 3000
+            more = one.send_nowait("t", b"more", key="k")
+            one.flush()
+            assert more.done()
+            assert [future.result().offset for future in futures] == list(range(3000))
+            left = one.send_nowait("t", b"left")
+        assert left.result().offset == 3002, "close() sends what was handed over"
+
+    await asyncio.to_thread(work)
+    assert cluster.values("t", 0)[:3000] == [b"%04d" % number for number in range(3000)]
