@@ -54,7 +54,7 @@ coverage: $(VENV)/.test ## the whole test suite, and which lines and branches it
 check: $(VENV)/.test ## lint, format, types, imports point one way, generated code is fresh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy ledgermq store raft ledger cluster chaos bench tests examples deploy pyspark_ledgermq pyspark_ledgermq_log
+	$(BIN)/mypy ledgermq store raft ledger cluster chaos bench tests examples deploy pyspark_ledgermq pyspark_ledgermq_log pytest_ledgermq
 	$(BIN)/pytest tests/test_architecture.py
 
 sim: $(VENV)/.server ## simulate whole clusters and try to break them (SEEDS=100000 WORLD=stack MINUTES=5); again: goes on

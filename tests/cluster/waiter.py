@@ -30,3 +30,12 @@ async def until(condition: Callable[[], T | None], what: str, *, deadline_s: flo
         return condition()
 
     return await eventually(asked, what, deadline_s=deadline_s)
+
+
+def blocking_eventually(condition: Callable[[], T], what: str, *, deadline_s: float = DEADLINE_S) -> T:
+    """Return the first true value of `condition()`, in a test without an event loop. Otherwise like `eventually`."""
+    deadline = time.monotonic() + deadline_s
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"not within {deadline_s:g} s: {what} (the last answer was {value!r})"
+        time.sleep(_POLL_S)
+    return value
