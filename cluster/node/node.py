@@ -31,6 +31,7 @@ from cluster.node.process.clock_watch import ClockWatch
 from cluster.node.process.file_limit import connections_open_at_once, file_limit, raise_file_limit
 from cluster.node.process.logs import set_up_logging
 from cluster.node.process.stop_signals import stop_requested
+from cluster.node.process.vital import Vital
 from cluster.node.registration import Registration
 from cluster.node.repair.entry_source import GrpcEntrySource
 from cluster.node.replica.shard_log import ShardError
@@ -80,14 +81,25 @@ class NodeError(Exception):
 class Node:
     """Runs one node of a cluster, from `start` to `stop`."""
 
-    def __init__(self, settings: NodeSettings, disk: Disk | None = None, *, now_ms: Callable[[], int] = now_ms) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        disk: Disk | None = None,
+        *,
+        now_ms: Callable[[], int] = now_ms,
+        embedded: Vital | None = None,
+    ) -> None:
         """Lock the data directory and open the logs of its shards. `now_ms()` is the wall clock of the node. Raise
         StoreError or ShardError if the node cannot open its directory or a log, and SettingsError if it cannot read a
-        file that the settings name."""
+        file that the settings name.
+
+        With `embedded`, the node runs in the process of a user's program (embedded.py): it serves its local socket and
+        no port, it changes nothing that belongs to the process, and a fault ends `embedded` instead of the process."""
         disk = disk or PosixDisk()
         self._settings = settings
+        self._embedded = embedded
         password = first_password(settings)
-        identity = self._identity = node_identity(settings)
+        identity = self._identity = node_identity(settings, is_reachable=embedded is None)
         self._registry = CollectorRegistry()
         self._meters = Meters(self._registry, settings.cluster, settings.node)
         dialer = identity.dialer
@@ -98,6 +110,7 @@ class Node:
             now_ms=now_ms,
             boot_id=partial(read_boot_id, settings.boot_id_file),
             client=Environment(channel=partial(NodeChannel, dialer, self._addresses)),
+            vital=embedded or Vital(),
         )
         self._control_streams = ControlStreams(settings.cluster, settings.node, dialer)
         self._directory = NodeDirectory.open(
@@ -148,7 +161,8 @@ class Node:
                 settings.largest_entry_bytes, connections_open_at_once(settings.max_connections, file_limit())
             ),
         )
-        self._local = LocalServer(settings.data, self._make_local_server) if settings.authentication else None
+        has_socket = settings.authentication or embedded is not None
+        self._local = LocalServer(settings.data, self._make_local_server) if has_socket else None
         self._http = self._make_http()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -161,7 +175,8 @@ class Node:
         await self._serve_http()
         self._shards.start()
         self._tasks = [self._runtime.vital.spawn(self._meters.probe_loop_lag(), "event loop lag")]
-        self._tasks.append(self._runtime.vital.spawn(self._connection_limits().run(), "connections"))
+        if self._embedded is None:  # the sockets of a user's program are not the node's
+            self._tasks.append(self._runtime.vital.spawn(self._connection_limits().run(), "connections"))
         watch = ClockWatch(self._shards.replicas, self._runtime, self._meters.clock_leaps)
         self._tasks.append(self._runtime.vital.spawn(watch.run(), "clocks"))
         self._tasks += [self._runtime.vital.spawn(work, name) for name, work in self._access.tasks()]
@@ -177,14 +192,30 @@ class Node:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._server.stop(STOP_GRACE_S)
-        if self._local is not None:
-            await self._local.stop(STOP_GRACE_S)
-        await self._http.stop()
+        await self._close_ports(STOP_GRACE_S)
         await self._shards.stop()
         self._directory.close()
 
+    async def abandon(self) -> None:
+        """Close the ports of a node with a broken invariant, and write nothing more. The data directory stays locked
+        until the process ends, and the next start recovers the data as after a kill."""
+        for task in self._tasks:
+            task.cancel()
+        await self._close_ports(0)
+
+    def not_ready(self) -> str:
+        """Return the reason why clients should not use this node, or "" if this node is ready."""
+        return self._shards.not_ready()
+
+    async def _close_ports(self, grace_s: float) -> None:
+        await self._server.stop(grace_s)
+        if self._local is not None:
+            await self._local.stop(grace_s)
+        await self._http.stop()
+
     def _shard_started(self, _: BrokerReplica) -> None:
+        if self._embedded is not None:
+            return
         gc.collect()
         gc.freeze()  # later collections skip the objects that live as long as the process
 
@@ -240,6 +271,8 @@ class Node:
         )
 
     async def _serve_grpc(self) -> None:
+        if self._embedded is not None:
+            return
         add_raft(self._raft_service, self._server)
         self._add_client_services(self._server)
         raft_pb2_grpc.add_NodeProofServicer_to_server(self._identity.proofs, self._server)

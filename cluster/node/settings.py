@@ -23,7 +23,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from cluster.address import check_address, is_loopback, split_address
 from cluster.node.formation import allowed_nodes
@@ -412,6 +418,30 @@ class NodeSettings(BaseSettings):
             return cls(**{**file, **environment, **given})
         except ValidationError as error:
             raise SettingsError("\n".join(_sentences(error, path, environment))) from error
+
+
+class GivenSettings(NodeSettings):
+    """Settings that only the program gives, for a node in the process of a user's program: the environment is the
+    program's, and its variables have no effect."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
+
+    @classmethod
+    def of(cls, **given: Any) -> GivenSettings:
+        """Raises SettingsError."""
+        try:
+            return cls(**given)
+        except ValidationError as error:
+            raise SettingsError("\n".join(_sentences(error, None, {}))) from error
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -28,7 +28,7 @@ MOST_NODES = 9
 _STOP_S = 10.0
 _POLL_S = 0.02
 # A single node waits for its election timeout too, although nobody else could lead.
-_TICK_ALONE_MS = 10
+_TIMING_ALONE: dict[str, Setting] = {"heartbeat_ticks": 1, "election_ticks": 2}
 
 
 class Cluster:
@@ -275,9 +275,8 @@ class Cluster:
         own = self.address(node)
         links = self._network.addresses_from(node) if self._network is not None else {}
         outside = {each: self.address(each) for each in self._ids} if links else {}
-        settings: dict[str, Setting] = {"node": node, "listen": own, "shards": self._shards, **self._settings}
-        if not links:
-            settings.setdefault("tick_ms", _TICK_ALONE_MS)
+        timing = {} if links else _TIMING_ALONE
+        settings = {"node": node, "listen": own, "shards": self._shards, **timing, **self._settings}
         self._files(node).write_settings(settings, {"peers": {node: own, **links}, "outside": outside})
 
     def _spawn(self, node: int) -> None:

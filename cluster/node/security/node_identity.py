@@ -25,8 +25,9 @@ class NodeIdentity:
     watch: CertificateWatch | None
 
 
-def node_identity(settings: NodeSettings) -> NodeIdentity:
-    """Return what the settings say. Raises SettingsError if a file cannot be used."""
+def node_identity(settings: NodeSettings, *, is_reachable: bool = True) -> NodeIdentity:
+    """Return what the settings say. `is_reachable` says whether other nodes can reach this node at all. Raises
+    SettingsError if a file cannot be used."""
     cluster, node = settings.cluster, settings.node
     try:
         if (files := certificate_files(settings)) is not None:
@@ -38,11 +39,12 @@ def node_identity(settings: NodeSettings) -> NodeIdentity:
             return NodeIdentity(proofs, PlainDialer(proofs), None)
     except (CertificateError, SecretError) as error:
         raise SettingsError(str(error)) from error
-    log.warning(
-        "every program that reaches %s can speak as a node of this cluster: set `tls_certificate`, `tls_key` and "
-        "`tls_ca`, or `cluster_secret_file`",
-        settings.listen,
-    )
+    if is_reachable:
+        log.warning(
+            "every program that reaches %s can speak as a node of this cluster: set `tls_certificate`, `tls_key` and "
+            "`tls_ca`, or `cluster_secret_file`",
+            settings.listen,
+        )
     return NodeIdentity(NodeProofs(cluster, node, None), PlainDialer(), None)
 
 
