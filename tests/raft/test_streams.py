@@ -17,7 +17,6 @@ from raft.transport.streams import OutboundStream, accept, reason_of
 from raft.v1 import raft_pb2, raft_pb2_grpc
 from tests.cluster.waiter import eventually
 
-
 BOUND = 50
 
 
