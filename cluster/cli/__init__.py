@@ -5,6 +5,7 @@
     output.py     tables, JSON and sentences for the terminal
     failure.py    which errors are printed as one sentence
     question.py   asks the user before data is deleted
+    stopping.py   ends a command on Ctrl-C and on SIGTERM
 
 Each of the folders cluster/, topics/, groups/, messages/, log/, validation/, servers/, local/ and bench/ contains the
 commands for one kind of object, for example topics.
@@ -16,9 +17,10 @@ group `ledgermq.commands`. Each entry point loads a `CommandEntry`; chaos/comman
 
 Commands write data to standard output, and messages for the user to standard error. A command reports a failure by
 raising an exception, and `main` prints the exception as one sentence. The exit status is 0 for success, 1 for a
-failure, 2 for wrong usage and 130 for an interrupt with Ctrl-C. If a command function returns a number, the number is
-the exit status. The module of a command is imported only when the command runs. Because the modules of commands are
-imported late, `ledgermq --help` is fast, and works where only the client packages are installed.
+failure, 2 for wrong usage, 130 for an interrupt with Ctrl-C, and 143 if SIGTERM stopped `produce` or `consume`. If a
+command function returns a number, the number is the exit status. The module of a command is imported only when the
+command runs. Because the modules of commands are imported late, `ledgermq --help` is fast, and works where only the
+client packages are installed.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from typing import Any, NamedTuple
 import click
 
 from cluster.allocator import keep_large_buffers
+from cluster.cli.stopping import TERMINATED, TerminatedError
 from cluster.grpc_engine import log_only_errors, prefer_older_engine
 from ledger.version import VERSION
 
@@ -57,12 +60,12 @@ _COMMANDS = {
     "server": CommandEntry("cluster.cli.servers.server", "server", "Run one node."),
     "topic": CommandEntry("cluster.cli.topics.topic", "topic", "Create, alter, delete, list and describe topics."),
     "produce": CommandEntry(
-        "cluster.cli.messages.produce", "produce", "Send the lines of a file or of standard input."
+        "cluster.cli.messages.produce", "produce", "Send lines, JSON lines, or messages of a template."
     ),
     "message": CommandEntry(
         "cluster.cli.messages.message", "message", "Get one message by its offset, or find messages by key."
     ),
-    "consume": CommandEntry("cluster.cli.messages.consume", "consume", "Print the messages of a topic."),
+    "consume": CommandEntry("cluster.cli.messages.consume", "consume", "Print the messages of topics."),
     "group": CommandEntry("cluster.cli.groups.group", "group", "List, describe, reset and delete consumer groups."),
     "dlq": CommandEntry("cluster.cli.groups.dlq", "dlq", "List or resend the dead letters of a consumer group."),
     "cluster": CommandEntry(
@@ -164,6 +167,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
+    except TerminatedError:
+        return TERMINATED
     except _ReaderLeftError:
         return _reader_left()
     except Exception as error:

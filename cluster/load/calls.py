@@ -45,6 +45,9 @@ class ProducerCall:
     queue: int | None = None
     number: int = 0
     due_ns: int = 0
+    # Only of calls with one message. A `timestamp_ms` of None means the present time.
+    headers: tuple[tuple[str, bytes], ...] = ()
+    timestamp_ms: int | None = None
 
 
 class CallRecorder(Protocol):
@@ -104,6 +107,16 @@ async def make_call(producer: AsyncProducer, call: ProducerCall, recorder: CallR
 
 def start_call(producer: AsyncProducer, call: ProducerCall) -> asyncio.Future[RecordMetadata]:
     """Start a call of `send_nowait` and return its future. Raises an error if the producer refuses the message."""
+    if call.headers or call.timestamp_ms is not None:
+        return producer.send_nowait(
+            call.topic,
+            call.values[0],
+            key=call.key,
+            tag=call.tag,
+            headers=call.headers,
+            timestamp_ms=call.timestamp_ms,
+            queue=call.queue,
+        )
     return producer.send_nowait(call.topic, call.values[0], key=call.key, tag=call.tag, queue=call.queue)
 
 

@@ -12,29 +12,37 @@ failure except a refused line ends the sending.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from cluster.load.calls import ProducerCall, Receipt, is_unknown, make_call, start_call
 from ledger.client.producer.producer import AsyncProducer
 from ledger.client.records import RecordMetadata
 from ledger.errors import (
     DeliveryTimeoutError,
+    HeadersTooLargeError,
     InvalidArgumentError,
     LedgerError,
     MessageTooLargeError,
+    TooManyHeadersError,
     UnknownQueueError,
     UnknownTopicError,
 )
 
 T = TypeVar("T")
+Headers = tuple[tuple[str, bytes], ...]
 
 # The size as the producer counts it: half a batch, so that two lists fill a batch.
 _LIST_BYTES = 128 << 10
 _LINE_OVERHEAD_BYTES = 16
 # Well below the size of the producer's buffer. If a list had to wait for room in the buffer, lists could interleave.
 _WINDOW_BYTES = 16 << 20
+_MOST_SENTENCES = 1_000
+# The number of messages that `send_each` gives to the producer without a look at its failures.
+_MESSAGES_A_TURN = 1_000
+# Refusals of one message because of its content. The messages after it can still be sent.
+_CONTENT_REFUSED = (MessageTooLargeError, InvalidArgumentError, TooManyHeadersError, HeadersTooLargeError)
 _REFUSED = (InvalidArgumentError, UnknownQueueError, UnknownTopicError)
 
 
@@ -45,6 +53,24 @@ class Labels:
     key: bytes | None = None
     tag: str | None = None
     queue: int | None = None
+    # Only `send_each` and `send_keyed` send headers.
+    headers: Headers = ()
+
+
+class LineMessage(NamedTuple):
+    """A message with all that a line can say of it. A `timestamp_ms` of None means the time of sending."""
+
+    value: bytes
+    key: bytes | None
+    tag: str | None
+    headers: Headers
+    timestamp_ms: int | None
+
+    @property
+    def size(self) -> int:
+        """The approximate size of the message in bytes."""
+        headers = sum(len(name) + len(value) for name, value in self.headers)
+        return len(self.value) + len(self.key or b"") + len(self.tag or "") + headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +88,8 @@ class LineOrigin:
 
 class LineSender:
     """Sends lines to one topic. `acknowledged` is the number of committed lines, and `acknowledged_bytes` is their
-    size in bytes. `left_out` has a sentence for each line that was not sent.
+    size in bytes. `left_out_count` is the number of lines that were not sent, and `left_out` has a sentence for each of
+    the first 1,000 of them.
 
     `in_doubt` is the number of lines whose result is unknown. After a failure, every later call raises the same
     failure.
@@ -74,6 +101,7 @@ class LineSender:
         self.acknowledged = 0
         self.acknowledged_bytes = 0
         self.left_out: list[str] = []
+        self.left_out_count = 0
         self._producer = producer
         self._topic = topic
         self._on_acknowledged = on_acknowledged
@@ -114,32 +142,60 @@ class LineSender:
     async def send_keyed(self, lines: list[bytes], separator: bytes, labels: Labels, place: LineOrigin) -> None:
         """Send lines that consist of a key, `separator` and a value. A line without a separator is reported and not
         sent."""
-        for start, stop in _lists(lines, labels):
+
+        def message(line: bytes) -> LineMessage | str:
+            key, found, value = line.partition(separator)
+            if not found:
+                return f"it does not contain {separator.decode(errors='replace')!r}, so it has no key"
+            return LineMessage(value, key, labels.tag, labels.headers, None)
+
+        await self.send_each([message(line) for line in lines], labels, place)
+
+    async def send_each(self, messages: Sequence[LineMessage | str], labels: Labels, place: LineOrigin) -> None:
+        """Send messages that each have their own key, tag, headers and timestamp. A message that the producer refuses
+        because of its content is reported and not sent. A text in place of a message says why the line is no message;
+        it is reported too."""
+        for start in range(0, len(messages), _MESSAGES_A_TURN):
             self._raise_failure()
-            part, sent = lines[start:stop], []
-            for number, line in enumerate(part, start):
-                key, found, value = line.partition(separator)
-                if not found:
-                    self._leave_out(
-                        place.of(number),
-                        f"it does not contain {separator.decode(errors='replace')!r}, so it has no key",
-                    )
+            sent: list[tuple[ProducerCall, asyncio.Future[RecordMetadata]]] = []
+            size = 0
+            for number, message in enumerate(messages[start : start + _MESSAGES_A_TURN], start):
+                if isinstance(message, str):
+                    self._leave_out(place.of(number), message)
                     continue
-                call = ProducerCall("send-nowait", self._topic, [value], key, labels.tag, labels.queue)
+                call = ProducerCall(
+                    "send-nowait",
+                    self._topic,
+                    [message.value],
+                    message.key,
+                    message.tag,
+                    labels.queue,
+                    headers=message.headers,
+                    timestamp_ms=message.timestamp_ms,
+                )
+                if size and size + message.size > _LIST_BYTES:
+                    await self._start_each(sent, size)
+                    sent, size = [], 0
+                if not sent:
+                    await self._wait_for_room(message.size)
                 try:
-                    future = start_call(self._producer, call)
-                except MessageTooLargeError as error:
+                    sent.append((call, start_call(self._producer, call)))
+                except _CONTENT_REFUSED as error:
                     self._leave_out(place.of(number), str(error))
                 else:
-                    sent.append((call, future))
-            self._handed_over += len(sent)
-            await self._start(self._settle_each(sent), sum(map(len, part)), len(part))
+                    size += message.size
+            await self._start_each(sent, size)
 
     async def drain(self) -> None:
         """Return when all lines that were handed over are acknowledged."""
         while self._under_way:
             await asyncio.wait(self._under_way)
         self._raise_failure()
+
+    async def _start_each(self, sent: list[tuple[ProducerCall, asyncio.Future[RecordMetadata]]], size: int) -> None:
+        if sent:
+            self._handed_over += len(sent)
+            await self._start(self._settle_each(sent), size, len(sent))
 
     async def _hand_over(self, lines: list[bytes], labels: Labels) -> MessageTooLargeError | None:
         """Hand over a list to the producer, which accepts or refuses the whole list. Return None if the producer
@@ -155,12 +211,15 @@ class LineSender:
         return refusal
 
     async def _start(self, work: Coroutine[None, None, T], size: int, count: int) -> asyncio.Task[T]:
-        while self._under_way and sum(self._under_way.values()) + size > _WINDOW_BYTES:
-            await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
+        await self._wait_for_room(size)
         task = asyncio.get_running_loop().create_task(work)
         self._under_way[task] = size + _LINE_OVERHEAD_BYTES * count
         task.add_done_callback(lambda done: self._under_way.pop(done))
         return task
+
+    async def _wait_for_room(self, size: int) -> None:
+        while self._under_way and sum(self._under_way.values()) + size > _WINDOW_BYTES:
+            await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
 
     async def _send_many(self, lines: list[bytes], labels: Labels) -> MessageTooLargeError | None:
         call = ProducerCall("send-many", self._topic, lines, labels.key, labels.tag, labels.queue)
@@ -199,7 +258,9 @@ class LineSender:
             self._not_sent += count
 
     def _leave_out(self, line: str, reason: str) -> None:
-        self.left_out.append(f"{line}: {reason}")
+        self.left_out_count += 1
+        if len(self.left_out) < _MOST_SENTENCES:
+            self.left_out.append(f"{line}: {reason}")
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import click
 
-from cluster.cli.messages.consume import Start, StartType
+from cluster.cli.messages.start import Start, StartType
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import counted, data_console, print_json, print_table, say
 from cluster.cli.question import ask

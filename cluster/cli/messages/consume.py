@@ -1,4 +1,4 @@
-"""The command `ledgermq consume` prints the messages of a topic.
+"""The command `ledgermq consume` prints the messages of topics.
 
 Without --follow, the command reads up to the end offsets that the queues had at its start. The command therefore ends
 even while a producer sends.
@@ -6,18 +6,26 @@ even while a producer sends.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 import click
 
 from cluster.cli.messages.group_consumption import consume_in_group
-from cluster.cli.messages.message_writer import MessageWriter, json_format, text_format
-from cluster.cli.options import REQUEST_TIMEOUT_MS, Moment, Separator, bootstrap_option, format_option
+from cluster.cli.messages.line_template import LETTERS, template_format
+from cluster.cli.messages.message_writer import (
+    Format,
+    MessageWriter,
+    for_terminal,
+    json_format,
+    text_format,
+    unchanged,
+)
+from cluster.cli.messages.start import Last, Start, StartOrLastType
+from cluster.cli.options import REQUEST_TIMEOUT_MS, Separator, bootstrap_option, format_option
 from cluster.cli.output import counted, say
+from cluster.cli.stopping import TerminatedError, run_until_stopped
 from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.client.records import TopicQueue
 
@@ -25,35 +33,12 @@ _MESSAGES_AT_ONCE = 5_000
 _WAIT_MS = 500
 
 
-Start = Literal["earliest", "latest"] | int | datetime
-
-
-class StartType(click.ParamType[Start]):
-    """The click type of the start of reading: earliest, latest, an offset, or a time."""
-
-    name = "earliest|latest|offset|time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Start:
-        if isinstance(value, int | datetime) or value in ("earliest", "latest"):
-            return value  # type: ignore[no-any-return]
-        if value.isascii() and value.isdecimal():
-            return int(value)
-        try:
-            return Moment().convert(value, param, ctx)
-        except click.BadParameter:
-            self.fail(
-                f"{value!r} is not a start: give earliest, latest, an offset, or a time such as 2026-11-21T08:30:00Z",
-                param,
-                ctx,
-            )
-
-
 @dataclass(frozen=True, slots=True)
 class ConsumeSelection:
     """The options of `ledgermq consume` that say which messages it reads and when it stops."""
 
-    topic: str
-    start: Start
+    topics: tuple[str, ...]
+    start: Start | Last
     queues: tuple[int, ...]
     tags: tuple[str, ...]
     count: int | None
@@ -67,17 +52,23 @@ class ConsumeSelection:
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
 @click.option(
     "--from",
     "start",
-    type=StartType(),
+    type=StartOrLastType(),
     default="earliest",
     show_default=True,
-    help="First message in each queue. A time means the first message appended then or later.",
+    metavar="START",
+    help="First message in each queue: earliest, latest, an offset, -10 (the last 10 messages of each queue), a time "
+    "such as 2026-11-21T08:30:00Z, or an age such as 10m (s, m, h, d). A time means the first message appended then "
+    "or later.",
 )
 @click.option(
-    "--count", type=click.IntRange(min=0), help="Stop after this many messages.  [default: at the end of the topic]"
+    "-n",
+    "--count",
+    type=click.IntRange(min=0),
+    help="Stop after this many messages.  [default: at the end of the topics]",
 )
 @click.option("--follow", is_flag=True, help="Wait for new messages at the end. Always on with --from latest.")
 @click.option(
@@ -85,7 +76,7 @@ class ConsumeSelection:
     "queues",
     type=click.IntRange(min=0),
     multiple=True,
-    help="Only this queue. Repeat it for more queues.  [default: all]",
+    help="Only this queue of each topic. Repeat it for more queues.  [default: all]",
 )
 @click.option(
     "--tag", "tags", multiple=True, help="Only messages with this tag. Repeat it for more tags.  [default: all]"
@@ -97,57 +88,90 @@ class ConsumeSelection:
     show_default=True,
     help="If retention has removed messages: fail, or continue with the first kept message.",
 )
-@click.option("--separator", type=Separator(), default="\\n", show_default=True, help="Text after each message.")
+@click.option("--separator", type=Separator(), help="Text after each message.  [default: \\n]")
 @click.option(
-    "--key-separator", type=Separator(), help="Print the key and this text before each message.  [default: no key]"
+    "--key-separator",
+    type=Separator(),
+    help="Print the key and this text before each message that has a key.  [default: no key]",
+)
+@click.option(
+    "-f",
+    "--template",
+    help="Print each message by this template, without a line end. Its letters are "
+    + ", ".join(f"%{letter} {meaning}" for letter, meaning in LETTERS.items())
+    + "; its escapes are \\n, \\t, \\0, \\x1f.",
 )
 @click.option("--group", help="Consume as a member of this consumer group, from its offsets on.")
 @bootstrap_option
 @format_option
 def consume(
-    topic: str,
-    start: Start,
+    topics: tuple[str, ...],
+    start: Start | Last,
     count: int | None,
     follow: bool,
     queues: tuple[int, ...],
     tags: tuple[str, ...],
     on_dropped: Literal["error", "skip"],
-    separator: bytes,
+    separator: bytes | None,
     key_separator: bytes | None,
+    template: str | None,
     group: str | None,
     bootstrap: str,
     output: str,
 ) -> None:
-    """Print the messages of TOPIC to standard output, one message on a line. With --format json, each line is a JSON
-    object.
+    """Print the messages of each TOPIC to standard output, one message on a line. With --format json, each line is a
+    JSON object, which `ledgermq produce --format json` accepts.
 
     With --group, the option --from applies only to queues that the consumer group has not consumed yet. With --group
     and without --follow, the command ends when the group has consumed every message that existed at its start.
 
-    In JSON, a key or value that is not UTF-8 is written as base64, in the field key_base64 or value_base64.
+    Ctrl-C and SIGTERM stop the command in the same way: it acknowledges what it has printed, leaves the group, and
+    ends with the exit status 130 (Ctrl-C) or 143 (SIGTERM).
+
+    In JSON, a key or value that is not UTF-8 is written as base64, in the field key_base64 or value_base64. On a
+    terminal, control characters in messages are shown as escapes; in a pipe or a file, bytes are unchanged.
     """
     if group is not None and queues:
         raise click.UsageError(
             "give either --group or --queue: a consumer group assigns queues to its members by itself"
         )
-    wanted = ConsumeSelection(topic, start, queues, tags, count, follow or start == "latest", on_dropped)
-    form = json_format if output == "json" else text_format(separator, key_separator)
-    writer = MessageWriter(sys.stdout.buffer, form)
+    wanted = ConsumeSelection(
+        tuple(dict.fromkeys(topics)), start, queues, tags, count, follow or start == "latest", on_dropped
+    )
+    writer = MessageWriter(sys.stdout.buffer, _format(output, separator, key_separator, template))
     try:
-        asyncio.run(
+        run_until_stopped(
             _consume(bootstrap, wanted, writer) if group is None else _in_group(bootstrap, group, wanted, writer)
         )
-    except KeyboardInterrupt:  # how --follow ends
+    except (KeyboardInterrupt, TerminatedError):  # how --follow ends
         say(counted(writer.written, "message"))
         raise
     say(counted(writer.written, "message"))
 
 
+def _format(output: str, separator: bytes | None, key_separator: bytes | None, template: str | None) -> Format:
+    if (output == "json" or template is not None) and (separator is not None or key_separator is not None):
+        raise click.UsageError("--separator and --key-separator apply to plain text: leave them out")
+    if output == "json":
+        if template is not None:
+            raise click.UsageError("give either --template or --format json")
+        return json_format
+    shown = for_terminal if sys.stdout.isatty() else unchanged
+    if template is None:
+        return text_format(b"\n" if separator is None else separator, key_separator, shown)
+    try:
+        return template_format(template, shown)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
 async def _in_group(bootstrap: str, group: str, wanted: ConsumeSelection, writer: MessageWriter) -> None:
+    if isinstance(wanted.start, int | Last):
+        raise click.UsageError("with --group, --from must be earliest, latest or a time")
     await consume_in_group(
         bootstrap,
         group,
-        wanted.topic,
+        wanted.topics,
         start=wanted.start,
         tags=wanted.tags,
         count=wanted.count,
@@ -158,15 +182,17 @@ async def _in_group(bootstrap: str, group: str, wanted: ConsumeSelection, writer
 
 async def _consume(bootstrap: str, wanted: ConsumeSelection, writer: MessageWriter) -> None:
     async with AsyncConsumer(
-        wanted.topic,
+        *wanted.topics,
         bootstrap_servers=bootstrap,
-        start=wanted.start,
+        start="latest" if isinstance(wanted.start, Last) else wanted.start,
         queues=wanted.queues or None,
         tags=wanted.tags or None,
         on_dropped=wanted.on_dropped,
         request_timeout_ms=REQUEST_TIMEOUT_MS,
     ) as consumer:
         ends = None if wanted.follow else await consumer.end_offsets()
+        if isinstance(wanted.start, Last):
+            await _go_back(consumer, wanted.start.count, ends)
         if ends is not None and any(consumer.position(*queue) > end for queue, end in ends.items()):
             await consumer.getmany(1, timeout_ms=_WAIT_MS)  # raises: the start lies beyond the end
         while (most := wanted.more(writer.written)) and not (ends is not None and _at_end(consumer, ends)):
@@ -174,6 +200,13 @@ async def _consume(bootstrap: str, wanted: ConsumeSelection, writer: MessageWrit
             if ends is not None:
                 messages = [one for one in messages if one.offset < ends[TopicQueue(one.topic, one.queue)]]
             writer.write(messages)
+
+
+async def _go_back(consumer: AsyncConsumer, count: int, ends: dict[TopicQueue, int] | None) -> None:
+    """Continue each queue at its last `count` messages."""
+    first = await consumer.beginning_offsets()
+    for place, end in (ends or await consumer.end_offsets()).items():
+        await consumer.seek(*place, max(first.get(place, 0), end - count))
 
 
 def _at_end(consumer: AsyncConsumer, ends: dict[TopicQueue, int]) -> bool:

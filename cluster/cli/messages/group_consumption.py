@@ -10,12 +10,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-import click
-
 from cluster.cli.messages.message_writer import MessageWriter
 from cluster.cli.options import REQUEST_TIMEOUT_MS
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.group.group_consumer import AsyncGroupConsumer
+from ledger.client.records import TopicQueue
 from ledger.errors import UnknownGroupError
 
 _MESSAGES_AT_ONCE = 5_000
@@ -25,21 +24,20 @@ _WAIT_MS = 500
 async def consume_in_group(
     bootstrap: str,
     group: str,
-    topic: str,
+    topics: tuple[str, ...],
     *,
-    start: Literal["earliest", "latest"] | int | datetime,
+    start: Literal["earliest", "latest"] | datetime,
     tags: tuple[str, ...],
     count: int | None,
     follow: bool,
     writer: MessageWriter,
 ) -> None:
-    """Consume as a member of the group and print the messages. Raises click.UsageError if `start` is an offset."""
-    if isinstance(start, int):
-        raise click.UsageError("with --group, --from must be earliest, latest or a time")
+    """Consume as a member of the group and print the messages. If this task is cancelled, the member acknowledges what
+    was printed and leaves the group."""
     async with (
         AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin,
         AsyncGroupConsumer(
-            topic,
+            *topics,
             group=group,
             bootstrap_servers=bootstrap,
             start=start,
@@ -49,7 +47,11 @@ async def consume_in_group(
             request_timeout_ms=REQUEST_TIMEOUT_MS,
         ) as consumer,
     ):
-        ends = {one.queue: one.end_offset for one in (await admin.describe_topic(topic)).offsets}
+        ends = {
+            TopicQueue(topic, one.queue): one.end_offset
+            for topic in topics
+            for one in (await admin.describe_topic(topic)).offsets
+        }
         while count is None or writer.written < count:
             most = _MESSAGES_AT_ONCE if count is None else min(_MESSAGES_AT_ONCE, count - writer.written)
             messages = await consumer.getmany(most, _WAIT_MS)
@@ -57,14 +59,14 @@ async def consume_in_group(
             consumer.finish(*messages)
             if not messages and not follow:
                 await consumer.acknowledge()
-                if await _has_come_to(admin, group, topic, ends):
+                if await _has_come_to(admin, group, ends):
                     return
 
 
-async def _has_come_to(admin: AsyncAdmin, group: str, topic: str, ends: dict[int, int]) -> bool:
+async def _has_come_to(admin: AsyncAdmin, group: str, ends: dict[TopicQueue, int]) -> bool:
     try:
         described = await admin.describe_consumer_group(group)
     except UnknownGroupError:
         return False
-    offsets = {one.queue: one.offset for one in described.queues if one.topic == topic}
-    return all((offset := offsets.get(queue)) is not None and offset >= end for queue, end in ends.items())
+    offsets = {TopicQueue(one.topic, one.queue): one.offset for one in described.queues}
+    return all((offset := offsets.get(place)) is not None and offset >= end for place, end in ends.items())

@@ -1,12 +1,15 @@
-"""Writes messages to a stream, as values with separators or as one JSON object on each line.
+"""Writes messages to a stream: as values with separators, by a template, or as one JSON object on each line.
 
-The text format writes the bytes of a value unchanged. The JSON format writes a value as base64 if it is not UTF-8.
+The text formats write the bytes of keys and values unchanged. On a terminal, control characters of a message are shown
+as escapes, because a message of a stranger must not move the cursor or change the title of the window. The JSON format
+writes a value as base64 if it is not UTF-8.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -14,6 +17,11 @@ from typing import BinaryIO
 from ledger.client.records import Message
 
 Format = Callable[[Sequence[Message]], bytes]
+# How a part of a message is shown.
+Shown = Callable[[bytes], bytes]
+
+# JSON escapes the first 32 characters by itself. These others control terminals and the direction of text.
+_CONTROLS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 @dataclass(slots=True)
@@ -33,26 +41,52 @@ class MessageWriter:
             self.written += len(messages)
 
 
-def text_format(separator: bytes, key_separator: bytes | None) -> Format:
+def unchanged(data: bytes) -> bytes:
+    return data
+
+
+def for_terminal(data: bytes) -> bytes:
+    """Return the data with escapes in place of what a terminal would obey; line feeds and tabs stay."""
+    text = data.decode(errors="backslashreplace")
+    if text.isprintable():
+        return text.encode()
+    return "".join([each if each.isprintable() or each in "\n\t" else _escaped(each) for each in text]).encode()
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def text_format(separator: bytes, key_separator: bytes | None, shown: Shown = unchanged) -> Format:
     """Return a format function that writes each value, followed by `separator`.
 
-    With `key_separator`, the format also writes the key and `key_separator` before each value; a missing key is
-    written as an empty key.
+    With `key_separator`, the format also writes the key and `key_separator` before each value. For a message without a
+    key it writes only the value.
     """
 
     def values(messages: Sequence[Message]) -> bytes:
-        return b"".join([part for one in messages for part in (one.value, separator)])
+        return b"".join([part for one in messages for part in (shown(one.value), separator)])
 
     def keyed(messages: Sequence[Message]) -> bytes:
         assert key_separator is not None
-        return b"".join([part for one in messages for part in (one.key or b"", key_separator, one.value, separator)])
+        parts: list[bytes] = []
+        for one in messages:
+            if one.key is not None:
+                parts += (shown(one.key), key_separator)
+            parts += (shown(one.value), separator)
+        return b"".join(parts)
 
     return values if key_separator is None else keyed
 
 
 def json_format(messages: Sequence[Message]) -> bytes:
     """Return the messages as JSON, with one object on each line."""
-    return "".join([json.dumps(_as_json(one), ensure_ascii=False) + "\n" for one in messages]).encode()
+    return "".join([_json_line(one) for one in messages]).encode()
+
+
+def _json_line(message: Message) -> str:
+    line = json.dumps(_as_json(message), ensure_ascii=False)
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", line) + "\n"
 
 
 def _as_json(message: Message) -> dict[str, object]:

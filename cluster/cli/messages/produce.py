@@ -1,44 +1,66 @@
-"""The command `ledgermq produce` sends the lines of a file or of standard input to a topic.
+"""The command `ledgermq produce` sends the lines of a file or of standard input to a topic, or messages of a template.
 
-A thread reads the input and splits it into lines. The event loop sends the lines to the cluster. Between the thread
-and the event loop there is a short queue, which limits the memory. A line that the user types on a terminal is sent
-immediately.
+A thread reads the input and splits it into lines (line_reader.py). The event loop sends the lines to the cluster. A
+line that the user types on a terminal is sent immediately.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
 
 import click
 
-from cluster.cli.failure import CommandError
+from cluster.cli.messages.flow import in_turns, limited, paced
+from cluster.cli.messages.json_line import message_of
+from cluster.cli.messages.line_reader import LineReader, Source
+from cluster.cli.messages.message_template import MessageTemplate, Template
+from cluster.cli.messages.produce_report import ProduceReport, progress
 from cluster.cli.options import Separator, bootstrap_option, format_option
-from cluster.cli.output import counted, print_json, say
-from cluster.load.line_sender import Labels, LineOrigin, LineSender
-from cluster.load.line_splitter import LineSplitter
+from cluster.cli.stopping import run_until_stopped
+from cluster.load.line_sender import Headers, Labels, LineMessage, LineOrigin, LineSender
+from cluster.load.line_splitter import LONGEST_LINE_BYTES
 from ledger.client.producer.producer import AsyncProducer
+from ledger.limits import validate_headers
 
-_READ_BYTES = 1 << 20
-_QUEUED_READS = 4
+T = TypeVar("T")
+
 _CLOSE_SECONDS = 3.0
-_SHOWN_LEFT_OUT = 10
+# JSON may write a byte as six characters (\u0000).
+_LONGEST_JSON_BYTES = 6 * LONGEST_LINE_BYTES
+
+
+class HeaderType(click.ParamType[tuple[str, bytes]]):
+    """The click type of a header, NAME=VALUE."""
+
+    name = "name=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, bytes]:
+        if isinstance(value, tuple):
+            return value
+        name, found, content = value.partition("=")
+        if not found or not name:
+            self.fail(f"{value!r} is not a header: give NAME=VALUE", param, ctx)
+        return name, os.fsencode(content)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Describes the input of `ledgermq produce`, and how each line becomes a message."""
+class Plan:
+    """What `ledgermq produce` sends: lines (as they are, with a key before a separator, or as JSON), or the messages of
+    a template. `count` and `rate` (messages a second) are None if there is no limit."""
 
-    name: str
-    descriptor: int
-    separator: bytes
-    key_separator: bytes | None
+    source: Source | MessageTemplate
     labels: Labels
+    key_separator: bytes | None
+    is_json: bool
+    count: int | None
+    rate: float | None
 
 
 @click.command()
@@ -50,11 +72,42 @@ class Source:
 )
 @click.option("--tag", help="Tag of all messages.  [default: no tag]")
 @click.option(
+    "-H",
+    "--header",
+    "headers",
+    type=HeaderType(),
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Header of all messages. Repeat it for more headers.  [default: no headers]",
+)
+@click.option(
     "--queue", type=click.IntRange(min=0), help="Queue of all messages.  [default: chosen by key, or in turn]"
 )
 @click.option(
-    "--separator", type=Separator(), default="\\n", show_default=True, help="Text at the end of each message."
+    "--separator",
+    type=Separator(),
+    help="Text at the end of each message.  [default: \\n, also with \\r before it]",
 )
+@click.option(
+    "--input",
+    "form",
+    type=click.Choice(["lines", "json"]),
+    help="Form of the input: lines, or JSON lines as `ledgermq consume --format json` prints them.  "
+    "[default: json with --format json, otherwise lines]",
+)
+@click.option(
+    "--template",
+    metavar="TEXT",
+    help="Send messages that are made from TEXT, and read no input. TEXT and --key may contain {{count}}, {{time}}, "
+    "{{unix_ms}}, {{id}} (random), and {{random:N}} (N random letters and digits).",
+)
+@click.option(
+    "-n",
+    "--count",
+    type=click.IntRange(min=0),
+    help="Send only so many messages.  [default: 1 with --template, otherwise all]",
+)
+@click.option("--rate", type=click.FloatRange(min=0.001), help="Messages a second.  [default: as fast as possible]")
 @click.option("--compression", type=click.Choice(["lz4", "zstd"]), help="Compress batches.  [default: no]")
 @click.option(
     "--timeout",
@@ -71,8 +124,13 @@ def produce(
     key: str | None,
     key_separator: bytes | None,
     tag: str | None,
+    headers: Headers,
     queue: int | None,
-    separator: bytes,
+    separator: bytes | None,
+    form: str | None,
+    template: str | None,
+    count: int | None,
+    rate: float | None,
     compression: str | None,
     timeout: float,
     bootstrap: str,
@@ -80,58 +138,59 @@ def produce(
 ) -> int:
     """Send each line of FILE to TOPIC as one message, without the line end. The default FILE is standard input.
 
+    With --format json, each line is a JSON object as `ledgermq consume --format json` prints it, so that one command
+    can be piped into the other. Key, tag, headers, timestamp and value are sent; the queue is chosen again. --key and
+    --tag apply to lines that have no key or tag.
+
     A line that is longer than the cluster allows is not sent but reported, and the exit status is 1. At its end, the
-    command prints the number of acknowledged messages, also after a failure or Ctrl-C.
+    command prints the number of acknowledged messages, also after a failure, Ctrl-C (exit status 130) or SIGTERM (143).
     """
     if key is not None and key_separator is not None:
         raise click.UsageError("give either --key or --key-separator: a message has one key")
-    labels = Labels(key.encode() if key is not None else None, tag, queue)
-    descriptor = 0 if file == "-" else os.open(file, os.O_RDONLY)
-    source = Source("standard input" if file == "-" else file, descriptor, separator, key_separator, labels)
+    if tag == "":
+        raise click.UsageError("the tag must not be empty: leave out --tag")
+    validate_headers(len(headers), sum(len(name.encode(errors="replace")) + len(value) for name, value in headers))
+    is_json = (form or output) == "json" if template is None else False
+    if is_json and (key_separator is not None or separator is not None):
+        raise click.UsageError("JSON lines need neither --separator nor --key-separator: leave them out")
+    labels = Labels(None if key is None else os.fsencode(key), tag, queue, headers)
+    if template is None:
+        source: Source | MessageTemplate = _source(file, separator, is_json=is_json)
+    elif file != "-" or key_separator is not None or separator is not None or form is not None:
+        raise click.UsageError("--template reads no input: leave out FILE, --input, --separator and --key-separator")
+    else:
+        source, count = _template(template, key, labels), 1 if count is None else count
+    plan = Plan(source, labels, key_separator, is_json, count, rate)
     producer = AsyncProducer(bootstrap, compression=compression, delivery_timeout_ms=round(timeout * 1000))
     report = ProduceReport(time.monotonic())
     try:
-        asyncio.run(_produce(topic, source, producer, report))
+        run_until_stopped(_produce(topic, plan, producer, report))
     finally:
         report.show(output)
-    return 1 if report.sender is not None and report.sender.left_out else 0
+    return 1 if report.sender is not None and report.sender.left_out_count else 0
 
 
-@dataclass(slots=True)
-class ProduceReport:
-    """The summary that `ledgermq produce` prints at its end. If the topic was not found, there is no summary."""
-
-    began: float
-    sender: LineSender | None = None
-
-    def show(self, output: str) -> None:
-        if self.sender is None:
-            return
-        seconds = time.monotonic() - self.began
-        sender = self.sender
-        if output == "json":
-            print_json(
-                {
-                    "acknowledged": sender.acknowledged,
-                    "bytes": sender.acknowledged_bytes,
-                    "left_out": len(sender.left_out),
-                    "in_doubt": sender.in_doubt,
-                    "seconds": round(seconds, 3),
-                }
-            )
-        for sentence in sender.left_out[:_SHOWN_LEFT_OUT]:
-            say(f"left out: {sentence}")
-        say(_summary(sender, seconds))
+def _source(file: str, separator: bytes | None, *, is_json: bool) -> Source:
+    longest = _LONGEST_JSON_BYTES if is_json else LONGEST_LINE_BYTES
+    if file == "-":
+        return Source("standard input", 0, separator, longest)
+    return Source(file, os.open(file, os.O_RDONLY), separator, longest)
 
 
-async def _produce(topic: str, source: Source, producer: AsyncProducer, report: ProduceReport) -> None:
+def _template(text: str, key: str | None, labels: Labels) -> MessageTemplate:
+    try:
+        return MessageTemplate(Template(text), None if key is None else Template(key), labels)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+async def _produce(topic: str, plan: Plan, producer: AsyncProducer, report: ProduceReport) -> None:
     await producer.start()
     try:
         sender = LineSender(producer, topic)
         await sender.open()
         report.began, report.sender = time.monotonic(), sender
-        await _send_lines(sender, source)
-        await sender.drain()
+        await _send_all(sender, plan, report)
     finally:
         # After a failure or Ctrl-C the user does not want to wait for the whole delivery timeout.
         with suppress(TimeoutError):
@@ -139,60 +198,45 @@ async def _produce(topic: str, source: Source, producer: AsyncProducer, report: 
                 await producer.stop()
 
 
-async def _send_lines(sender: LineSender, source: Source) -> None:
+async def _send_all(sender: LineSender, plan: Plan, report: ProduceReport) -> None:
+    if isinstance(plan.source, MessageTemplate):
+        assert plan.count is not None
+        made = plan.source.messages(plan.count, 1 if plan.rate else 1_000)
+        async with progress(report, lambda: sender.acknowledged, plan.count):
+            await _send_messages(sender, plan, _at_rate(in_turns(made), plan))
+            await sender.drain()
+        return
+    reader = LineReader(plan.source)
+    done: Callable[[], float] = lambda: reader.read_bytes  # noqa: E731
+    async with progress(report, done, plan.source.total_bytes):
+        await _send_lines(sender, plan, plan.source, _at_rate(aiter(reader), plan))
+        await sender.drain()
+
+
+def _at_rate(lists: AsyncIterator[list[T]], plan: Plan) -> AsyncIterator[list[T]]:
+    lists = lists if plan.count is None else limited(lists, plan.count)
+    return lists if plan.rate is None else paced(lists, plan.rate)
+
+
+async def _send_messages(sender: LineSender, plan: Plan, lists: AsyncIterator[list[LineMessage]]) -> None:
     number = 1
-    async for lines in _Reader(source):
+    async for messages in lists:
+        await sender.send_each(messages, plan.labels, LineOrigin("the template", number))
+        number += len(messages)
+
+
+async def _send_lines(sender: LineSender, plan: Plan, source: Source, lists: AsyncIterator[list[bytes]]) -> None:
+    labels = plan.labels
+    number = 1
+    async for lines in lists:
         place = LineOrigin(source.name, number)
         number += len(lines)
-        if source.key_separator is None:
-            await sender.send(lines, source.labels, place)
+        if plan.is_json:
+            await sender.send_each(list(map(partial(message_of, labels=labels), lines)), labels, place)
+        elif plan.key_separator is not None:
+            await sender.send_keyed(lines, plan.key_separator, labels, place)
+        elif labels.headers:
+            messages = [LineMessage(line, labels.key, labels.tag, labels.headers, None) for line in lines]
+            await sender.send_each(messages, labels, place)
         else:
-            await sender.send_keyed(lines, source.key_separator, source.labels, place)
-
-
-class _Reader:
-    """Iterates over the lines of the input.
-
-    A separate thread reads the input, because reading from a terminal or a pipe can block. The thread is a daemon and
-    reads the file descriptor directly, so that it cannot prevent the process from ending.
-    """
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._loop = asyncio.get_running_loop()
-        self._room = threading.BoundedSemaphore(_QUEUED_READS)
-        self._items: asyncio.Queue[list[bytes] | OSError | None] = asyncio.Queue()
-        threading.Thread(target=self._read, name="reader", daemon=True).start()
-
-    async def __aiter__(self) -> AsyncIterator[list[bytes]]:
-        while (item := await self._items.get()) is not None:
-            if isinstance(item, OSError):
-                raise CommandError(f"{self._source.name} cannot be read: {item.strerror}") from item
-            self._room.release()
-            yield item
-
-    def _read(self) -> None:
-        splitter = LineSplitter(self._source.separator)
-        with suppress(RuntimeError):  # the loop has ended
-            try:
-                while data := os.read(self._source.descriptor, _READ_BYTES):
-                    self._pass(splitter.feed(data))
-                self._pass(splitter.finish())
-            except OSError as error:
-                self._loop.call_soon_threadsafe(self._items.put_nowait, error)
-            self._loop.call_soon_threadsafe(self._items.put_nowait, None)
-
-    def _pass(self, lines: list[bytes]) -> None:
-        if lines:
-            self._room.acquire()
-            self._loop.call_soon_threadsafe(self._items.put_nowait, lines)
-
-
-def _summary(sender: LineSender, seconds: float) -> str:
-    rate = f"{sender.acknowledged / seconds:,.0f}/s, {sender.acknowledged_bytes / seconds / 1e6:,.1f} MB/s"
-    parts = [f"{counted(sender.acknowledged, 'message')} acknowledged in {seconds:.2f} s ({rate})"]
-    if sender.left_out:
-        parts.append(f"{len(sender.left_out):,} left out")
-    if sender.in_doubt:
-        parts.append(f"{sender.in_doubt:,} in doubt: the topic may contain them or not")
-    return "; ".join(parts)
+            await sender.send(lines, labels, place)

@@ -14,7 +14,8 @@ from cluster.cli.question import ask
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.admin.offsets import in_ms
 from ledger.client.records import TopicDescription, TopicQueue
-from ledger.topics import validate_topic_name
+from ledger.errors import TopicExistsError
+from ledger.topics import is_system_topic, validate_topic_name
 
 
 @click.group()
@@ -31,20 +32,28 @@ def topic() -> None:
     show_default=True,
     help="Number of queues. Messages keep their order within a queue.",
 )
+@click.option("--if-not-exists", is_flag=True, help="Do nothing if the topic exists, also with other queues.")
 @bootstrap_option
 @format_option
-def create(name: str, queues: int, bootstrap: str, output: str) -> None:
-    """Create the topic NAME. The command fails if a topic with this name exists."""
+def create(name: str, queues: int, if_not_exists: bool, bootstrap: str, output: str) -> None:
+    """Create the topic NAME. Without --if-not-exists, the command fails if a topic with this name exists."""
 
-    async def work() -> TopicDescription:
+    async def work() -> tuple[TopicDescription, bool]:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
-            return await admin.create_topic(name, queues=queues)
+            try:
+                return await admin.create_topic(name, queues=queues), True
+            except TopicExistsError:
+                if not if_not_exists:
+                    raise
+                return await admin.describe_topic(name), False
 
-    made = asyncio.run(work())
+    found, is_new = asyncio.run(work())
     if output == "json":
-        print_json(_as_json(made))
+        print_json(_as_json(found))
+    elif is_new:
+        say(f"Created topic {found.name} with {counted(found.queues, 'queue')}.")
     else:
-        say(f"Created topic {made.name} with {counted(made.queues, 'queue')}.")
+        say(f"Topic {found.name} exists already with {counted(found.queues, 'queue')}.")
 
 
 @topic.command()
@@ -105,16 +114,21 @@ def delete(name: str, yes: bool, bootstrap: str, output: str) -> None:
 
 
 @topic.command("list")
+@click.option("--all", "with_system_topics", is_flag=True, help="Also list system topics: retries and dead letters.")
 @bootstrap_option
 @format_option
-def list_topics(bootstrap: str, output: str) -> None:
-    """List all topics, with their numbers of queues and their creation times."""
+def list_topics(with_system_topics: bool, bootstrap: str, output: str) -> None:
+    """List the topics, with their numbers of queues and their creation times.
+
+    System topics, whose names begin with %, are listed only with --all.
+    """
 
     async def work() -> list[TopicDescription]:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
             return list(await admin.list_topics())
 
-    topics = sorted(asyncio.run(work()), key=lambda one: one.name)
+    found = sorted(asyncio.run(work()), key=lambda one: one.name)
+    topics = [one for one in found if with_system_topics or not is_system_topic(one.name)]
     if output == "json":
         print_json({"topics": [_as_json(one) for one in topics]})
     elif topics:

@@ -148,7 +148,7 @@ def test_a_topic_that_exists(cluster: DevCluster, directory: Path, topic: str) -
 def test_lines_come_back_byte_for_byte_and_in_order(cluster: DevCluster, directory: Path, topic: str) -> None:
     lines = [b"", b"plain", b"\xff\xfe\x00", b"crlf\r", b"x" * 1_000_000] + [b"%d" % n for n in range(20_000)]
     data = b"\n".join(lines) + b"\n"
-    produced = run("produce", topic, "--key", "one queue", cwd=directory, input=data)
+    produced = run("produce", topic, "--key", "one queue", "--separator", r"\n", cwd=directory, input=data)
     assert f"{len(lines):,} messages acknowledged".encode() in produced.stderr
     assert produced.stdout == b""
     assert consume(directory, topic) == data
@@ -237,7 +237,8 @@ def test_lines_over_the_limit_are_named_and_left_out(cluster: DevCluster, direct
 
 
 def test_the_account_as_json(cluster: DevCluster, directory: Path, topic: str) -> None:
-    account = json.loads(run("produce", topic, "--format", "json", cwd=directory, input=b"12\n3\n").stdout)
+    lines = ("--format", "json", "--input", "lines")
+    account = json.loads(run("produce", topic, *lines, cwd=directory, input=b"12\n3\n").stdout)
     seconds = account.pop("seconds")
     assert account == {"acknowledged": 2, "bytes": 3, "left_out": 0, "in_doubt": 0}
     assert seconds > 0

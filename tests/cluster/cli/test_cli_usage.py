@@ -96,7 +96,7 @@ def test_help_loads_neither_clients_nor_server() -> None:
         ["produce", "t", "--key", "k", "--key-separator", ":", "--bootstrap", "h:1"],
         ["produce", "t", "--separator", "", "--bootstrap", "h:1"],
         ["consume", "t", "--from", "yesterday", "--bootstrap", "h:1"],
-        ["consume", "t", "--from", "-1", "--bootstrap", "h:1"],
+        ["consume", "t", "--from", "-1m", "--bootstrap", "h:1"],
         ["consume", "t", "--count", "-1", "--bootstrap", "h:1"],
         ["topic", "offsets", "t", "--bootstrap", "h:1"],
         ["topic", "offsets", "t", "--time", "soon", "--bootstrap", "h:1"],
