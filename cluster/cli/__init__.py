@@ -6,6 +6,7 @@
     failure.py    which errors are printed as one sentence
     question.py   asks the user before data is deleted
     stopping.py   ends a command on Ctrl-C and on SIGTERM
+    completion.py completes commands and names in a shell
 
 Each of the folders cluster/, topics/, groups/, messages/, log/, validation/, servers/, local/ and bench/ contains the
 commands for one kind of object, for example topics.
@@ -34,6 +35,7 @@ from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from cluster.allocator import keep_large_buffers
 from cluster.cli.stopping import TERMINATED, TerminatedError
@@ -87,6 +89,9 @@ _COMMANDS = {
     "validate": CommandEntry(
         "cluster.cli.validation.validate", "validate", "Check that replicas agree, from the bytes of their logs."
     ),
+    "completion": CommandEntry(
+        "cluster.cli.completion", "completion", "Print the completion script of bash, zsh or fish."
+    ),
     "demo": CommandEntry("cluster.cli.local.demo", "demo", "Send a corpus, kill the leader, and check every line."),
 }
 
@@ -112,6 +117,15 @@ class _LazyGroup(click.Group):
         command = getattr(import_module(entry.module), entry.name)
         assert isinstance(command, click.Command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands and options that begin with `incomplete`, without the import of any command."""
+        found = [
+            CompletionItem(name, help=entry.help)
+            for name, entry in _all_commands().items()
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import click
 
 from cluster.address import check_address
+from cluster.cli.completion import profile_names
 from cluster.local.processes import DEFAULT_DIRECTORY, DevCluster
 from ledger.client.connection.security import PROFILE_FILE_VARIABLE, PROFILE_VARIABLE, profile_of
 from ledger.errors import InvalidArgumentError
@@ -31,13 +32,15 @@ _LOCAL = "local socket"
 
 
 def _find_cluster(ctx: click.Context, parameter: click.Parameter, given: str | None) -> str:
+    if ctx.resilient_parsing:  # the shell asks for completions
+        return ""
     if (local := ctx.meta.get(_LOCAL)) is not None:
         return str(local)
     ask_for_password()
     if not given:
         given = profile_servers()
     if given:
-        return ",".join(_address(part.strip()) for part in given.split(","))
+        return checked_addresses(given)
     cluster = DevCluster(DEFAULT_DIRECTORY)
     if not cluster.exists:
         raise click.UsageError(
@@ -75,8 +78,8 @@ def _to_environment(variable: str) -> Callable[[click.Context, click.Parameter, 
     """Return a callback that hands an option to all clients of this process, and of its child processes, in the
     environment."""
 
-    def callback(_: click.Context, __: click.Parameter, value: Any) -> None:
-        if value is not None:
+    def callback(ctx: click.Context, _: click.Parameter, value: Any) -> None:
+        if value is not None and not ctx.resilient_parsing:
             os.environ[variable] = "1" if value is True else str(value)
 
     return callback
@@ -97,7 +100,12 @@ def _security_option(name: str, help_text: str, **more: Any) -> Callable[[Comman
 
 _A_FILE = click.Path(dir_okay=False, path_type=Path)
 _SECURITY_OPTIONS = (
-    _security_option("--profile", "Profile with addresses and security settings (`ledgermq profile`).", metavar="NAME"),
+    _security_option(
+        "--profile",
+        "Profile with addresses and security settings (`ledgermq profile`).",
+        metavar="NAME",
+        shell_complete=profile_names,
+    ),
     _security_option("--user", "User; the password is asked for, or comes from --password-file.", metavar="NAME"),
     _security_option("--password-file", "File with the password of the user.", type=_A_FILE),
     _security_option("--ca", "Authorities that sign the certificates of the nodes (PEM); turns on TLS.", type=_A_FILE),
@@ -116,6 +124,11 @@ def _find_socket(ctx: click.Context, _: click.Parameter, data: Path | None) -> N
             param_hint="--local",
         )
     ctx.meta[_LOCAL] = socket_address(data)
+
+
+def checked_addresses(given: str) -> str:
+    """Return the addresses, separated by commas, without blanks. Raises click.BadParameter."""
+    return ",".join(_address(part.strip()) for part in given.split(","))
 
 
 def _address(text: str) -> str:

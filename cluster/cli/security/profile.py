@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
+from cluster.cli.completion import profile_names
 from cluster.cli.failure import CommandError
-from cluster.cli.options import REQUEST_TIMEOUT_MS, format_option
+from cluster.cli.options import REQUEST_TIMEOUT_MS, checked_addresses, format_option
 from cluster.cli.output import print_json, print_table, say
 from cluster.cli.security.passwords import new_password
 from cluster.private_file import write_private
@@ -32,7 +33,14 @@ def profile() -> None:
 
 @profile.command()
 @click.argument("name")
-@click.option("--servers", required=True, metavar="HOST:PORT,...", help="Addresses of one or more nodes.")
+@click.option(
+    "--bootstrap",
+    "--servers",
+    "servers",
+    required=True,
+    metavar="HOST:PORT,...",
+    help="Addresses of one or more nodes.",
+)
 @click.option("--ca", type=_FILE, help="Authorities that sign the certificates of the nodes (PEM); turns on TLS.")
 @click.option("--tls", is_flag=True, default=None, help="Use TLS with the authorities of the system.")
 @click.option("--user", help="User; the password is asked for, or comes from --password-file.")
@@ -41,7 +49,10 @@ def profile() -> None:
 @click.option("--client-key", type=_FILE, help="Key of --client-certificate.")
 def add(name: str, servers: str, **settings: Any) -> None:
     """Add the profile NAME, or replace it. The first profile becomes the default."""
-    found = {"servers": servers, **{key: value for key, value in settings.items() if value is not None}}
+    found = {
+        "servers": checked_addresses(servers),
+        **{key: value for key, value in settings.items() if value is not None},
+    }
     if settings["user"] and settings["password_file"] is None:
         found["password"] = new_password(None, settings["user"])
     content = _content()
@@ -63,24 +74,24 @@ def list_profiles(output: str) -> None:
         print_json({"default": content.get("default"), "profiles": profiles})
         return
     rows = [
-        ["*" if name == content.get("default") else "", name, each.get("servers"), each.get("user")]
+        ["*" if name == content.get("default") else "", name, each.get("servers"), _tls(each), each.get("user")]
         for name, each in profiles.items()
     ]
     if rows:
-        print_table(["", "NAME", "SERVERS", "USER"], rows)
+        print_table(["", "NAME", "SERVERS", "TLS", "USER"], rows)
     else:
-        say("There are no profiles: add one with `ledgermq profile add NAME --servers HOST:PORT`.")
+        say("There are no profiles: add one with `ledgermq profile add NAME --bootstrap HOST:PORT`.")
 
 
 @profile.command()
-@click.argument("name")
+@click.argument("name", shell_complete=profile_names)
 def show(name: str) -> None:
     """Show the profile NAME. Secrets are not shown."""
     print_json(_shown(_known(name)))
 
 
 @profile.command()
-@click.argument("name")
+@click.argument("name", shell_complete=profile_names)
 def use(name: str) -> None:
     """Make NAME the default profile."""
     _known(name)
@@ -89,7 +100,7 @@ def use(name: str) -> None:
 
 
 @profile.command()
-@click.argument("name")
+@click.argument("name", shell_complete=profile_names)
 def remove(name: str) -> None:
     """Remove the profile NAME."""
     _known(name)
@@ -102,12 +113,12 @@ def remove(name: str) -> None:
 
 
 @profile.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=profile_names)
 def test(name: str | None) -> None:
     """Connect to the cluster of the profile NAME, or of the default profile."""
     settings = _known(name) if name else profile_of("")
     if not settings.get("servers"):
-        raise CommandError("the profile has no servers: add it again with --servers HOST:PORT")
+        raise CommandError("the profile has no servers: add it again with --bootstrap HOST:PORT")
 
     async def work() -> int:
         options: Any = {"profile": name}
@@ -130,6 +141,12 @@ def _known(name: str) -> dict[str, Any]:
         return profile_of(name)
     except InvalidArgumentError as error:
         raise CommandError(str(error)) from error
+
+
+def _tls(settings: dict[str, Any]) -> str:
+    if settings.get("client_certificate"):
+        return "client certificate"
+    return "yes" if settings.get("ca") or settings.get("tls") else "no"
 
 
 def _shown(settings: dict[str, Any]) -> dict[str, Any]:
