@@ -1,0 +1,54 @@
+"""Reads the figures of one node that the doctor judges from the node's /metrics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_SAMPLE = re.compile(r"(?P<name>[a-z_]+)(?:\{(?P<labels>[^}]*)\})? (?P<value>\S+)", re.ASCII)
+_SHARD = re.compile(r'shard="(\d+)"', re.ASCII)
+_MOST_CHARACTERS = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFigures:
+    """Figures of one node.
+
+    `disk_use` is the used part of the disk, from 0 to 1; None if the node has not measured it. `flush_s` is the mean
+    time of an fsync in seconds, and `flushes` the number of measured fsyncs. `repairing` has the shards whose log is
+    damaged and under repair.
+    """
+
+    disk_use: float | None = None
+    flush_s: float = 0.0
+    flushes: int = 0
+    repairing: tuple[int, ...] = ()
+
+
+def figures_of(text: str) -> NodeFigures:
+    """Return the figures in the text of /metrics. A metric that is missing has its default."""
+    disk_use: float | None = None
+    flush_sum = flush_count = 0.0
+    repairing: list[int] = []
+    for name, labels, value in _samples(text[:_MOST_CHARACTERS]):
+        match name:
+            case "ledgermq_disk_use_ratio":
+                disk_use = value
+            case "ledgermq_log_flush_duration_seconds_sum":
+                flush_sum = value
+            case "ledgermq_log_flush_duration_seconds_count":
+                flush_count = value
+            case "ledgermq_log_damaged" if value and (shard := _SHARD.search(labels)):
+                repairing.append(int(shard[1]))
+    mean = flush_sum / flush_count if flush_count else 0.0
+    return NodeFigures(disk_use, mean, int(flush_count), tuple(sorted(repairing)))
+
+
+def _samples(text: str) -> Iterator[tuple[str, str, float]]:
+    for line in text.splitlines():
+        if (sample := _SAMPLE.fullmatch(line)) is not None:
+            try:
+                yield sample["name"], sample["labels"] or "", float(sample["value"])
+            except ValueError:
+                continue
