@@ -19,6 +19,8 @@ from ledger.errors import LedgerError
 
 # Time between two reads of a guest, in seconds.
 READ_EVERY_S = 1.0
+# How long a fetch of a guest that waits for new messages waits.
+LONG_WAIT_MS = 20_000
 
 
 class Guest:
@@ -39,6 +41,8 @@ class Guest:
         self.credentials = credentials
         # The node from which it reads.
         self.node = node
+        # A fault lets the guest wait for new messages, instead of reading from the start again and again.
+        self.waits = False
         self.producer = LoadProducer(load, processes[0], sends, routes)
         self._reader = processes[1]
         self._load = load
@@ -63,19 +67,22 @@ class Guest:
 
     async def _read(self, topic: str) -> None:
         """Read some messages from the start of the topic. Raises LedgerError, for example without the right."""
+        waits = self.waits
         consumer = AsyncConsumer(
             topic,
             bootstrap_servers=self._load.bootstrap,
             node=self.node if self._load.takes_part(self.node) else None,
-            max_wait_ms=self._random.choice((200, 2_000)),
-            max_bytes=2_000,
+            max_wait_ms=self._random.choice((200, 2_000)) if not waits else LONG_WAIT_MS,
+            max_bytes=2_000 if not waits else 1 << 20,
             request_timeout_ms=3_000,
             rng=self._random,
             _environment=self._reader.environment,
         )
         await consumer.start()
         try:
-            for _ in range(self._random.choice((1, 4))):
+            while waits and self.waits and not self._is_over():
+                await consumer.getmany(timeout_ms=1_500)
+            for _ in range(self._random.choice((1, 4)) if not waits else 0):
                 for (name, queue), first in (await consumer.beginning_offsets()).items():
                     await consumer.seek(name, queue, first)
                 await consumer.getmany(timeout_ms=1_500)

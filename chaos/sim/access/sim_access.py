@@ -16,27 +16,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
+from chaos.sim.access.access_faults import AccessFaults
 from chaos.sim.access.access_truth import AccessTruth
 from chaos.sim.access.access_watch import AccessWatch
+from chaos.sim.access.administrator import AGAIN_S, TIMEOUT_MS, SimAdministrator
 from chaos.sim.access.credentials import Credential, Credentials
 from chaos.sim.access.guests import Guest
 from chaos.sim.campaign.swarm import Options
 from chaos.sim.engine.faults import FaultEvent
 from chaos.sim.engine.loop import SimLoop
 from chaos.sim.engine.network import Network
-from chaos.sim.engine.network_faults import both_ways
-from chaos.sim.engine.targets import chance_of
 from chaos.sim.stack.node import FIRST_CLIENT, StackNode
 from chaos.sim.stack.workload import ClientProcess, Workload
 from ledger.client.admin.admin import AsyncAdmin
-from ledger.errors import AuthenticationError, LedgerError, UnknownUserError, UserExistsError
+from ledger.errors import AuthenticationError, LedgerError
 
 ADMINISTRATOR = FIRST_CLIENT + 90
 PROBE = FIRST_CLIENT + 91
 LENDER = FIRST_CLIENT + 92
+FAULTS = FIRST_CLIENT + 93
 FIRST_GUEST = FIRST_CLIENT + 20
 FIRST = Credential("admin", "the first password")
 OPERATOR = Credential("operator", "the operator's password")
@@ -44,8 +45,6 @@ GUESTS = ("guest-0", "guest-1", "lender")
 LOAD_RULES = (("all", "topic:*"), ("all", "group:*"), ("describe", "cluster"))
 GUEST_RULES = (("publish", "topic:t*"), ("subscribe", "topic:t*"))
 SEES = ("describe", "topic:*")
-AGAIN_S = 0.5
-TIMEOUT_MS = 5_000
 # Time between two acts of the administrator, and how long a guest goes on without knowing a change, in seconds.
 EVERY_S = 5.0
 UNKNOWING_S = (3.0, 20.0)
@@ -68,7 +67,6 @@ class SimAccess:
         happened: Counter[str],
     ) -> None:
         self._loop = loop
-        self._network = network
         self._workload = workload
         self._watch = watch
         self._truth = truth
@@ -78,20 +76,33 @@ class SimAccess:
         # A run without faults only has users; nobody loses a right.
         self._acts = options.has_faults
         self._administrator = Credentials(FIRST)
-        self._admin = process(ADMINISTRATOR, self._administrator)
+        self._admin = SimAdministrator(process(ADMINISTRATOR, self._administrator), workload.bootstrap, self._random)
         # The lender itself. The guest of its name has tokens only, so that an expired token is all that it has.
         self._lends = Credential(GUESTS[2], f"the password of {GUESTS[2]}")
-        self._lender = process(LENDER, Credentials(self._lends))
+        self._lender = self._asked_by(process(LENDER, Credentials(self._lends)))
         self._probe = Credentials(load.now)
-        self._prober = process(PROBE, self._probe)
-        self._bootstrap = workload.bootstrap
+        self._prober = self._asked_by(process(PROBE, self._probe))
         self._over = False
-        # Guests whose rights are withheld by a fault, and must not come back meanwhile.
-        self._withheld: set[str] = set()
         self._number = 0
         # Why the end is not reached yet.
         self._unproven = ["the present password of the load was not tried", "its old password was not tried"]
         self.guests = [self._make_guest(options, place, name, process) for place, name in enumerate(GUESTS)]
+        self._faults = AccessFaults(
+            loop,
+            network,
+            SimAdministrator(
+                process(FAULTS, Credentials(OPERATOR)), workload.bootstrap, options.chance("access faults")
+            ),
+            OPERATOR.user,
+            workload.bootstrap,
+            self.guests[:2],
+            (GUEST_RULES, (SEES,)),
+            happened,
+            truth,
+        )
+
+    def _asked_by(self, process: ClientProcess) -> SimAdministrator:
+        return SimAdministrator(process, self._workload.bootstrap, self._random)
 
     def _make_guest(
         self, options: Options, place: int, name: str, process: Callable[[int, Credentials], ClientProcess]
@@ -114,15 +125,15 @@ class SimAccess:
     # -- called by the world
 
     def start(self) -> None:
-        life = self._admin.life
+        life = self._admin.process.life
         life.deliver(life.create_task, self._run())
         for guest in self.guests:
             guest.start()
 
     def end(self) -> None:
         """Stop the administrator's acts, and try the last passwords of the load."""
-        self._over = True
-        life = self._prober.life
+        self._over = self._faults.over = True
+        life = self._prober.process.life
         life.deliver(life.create_task, self._prove_end())
 
     def unsettled(self) -> list[str]:
@@ -136,26 +147,8 @@ class SimAccess:
         return {f"judged_{action}": self._watch.judged[action] for action in ("publish", "subscribe")}
 
     def fire(self, event: FaultEvent, nodes: Sequence[StackNode]) -> bool:
-        """Carry out the fault `old_rules`: cut a node off from the other nodes, and take a guest that reads from it its
-        rights. Return True if the node runs."""
-        if event.kind != "old_rules":
-            return False
-        guest = chance_of(event).choice(self.guests[:2])
-        node = next((each for each in nodes if each.node == guest.node), None)
-        if node is None or not node.alive or guest.name in self._withheld or self._truth.newest.has_begun is False:
-            return False
-        pairs = both_ways([(guest.node, other.node) for other in nodes if other is not node])
-        for pair in pairs:
-            self._network.cut(*pair)
-        self._withheld.add(guest.name)
-        self._loop.call_later(event.for_ms / 1000, self._mend, pairs, guest.name)
-        return True
-
-    def _mend(self, pairs: list[tuple[int, int]], guest: str) -> None:
-        self._withheld.discard(guest)
-        if not self._over:
-            for pair in pairs:
-                self._network.mend(*pair)
+        """Carry out the fault event if its kind concerns users and rights. Return True if the event had an effect."""
+        return self._faults.fire(event, nodes)
 
     # -- the administrator
 
@@ -169,62 +162,29 @@ class SimAccess:
             if self._administrator.now == FIRST and self._loop.time() > replaces_at:
                 await self._replace_first_administrator()
             for guest in self.guests:
-                if guest.name in self._withheld:
-                    await self._revoke(guest.name, GUEST_RULES)
+                if guest.name in self._faults.withheld:
+                    await self._admin.revoke(guest.name, GUEST_RULES)
             await self._random.choice(acts)()
             await asyncio.sleep(self._random.expovariate(1 / EVERY_S))
 
     async def _begin(self) -> None:
         """Add the users of the run. They have their passwords from the start."""
-        await self._add(OPERATOR, (("all", "*"),))
-        await self._add(self._load.now, LOAD_RULES)
+        await self._admin.add(OPERATOR, (("all", "*"),))
+        await self._admin.add(self._load.now, LOAD_RULES)
         for guest in self.guests:
             own = self._lends if guest.name == self._lends.user else guest.credentials.now
-            await self._add(own, (*GUEST_RULES, SEES))
-
-    async def _add(self, credential: Credential, rules: Sequence[tuple[str, str]]) -> None:
-        async def add(admin: AsyncAdmin) -> None:
-            with contextlib.suppress(UserExistsError):  # the answer of an earlier request may have been lost
-                await admin.add_user(credential.user, credential.password)
-
-        await self._done(add)
-        await self._grant(credential.user, rules)
-
-    async def _grant(self, user: str, rules: Sequence[tuple[str, str]]) -> None:
-        for action, resource in rules:
-            await self._done(partial(AsyncAdmin.grant, user=user, action=action, resource=resource))
-
-    async def _revoke(self, user: str, rules: Sequence[tuple[str, str]]) -> None:
-        for action, resource in rules:
-            await self._done(partial(AsyncAdmin.revoke, user=user, action=action, resource=resource))
-
-    async def _done(self, act: Callable[[AsyncAdmin], Awaitable[object]]) -> None:
-        """Repeat an act until the cluster has confirmed it."""
-        while True:
-            try:
-                async with self._asking(self._admin) as admin:
-                    await act(admin)
-                    return
-            except UnknownUserError:
-                return  # removed meanwhile
-            except LedgerError:
-                await asyncio.sleep(AGAIN_S)
-
-    def _asking(self, process: ClientProcess) -> AsyncAdmin:
-        return AsyncAdmin(
-            self._bootstrap, request_timeout_ms=TIMEOUT_MS, rng=self._random, _environment=process.environment
-        )
+            await self._admin.add(own, (*GUEST_RULES, SEES))
 
     async def _replace_first_administrator(self) -> None:
         """Go on as the operator, and remove the first administrator. All nodes still have it in their settings."""
         self._administrator.replace(OPERATOR)
-        await self._done(partial(AsyncAdmin.remove_user, name=FIRST.user))
+        await self._admin.done(partial(AsyncAdmin.remove_user, name=FIRST.user))
         self._happened["first administrator removed"] += 1
 
     async def _toggle(self) -> None:
         """Take one right from a guest, and give it back later."""
         guest, rule = self.guests[0], self._random.choice(GUEST_RULES)
-        await self._revoke(guest.name, (rule,))
+        await self._admin.revoke(guest.name, (rule,))
         self._happened["right revoked"] += 1
         await asyncio.sleep(self._random.uniform(*UNKNOWING_S))
         await self._restore(guest)
@@ -232,22 +192,22 @@ class SimAccess:
     async def _remove(self) -> None:
         """Remove a guest, and add it again later with the same password."""
         guest = self.guests[0]
-        await self._done(partial(AsyncAdmin.remove_user, name=guest.name))
+        await self._admin.done(partial(AsyncAdmin.remove_user, name=guest.name))
         self._happened["user removed"] += 1
         await asyncio.sleep(self._random.uniform(*UNKNOWING_S))
         await self._restore(guest)
 
     async def _restore(self, guest: Guest) -> None:
-        if guest.name in self._withheld:
-            await self._add(guest.credentials.now, (SEES,))
+        if guest.name in self._faults.withheld:
+            await self._admin.add(guest.credentials.now, (SEES,))
         else:
-            await self._add(guest.credentials.now, (*GUEST_RULES, SEES))
+            await self._admin.add(guest.credentials.now, (*GUEST_RULES, SEES))
 
     async def _rotate(self) -> None:
         """Give a guest a new password. The guest goes on with the old one for some time."""
         guest = self.guests[1]
         new = self._new_password(guest.name)
-        await self._done(partial(AsyncAdmin.rotate_user, name=guest.name, password=new.password))
+        await self._admin.done(partial(AsyncAdmin.rotate_user, name=guest.name, password=new.password))
         self._happened["password rotated"] += 1
         await asyncio.sleep(self._random.uniform(*UNKNOWING_S))
         guest.proves_with(new)
@@ -258,7 +218,7 @@ class SimAccess:
         new, at_first = self._new_password(self._load.now.user), self._random.random() < 0.5
         if at_first:
             self._load.replace(new)
-        await self._done(partial(AsyncAdmin.rotate_user, name=new.user, password=new.password))
+        await self._admin.done(partial(AsyncAdmin.rotate_user, name=new.user, password=new.password))
         self._load.replace(new)
         self._happened["password of the load rotated"] += 1
 
@@ -270,14 +230,15 @@ class SimAccess:
         """Give a client a delegated token, with which it goes on after the token has expired."""
         lender = self.guests[2]
         ttl_ms = self._random.randint(*TOKEN_MS)
-        process, tokens = self._lender, list[str]()
+        lender_client, tokens = self._lender, list[str]()
 
         async def delegate() -> None:
             with contextlib.suppress(LedgerError):
-                async with self._asking(process) as admin:
+                async with lender_client.asking() as admin:
                     tokens.append((await admin.delegate_token(GUEST_RULES, ttl_ms)).token)
 
-        process.life.deliver(process.life.create_task, delegate())
+        life = lender_client.process.life
+        life.deliver(life.create_task, delegate())
         await asyncio.sleep(TIMEOUT_MS / 1000)
         if tokens:
             lender.proves_with(Credential(lender.name, token=tokens[-1]))
@@ -297,7 +258,7 @@ class SimAccess:
         """Return whether the cluster accepts the credential, or None if this is not known."""
         self._probe.replace(credential)
         try:
-            async with self._asking(self._prober) as admin:
+            async with self._prober.asking() as admin:
                 await admin.list_topics()
         except AuthenticationError:
             return False

@@ -106,7 +106,8 @@ def draw(seed: int, wishes: Wishes) -> Options:
     shards = _shards(seed, wishes, asked)
     sync = random.random() < 0.6 or any(kind.loses_unflushed for kind in asked)
     sync = sync and not wishes.accepted_loss
-    kinds = kinds_of(wishes.world, nodes, shards)
+    everything = kinds_of(wishes.world, nodes, shards)
+    kinds = [kind for kind in everything if kind.share is None]
     of_nodes = [kind.name for kind in kinds if not (kind.least_shards or kind.of_consumers or kind.of_access)]
     strengths = _strengths(random, wishes, [*RATES, *of_nodes])
     # Own random streams: the faults of nodes stay the same with one shard, with several, and with consumer groups.
@@ -120,6 +121,7 @@ def draw(seed: int, wishes: Wishes) -> Options:
     if authentication:
         of_access = [kind.name for kind in kinds if kind.of_access]
         strengths += _strengths(Random(f"{seed}/access faults"), wishes, of_access)
+    strengths += _of_own_streams(seed, wishes, [kind for kind in everything if authentication or not kind.of_access])
     names = [name for name, _ in strengths]
     heartbeat_ticks = random.choice((1, 2))
     return Options(
@@ -203,6 +205,21 @@ def _strengths(random: Random, wishes: Wishes, names: Sequence[str]) -> list[tup
             strength = max(strength, 1.0)
         if there:
             drawn.append((name, strength))
+    return drawn
+
+
+def _of_own_streams(seed: int, wishes: Wishes, kinds: Sequence[FaultKind]) -> list[tuple[str, float]]:
+    """Draw the fault kinds that have a random stream of their own."""
+    drawn: list[tuple[str, float]] = []
+    for kind in kinds:
+        if kind.share is None:
+            continue
+        random = Random(f"{seed}/fault {kind.name}")
+        there, strength = random.random() < kind.share, random.choice((0.3, 1.0, 3.0))
+        if wishes.faults is not None:
+            there, strength = kind.name in wishes.faults, max(strength, 1.0)
+        if there:
+            drawn.append((kind.name, strength))
     return drawn
 
 

@@ -81,6 +81,9 @@ class FaultKind:
     of_consumers: bool = False
     # The fault concerns users and rights, so it needs a run with authentication.
     of_access: bool = False
+    # The share of the seeds that have the kind, if it is drawn from a random stream of its own. A kind that is added
+    # later has one, so that the other choices of all seeds stay. None: it is drawn in turn with the kinds beside it.
+    share: float | None = None
 
     def draw(self, random: Random, at_ms: int) -> FaultEvent:
         arguments: list[tuple[str, int | str]] = []
@@ -179,6 +182,15 @@ _KINDS = (
     # users and rights
     FaultKind("old_rules", "a node is cut off from the other nodes, clients reach it, and a user loses its rights",
               (STACK,), for_ms=(40_000, 110_000), target=False, every_ms=60_000, least_nodes=3, of_access=True),
+    FaultKind("stale_rules", "old_rules, and the user loses its rights at once", (STACK,), for_ms=(80_000, 120_000),
+              target=False, every_ms=60_000, least_nodes=3, of_access=True, share=0.4),
+    FaultKind("right_lost_waiting", "a user waits for messages at a node that is cut off, and loses its rights",
+              (STACK,), for_ms=(4_000, 12_000), target=False, every_ms=20_000, least_nodes=3, of_access=True,
+              share=0.4),
+    FaultKind("topic_unseen", "a user that sends does not see the topics any more, and then sees them again", (STACK,),
+              for_ms=(33_000, 50_000), target=False, every_ms=40_000, of_access=True, share=0.4),
+    FaultKind("grant_cut_off", "the leader of shard 0 is cut off, and is asked to grant a right", (STACK,),
+              for_ms=(4_000, 12_000), target=False, every_ms=20_000, least_nodes=3, of_access=True, share=0.4),
 )  # fmt: skip
 
 KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _KINDS}
