@@ -66,6 +66,8 @@ class Invariants:
         self.caught_up = 0
         # Called once for each committed entry, in order, with a log that contains the entry.
         self.on_commit: Callable[[SimNodeLog, int], None] = lambda log, index: None
+        # Whether a violation of this invariant counts. A fault beyond Raft's fault model changes it.
+        self.counts: Callable[[str], bool] = lambda invariant: True
         self._now_ms = now_ms
         self._where = "" if shard is None else f"shard {shard}: "
         # (index, term) -> chain value, for every entry that was ever seen in a log.
@@ -76,7 +78,9 @@ class Invariants:
         self._digests: dict[int, int] = {}
 
     def fail(self, invariant: str, what: str) -> None:
-        """Record a violation of the named invariant."""
+        """Record a violation of the named invariant, if the invariant counts."""
+        if not self.counts(invariant):
+            return
         self.violations.append(InvariantViolation(self._now_ms(), invariant, f"{self._where}{what}"))
 
     # -- after every event

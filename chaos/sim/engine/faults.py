@@ -191,6 +191,15 @@ _KINDS = (
               for_ms=(33_000, 50_000), target=False, every_ms=40_000, of_access=True, share=0.4),
     FaultKind("grant_cut_off", "the leader of shard 0 is cut off, and is asked to grant a right", (STACK,),
               for_ms=(4_000, 12_000), target=False, every_ms=20_000, least_nodes=3, of_access=True, share=0.4),
+    # with promises of their own: chaos/sim/protocol/faults
+    FaultKind("mute_followers", "a leader hears its followers, but not their acknowledgements", (PROTOCOL,),
+              for_ms=(45_000, 90_000), target=False, every_ms=90_000, least_nodes=2, share=0.1),
+    FaultKind("no_room", "a node's disk is nearly full, so it takes no new data of clients", (PROTOCOL,),
+              for_ms=(10_000, 40_000), every_ms=20_000, share=0.1),
+    FaultKind("clock_leap", "a node's clock leaps by a day to 400 days, and is set right again", (PROTOCOL,),
+              for_ms=(5_000, 60_000), every_ms=30_000, least_nodes=2, share=0.1),
+    FaultKind("put_back_disk", "disks are replaced by older copies of themselves", (PROTOCOL,), for_ms=(2_000, 15_000),
+              target=False, every_ms=60_000, least_nodes=2, share=0.1),
 )  # fmt: skip
 
 KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _KINDS}

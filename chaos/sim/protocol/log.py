@@ -54,8 +54,10 @@ class SimLog:
     """A simulated log, which is kept when the process of its node ends. `killed` and `power_lost` change the log to
     the state that the next process finds."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, dates_back: bool = True) -> None:
+        """Without `dates_back`, no entry gets an earlier append time than the entry before it, as in the real log."""
         self.entries: list[SimEntry] = []
+        self._dates_back = dates_back
         # <= last_index
         self.flushed = 0
         # Whether the disk is full, so that appends fail.
@@ -84,6 +86,8 @@ class SimLog:
         headers = []
         for draft in drafts:
             last = self.entries[-1].header if self.entries else None
+            if last is not None and not self._dates_back:
+                now_ms = max(now_ms, last.append_time_ms)
             header = _header(draft, last, term, commit, now_ms)
             self.entries.append(SimEntry(header, draft.body))
             headers.append(header)
@@ -215,6 +219,11 @@ class SimLog:
             outcome = "lost" if kept < before else "nothing"
         self._restarted()
         return outcome
+
+    def put_back(self, entries: Sequence[SimEntry]) -> None:
+        """Replace the log by an older copy of itself, which the next process finds."""
+        self.entries = list(entries)
+        self._restarted()
 
     def _restarted(self) -> None:
         """Reset the state of the flushes for the next process. The whole log counts as flushed, because the next

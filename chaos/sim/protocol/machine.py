@@ -26,6 +26,7 @@ from ledger.broker.produce.produce_decisions import (
     Unavailable,
 )
 from ledger.errors import (
+    DiskFullError,
     DuplicateForgottenError,
     LedgerError,
     NoLeaderError,
@@ -101,6 +102,7 @@ class SimVerdict(Enum):
 
 
 _VERDICTS: dict[type[LedgerError], SimVerdict] = {
+    DiskFullError: SimVerdict.BUSY,
     NoLeaderError: SimVerdict.BUSY,
     UnknownTopicError: SimVerdict.NO_TOPIC,
     SequenceGapError: SimVerdict.GAP,
@@ -110,7 +112,7 @@ _VERDICTS: dict[type[LedgerError], SimVerdict] = {
 
 def _verdict_of(refusal: Refuse) -> SimVerdict:
     """Return the verdict that a client receives for this refusal of a batch. A refusal that is not in `_VERDICTS`
-    is a bug, because all queues exist and no disk is nearly full."""
+    is a bug, because all queues exist."""
     verdict = _VERDICTS.get(refusal.kind)
     assert verdict is not None, f"a refusal that cannot occur in this world: {refusal}"
     return verdict
@@ -170,6 +172,8 @@ class SimMachine:
         # Messages that can be fetched, by topic and queue.
         self.queues: dict[tuple[int, int], list[MessageSpan]] = {}
         self.repeats = 0
+        # Whether the disk has room for new data of clients.
+        self.has_room = True
         self._on_applied = on_applied
         self._on_failed = on_failed
         self._on_loss = on_loss
@@ -229,7 +233,8 @@ class SimMachine:
         earlier batch. The callback `reply` is called when the result is known, either now or later."""
         obstacle = self._obstacle(batch.size)
         projected = self._projected
-        match ProduceDecisions.decide(batch, self.state, projected, self._pending, obstacle):
+        no_room = "" if self.has_room else "the disk is nearly full"
+        match ProduceDecisions.decide(batch, self.state, projected, self._pending, obstacle, no_room):
             case AppendBatch():
                 assert projected is not None, "only a ready leader appends"
                 self._append(projected, batch, reply)

@@ -13,20 +13,22 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from chaos.sim.campaign.swarm import Options
 from chaos.sim.engine.loop import SimLoop
 from chaos.sim.engine.network import Network
 from chaos.sim.protocol.disk_threads import SavedVote, SimDiskThreads, Votes
-from chaos.sim.protocol.log import NO_SNAPSHOTS, SimLog
+from chaos.sim.protocol.log import NO_SNAPSHOTS, SimEntry, SimLog
 from chaos.sim.protocol.machine import SimMachine
 from raft.configuration_entry import ConfiguredMember, ShardConfiguration, decode_configuration, encode_configuration
 from raft.core import (
     Append,
+    AppendResponse,
     Configuration,
     Divergences,
     Durable,
+    InvalidMessage,
     LogTerms,
     Raft,
     RaftMessage,
@@ -39,7 +41,7 @@ from raft.driver import Driver
 from raft.driver_settings import DriverRuntime, ReplicaStorage
 from raft.errors import CutFailedError
 from raft.held_up import HeldUp
-from store import EntryDraft, EntryKind, Readable, StoreError
+from store import EntryDraft, EntryKind, ForkedError, Readable, StoreError
 
 # Wall-clock time at the start of a run.
 EPOCH_MS = 1_700_000_000_000
@@ -57,10 +59,26 @@ class Watch(Protocol):
     def wiped(self, node: ProtocolNode) -> None: ...
     def sends(self, node: ProtocolNode, message: RaftMessage) -> None: ...
     def receives(self, node: ProtocolNode, message: RaftMessage) -> None: ...
+    def received_range(self, node: ProtocolNode, append: Append, entries: Readable) -> None: ...
     def ticked(self, node: ProtocolNode) -> None: ...
+    def reopened(self, node: ProtocolNode, peer: int) -> None: ...
+    def excuses(self, node: ProtocolNode, error: Exception) -> bool: ...
     def disk_failed(self, node: ProtocolNode, failure: StoreError) -> None: ...
     def loss_accepted(self, node: ProtocolNode) -> None: ...
     def diverged(self, node: ProtocolNode, divergences: Divergences) -> None: ...
+
+
+class DiskCopy(NamedTuple):
+    """A copy of a node's disk at some moment."""
+
+    entries: tuple[SimEntry, ...]
+    vote: SavedVote
+    incarnation: int
+    suspect: bool
+
+    def is_older_than(self, node: ProtocolNode) -> bool:
+        """Return True if the node would lose something with this copy."""
+        return node.log.entries[: len(self.entries)] != list(self.entries) or node.log.last_index > len(self.entries)
 
 
 class ProtocolNode:
@@ -83,8 +101,12 @@ class ProtocolNode:
         self.incarnation = 1
         # Whether it may have lost entries that it acknowledged.
         self.suspect = False
-        self.log = SimLog()
+        self.log = self._make_log(options)
         self.votes = Votes()
+        # Whether the disk has room for new data of clients.
+        self.has_room = True
+        # Nodes to which this node's acknowledgements get lost.
+        self.unheard: set[int] = set()
         self.clock_off_ms = 0
         self.clock_rate = 1.0
         self.disk: SimDiskThreads
@@ -97,7 +119,7 @@ class ProtocolNode:
         self._peers = peers
         self._random = options.chance(f"node {node}")
         # Number of the current process. Events for an earlier process are dropped.
-        self._life = 0
+        self.life = 0
         self._paused = False
         self._put_off: list[Callable[[], None]] = []
         self.votes.on_saved = lambda vote: watch.vote_saved(self, vote)
@@ -124,7 +146,7 @@ class ProtocolNode:
         if self.stranger:
             return
         self.alive = True
-        self._life += 1
+        self.life += 1
         self.disk = SimDiskThreads(self, self.log, self.votes, self._options, self._random)
         self.machine = SimMachine(
             lambda index, digest: self._watch.applied(self, index, digest),
@@ -138,6 +160,7 @@ class ProtocolNode:
 
     def _begin(self) -> None:
         self.disk.start()
+        self._look_for_room()
         self.driver.start()
         self.later(self._random.random() * self._tick_s, self._tick)
 
@@ -156,11 +179,24 @@ class ProtocolNode:
     def wipe(self) -> None:
         """End the process and replace the node's disk by an empty disk."""
         self._end()
-        self.log, self.votes = SimLog(), Votes()
+        self.log, self.votes = self._make_log(self._options), Votes()
         self.votes.saved = SavedVote(0, 0)
         self.votes.on_saved = lambda vote: self._watch.vote_saved(self, vote)
         self.stranger, self.suspect = True, False
         self.incarnation += 1
+        self._watch.wiped(self)
+
+    def copied_disk(self) -> DiskCopy:
+        """Return a copy of what is flushed."""
+        entries = tuple(self.log.entries[: self.log.flushed])
+        return DiskCopy(entries, self.votes.saved, self.incarnation, self.suspect)
+
+    def put_back(self, copy: DiskCopy) -> None:
+        """End the process, and replace the disk by this copy of it."""
+        self._end()
+        self.log.put_back(copy.entries)
+        self.votes.saved = copy.vote
+        self.suspect = copy.suspect
         self._watch.wiped(self)
 
     def join(self) -> None:
@@ -172,9 +208,19 @@ class ProtocolNode:
         if self.alive:
             self.disk.ended()
         self.alive = self._paused = False
-        self._life += 1
+        self.life += 1
         self._put_off.clear()
         self._network.down(self.node)
+
+    def room_changed(self, has_room: bool) -> None:
+        """Let the disk have room for new data of clients, or no room."""
+        self.has_room = has_room
+        self.now(self._look_for_room)
+
+    def _look_for_room(self) -> None:
+        if self.machine.has_room != self.has_room:
+            self.machine.has_room = self.has_room
+            self.driver.raft.room_changed(self.has_room)
 
     def pause(self) -> None:
         """Pause the process of the node. Its events wait until `resume` is called."""
@@ -184,14 +230,14 @@ class ProtocolNode:
         """Resume the paused process, and run the events that have waited, in their order."""
         self._paused = False
         put_off, self._put_off = self._put_off, []
-        life = self._life
+        life = self.life
         for action in put_off:
             self._event(life, action)
 
     # -- events
 
     def later(self, delay_s: float, action: Callable[[], None]) -> None:
-        self._loop.call_later(delay_s, self._event, self._life, action)
+        self._loop.call_later(delay_s, self._event, self.life, action)
 
     def ask(self, action: Callable[[], None], refusals: type[Exception] | tuple[type[Exception], ...]) -> bool:
         """Run an operator's request now. Return True if the request succeeded, and False if it raised one of the
@@ -212,10 +258,10 @@ class ProtocolNode:
     def now(self, action: Callable[[], None]) -> None:
         """If the node has a process, run an event that comes from outside of the node."""
         if self.alive:
-            self._event(self._life, action)
+            self._event(self.life, action)
 
     def _event(self, life: int, action: Callable[[], None]) -> None:
-        if life != self._life:
+        if life != self.life:
             return
         if self._paused:
             self._put_off.append(action)
@@ -234,7 +280,7 @@ class ProtocolNode:
         self._watch.touched(self)
 
     def _soon(self, action: Callable[[], None]) -> None:
-        self._loop.call_soon(self._event, self._life, action)
+        self._loop.call_soon(self._event, self.life, action)
 
     def _tick(self) -> None:
         self.driver.tick()
@@ -261,10 +307,13 @@ class ProtocolNode:
         raise AssertionError(NO_SNAPSHOTS)
 
     def reopen(self, peer: int) -> None:
-        """Do nothing, because messages are datagrams. The core itself begins again to ask the peer."""
+        """Only record it, because messages are datagrams. The core itself begins again to ask the peer."""
+        self._watch.reopened(self, peer)
 
     def send(self, message: RaftMessage) -> None:
         self._watch.sends(self, message)
+        if message.receiver in self.unheard and isinstance(message, AppendResponse):
+            return
         receiver = self._peers(message.receiver)
         meant = receiver.incarnation
         self._network.send(self.node, message.receiver, lambda: receiver.receive(message, meant))
@@ -285,17 +334,35 @@ class ProtocolNode:
 
     def _hear(self, message: RaftMessage) -> None:
         self._watch.receives(self, message)
-        self.driver.receive(message)
+        self._take(message.sender, lambda: self.driver.receive(message))
 
     def receive_append(self, append: Append, entries: Readable, meant: int) -> None:
         if meant == self.incarnation:
-            self.now(lambda: self.driver.receive_append(append, entries))
+            self.now(lambda: self._hear_append(append, entries))
+
+    def _hear_append(self, append: Append, entries: Readable) -> None:
+        self._watch.received_range(self, append, entries)
+        self._take(append.sender, lambda: self.driver.receive_append(append, entries))
+
+    def _take(self, sender: int, action: Callable[[], None]) -> None:
+        """Give a message to the driver. If the driver refuses it for a reason that this run has, the stream breaks."""
+        try:
+            action()
+        except (InvalidMessage, ForkedError) as error:
+            if not self._watch.excuses(self, error):
+                raise
+            self._loop.call_soon(self._peers(sender).unreachable, self.node)
 
     def unreachable(self, peer: int) -> None:
         """Tell the driver that the stream to the node `peer` has broken."""
         self.now(lambda: self.driver.unreachable(peer))
 
     # -- parts
+
+    @staticmethod
+    def _make_log(options: Options) -> SimLog:
+        # Only with leaps of a day does it matter. So the histories of older seeds stay.
+        return SimLog(dates_back=all(kind != "clock_leap" for kind, _ in options.strengths))
 
     def _write_first_entry(self) -> None:
         """Write the first entry of the log, which contains the first configuration. The first entry is equal on
@@ -338,15 +405,20 @@ class ProtocolNode:
             disk=self.disk,
             machine=self.machine,
             runtime=DriverRuntime(
-                now_ms=self._wall_ms,
+                now_ms=self.wall_ms,
                 steady_ms=self._monotonic_ms,
                 soon=self._soon,
                 was_held_up=HeldUp(self._monotonic_ms, self._options.tick_ms * self._options.election_ticks),
             ),
         )
 
-    def _wall_ms(self) -> int:
-        return EPOCH_MS + round(self._loop.time() * 1000) + self.clock_off_ms
+    def wall_ms(self) -> int:
+        """Return what the clock of this node shows."""
+        return self.true_ms() + self.clock_off_ms
+
+    def true_ms(self) -> int:
+        """Return what a right clock shows."""
+        return EPOCH_MS + round(self._loop.time() * 1000)
 
     def _monotonic_ms(self) -> float:
         return self._loop.time() * 1000

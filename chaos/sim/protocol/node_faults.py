@@ -42,7 +42,7 @@ class NodeFaults:
         node, random = target_of(event, self._nodes), chance_of(event)
         match event.kind:
             case "kill":
-                return self._kill(node, event.for_ms)
+                return self.kill(node, event.for_ms)
             case "kill_all":
                 return self._kill_all(random, event.for_ms)
             case "power_cut":
@@ -53,15 +53,15 @@ class NodeFaults:
             case "power_cut_all":
                 return self._cut_power(self._nodes, event, random)
             case "kill_at_vote":
-                self._kill(node, event.for_ms)
+                self.kill(node, event.for_ms)
                 self.ambush.lay(
-                    CriticalMoment.VOTED, 0.0, lambda hit: self._spring(event, self._kill(hit, event.for_ms))
+                    CriticalMoment.VOTED, 0.0, lambda hit: self._spring(event, self.kill(hit, event.for_ms))
                 )
             case "kill_at_election":
-                self._kill(node, event.for_ms)
+                self.kill(node, event.for_ms)
                 delay_s = random.choice((0.0, 0.02, 0.2))
                 self.ambush.lay(
-                    CriticalMoment.ELECTED, delay_s, lambda hit: self._spring(event, self._kill(hit, event.for_ms))
+                    CriticalMoment.ELECTED, delay_s, lambda hit: self._spring(event, self.kill(hit, event.for_ms))
                 )
             case "power_cut_at_ack":
                 self.ambush.lay(
@@ -125,22 +125,26 @@ class NodeFaults:
 
     def disk_failed(self, node: ProtocolNode) -> None:
         """After a random time, restart a node with a failed disk, as an operator would do."""
-        self._start_later(node, self._random.randint(*REPLACED_AFTER_MS), lambda: self._kill(node, 0))
+        self.start_later(node, self._random.randint(*REPLACED_AFTER_MS), lambda: self.kill(node, 0))
 
     # -- ends of processes
 
-    def _kill(self, node: ProtocolNode, for_ms: int) -> bool:
+    def kill(self, node: ProtocolNode, for_ms: int) -> bool:
+        """Kill the node, and start it again after `for_ms` milliseconds. Return True if it was running."""
         if not node.alive:
             return False
         node.kill()
-        self._start_later(node, for_ms)
+        self.start_later(node, for_ms)
         return True
 
     def _kill_all(self, random: Random, for_ms: int) -> bool:
-        killed = [self._kill(node, random.randint(0, for_ms)) for node in self._nodes]
+        killed = [self.kill(node, random.randint(0, for_ms)) for node in self._nodes]
         return any(killed)
 
-    def _start_later(self, node: ProtocolNode, ms: int, instead: Callable[[], object] | None = None) -> None:
+    def start_later(self, node: ProtocolNode, ms: int, instead: Callable[[], object] | None = None) -> None:
+        """Start the node after `ms` milliseconds if it does not run then. If it runs with a failed disk, call
+        `instead`."""
+
         def start() -> None:
             if node.alive and instead is not None and node.log.failure is not None:
                 instead()
@@ -162,7 +166,7 @@ class NodeFaults:
             return False
         for node in alive:
             node.cut_power()
-            self._start_later(node, random.randint(0, event.for_ms))
+            self.start_later(node, random.randint(0, event.for_ms))
         return True
 
     def _may_lose(self, nodes: Sequence[ProtocolNode]) -> bool:
@@ -191,7 +195,7 @@ class NodeFaults:
 
     def _restart_all(self, for_ms: int) -> bool:
         for place, node in enumerate(self._nodes):
-            self._loop.call_later(place * for_ms / 1000, self._kill, node, for_ms // 3)
+            self._loop.call_later(place * for_ms / 1000, self.kill, node, for_ms // 3)
         return True
 
     # -- faults with a duration

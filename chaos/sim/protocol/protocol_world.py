@@ -22,7 +22,10 @@ from chaos.sim.engine.network import Network
 from chaos.sim.engine.network_faults import NetworkFaults
 from chaos.sim.engine.targets import chance_of, leader_of
 from chaos.sim.invariants import Invariants
+from chaos.sim.protocol.append_times import AppendTimes
 from chaos.sim.protocol.disk_threads import SavedVote
+from chaos.sim.protocol.faults.promised_fault import FaultTools, PromisedFault
+from chaos.sim.protocol.faults.table import PROMISED_FAULTS
 from chaos.sim.protocol.log import SimLog
 from chaos.sim.protocol.machine import span_of
 from chaos.sim.protocol.node import ProtocolNode
@@ -31,8 +34,8 @@ from chaos.sim.protocol.protocol_clients import ProtocolClients
 from chaos.sim.stack.deliveries import MessageSpan
 from chaos.sim.stack.promises import Promises
 from chaos.sim.world import InvariantViolation, SimNodeLog
-from raft.core import Divergences, RaftMessage
-from store import EntryKind, StoreError
+from raft.core import Append, Divergences, RaftMessage
+from store import EntryKind, Readable, StoreError
 
 READS_AFTER_ELECTION_S = (0.05, 0.2, 0.5, 1.0)
 
@@ -60,10 +63,21 @@ class ProtocolWorld:
         self._clients = ProtocolClients(
             self.loop, self.network, options, self._nodes, self.invariants, self._node_faults.ambush
         )
+        self._append_times = AppendTimes(self.invariants)
+        self._promised = self._make_promised_faults()
         # Committed spans, each with the index of its entry.
         self._spans: list[tuple[int, MessageSpan]] = []
         for node in self._nodes:
             node.start()
+
+    def _make_promised_faults(self) -> list[PromisedFault]:
+        """Return the fault kinds with promises of their own that this run has."""
+        drawn = dict(self.options.strengths)
+        faults = self._node_faults
+        tools = FaultTools(
+            self.loop, self.options, self._nodes, self.invariants, faults.kill, faults.start_later, self._count
+        )
+        return [make(tools) for make in PROMISED_FAULTS if make.kind in drawn]
 
     def nodes(self) -> Sequence[ProtocolNode]:
         return self._nodes
@@ -91,7 +105,12 @@ class ProtocolWorld:
 
     def fire(self, event: FaultEvent) -> None:
         network, nodes = self._network_faults, self._node_faults
-        if self._isolate_leader(event) or network.fire(event, self._nodes) or nodes.fire(event):
+        promised = next((each for each in self._promised if each.kind == event.kind), None)
+        if promised is not None:
+            done = promised.fire(event)
+        else:
+            done = self._isolate_leader(event) or network.fire(event, self._nodes) or nodes.fire(event)
+        if done:
             self.happened[event.kind] += 1
         self._history.update(str(event).encode())
 
@@ -112,6 +131,8 @@ class ProtocolWorld:
             self.happened[name] += self.network.counts[name]
         self.network.calm()
         self._network_faults.heal()
+        for promised in self._promised:
+            promised.heal()
         self._node_faults.heal()
         self.loop.call_later(0.05, self._all_unreachable)
 
@@ -129,15 +150,37 @@ class ProtocolWorld:
 
     def sends(self, node: ProtocolNode, message: RaftMessage) -> None:
         self.promises.sends(node, message)
+        self._append_times.sends(node, message)
+        for promised in self._promised:
+            promised.sends(node, message)
 
     def receives(self, node: ProtocolNode, message: RaftMessage) -> None:
         self.promises.receives(node, message)
+        self._append_times.receives(node, message)
+        for promised in self._promised:
+            promised.receives(node, message)
+
+    def received_range(self, node: ProtocolNode, append: Append, entries: Readable) -> None:
+        for promised in self._promised:
+            promised.received_range(node, append, entries)
+
+    def reopened(self, node: ProtocolNode, peer: int) -> None:
+        for promised in self._promised:
+            promised.reopened(node, peer)
+
+    def excuses(self, node: ProtocolNode, error: Exception) -> bool:
+        return any(promised.excuses(node, error) for promised in self._promised)
 
     def ticked(self, node: ProtocolNode) -> None:
         self.promises.ticks(node)
+        for promised in self._promised:
+            promised.ticked(node)
 
     def touched(self, node: ProtocolNode) -> None:
         self.promises.touched(node)
+        self._append_times.touched(node)
+        for promised in self._promised:
+            promised.touched(node)
         leaders = len(self.invariants.leaders)
         if self.invariants.check(node):
             if len(self.invariants.leaders) != leaders:
@@ -235,6 +278,9 @@ class ProtocolWorld:
     def _unsettled(self) -> list[str]:
         """Return a phrase for each condition of a settled cluster that is not met yet. The report of the run prints
         these phrases."""
+        for promised in self._promised:
+            if (unmet := promised.unsettled()) is not None:
+                return unmet
         leader = leader_of(self._nodes)
         missing = self._clients.unsettled()
         if leader is None:
