@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -21,6 +22,20 @@ TERMINATED = 143
 
 class TerminatedError(Exception):
     """The command was stopped by SIGTERM. The exit status is 143."""
+
+
+@contextmanager
+def sigterm_stops() -> Iterator[None]:
+    """While the body runs, SIGTERM raises TerminatedError in it, as Ctrl-C raises KeyboardInterrupt."""
+
+    def stop(_: int, __: FrameType | None) -> None:
+        raise TerminatedError
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def run_until_stopped(work: Coroutine[Any, Any, T]) -> T:

@@ -4,6 +4,7 @@ containers.
     launcher.py      the interface of a local cluster, and the steps that all back ends share: read this first
     plan.py          the settings that a cluster of processes was created with (cluster.json), and DevError
     ports.py         the ports of a local cluster
+    requirements.py  what a new cluster needs: packages and room on the disk
     file_lock.py     a lock between processes
     state.py         the state that a node reports, and whether all nodes agree
     processes.py     back end: node processes under one directory (`ledgermq dev`, the demo, the benchmarks)

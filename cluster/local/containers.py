@@ -13,8 +13,9 @@ have the same labels as the containers of `ledgermq dev`.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from docker.errors import APIError, ContainerError, NotFound
@@ -24,7 +25,7 @@ from docker.types import Ulimit
 from cluster.local.container_security import ContainerSecurity, is_secured, node_variables, plain_opener
 from cluster.local.credentials import NO_PROFILE, Credentials
 from cluster.local.engine import IMAGE, EngineError, connect, need_image
-from cluster.local.launcher import DEFAULT_NODES, leader_of, refuse_change, wait_ready
+from cluster.local.launcher import DEFAULT_NODES, Tell, leader_of, refuse_change, silent, wait_ready
 from cluster.local.plan import DevError
 from cluster.local.ports import choose_ports, turn
 from cluster.local.state import NodeState, ask_proven, observe, state_of
@@ -83,21 +84,26 @@ class DockerCluster:
         shards: int | None = None,
         secure: bool | None = None,
         timeout_s: float = _START_TIMEOUT_S,
+        tell: Tell = silent,
     ) -> list[NodeState]:
         """Start every node that does not run. Wait until every node answers and follows one leader in each shard.
 
         An argument that is None stands for the value with which the cluster was created, or for the default of a
-        new cluster. Raises DevError."""
-        with turn():  # other programs see a port as used when its container has started
-            containers = self._containers()
-            if not containers:
-                self._make(nodes or DEFAULT_NODES, base_port, flush or "async", shards or 1, secure=bool(secure))
-            else:
-                wanted = {"nodes": nodes, "base_port": base_port, "flush": flush, "shards": shards}
-                self._refuse_change(containers, {**wanted, "secure": secure})
-            for container in self._containers().values():
-                self._start(container)
-        return self._wait_ready(timeout_s)
+        new cluster. Raises DevError. If a new cluster does not start, its containers, volumes and network are removed.
+        `tell` is called with the progress."""
+        containers = self._containers()
+        with self._removed_if_it_fails() if not containers else nullcontext():
+            with turn():  # other programs see a port as used when its container has started
+                if not containers:
+                    tell("creating containers")
+                    self._make(nodes or DEFAULT_NODES, base_port, flush or "async", shards or 1, secure=bool(secure))
+                else:
+                    wanted = {"nodes": nodes, "base_port": base_port, "flush": flush, "shards": shards}
+                    self._refuse_change(containers, {**wanted, "secure": secure})
+                for container in self._containers().values():
+                    tell(f"starting {container.name}")
+                    self._start(container)
+            return self._wait_ready(timeout_s, tell)
 
     def status(self) -> list[NodeState]:
         """Return the present state of each node. Raises DevError if the cluster does not exist."""
@@ -210,7 +216,7 @@ class DockerCluster:
         return f"ledgermq-{self.name}-{node}"
 
     def _make(self, nodes: int, base_port: int | None, flush: str, shards: int, *, secure: bool) -> None:
-        """Create the containers of all nodes. If one of them cannot be created, leave no container behind."""
+        """Create the containers of all nodes. The caller removes what was created if this fails."""
         try:
             need_image(self._engine, self._image)
         except EngineError as error:
@@ -239,10 +245,21 @@ class DockerCluster:
                 variables = {**shared, **(node_variables(node) if secure else {})}
                 self._make_node(node, port, network.name, variables, volumes)
         except (APIError, ContainerError) as error:
-            with suppress(APIError, NotFound):
-                self.purge()
             explanation = error.explanation if isinstance(error, APIError) else str(error)
             raise DevError(f"the containers cannot be created: {explanation}") from error
+
+    @contextmanager
+    def _removed_if_it_fails(self) -> Iterator[None]:
+        """Remove the new cluster if the body fails or is interrupted."""
+        try:
+            yield
+        except BaseException as error:
+            existed = self.exists
+            with suppress(APIError, NotFound):
+                self.purge()
+            if isinstance(error, DevError) and existed:
+                raise DevError(f"{error}\nThe new cluster was removed again.") from error
+            raise
 
     def _make_security(self, nodes: list[int]) -> dict[str, dict[str, str]]:
         hosts = {node: [self._name(node), HOST, "127.0.0.1"] for node in nodes}
@@ -287,9 +304,9 @@ class DockerCluster:
         advice = "leave the option out, or remove the cluster with `ledgermq dev purge --docker`"
         refuse_change(f"the cluster {self.name!r}", made, wanted, advice)
 
-    def _wait_ready(self, timeout_s: float) -> list[NodeState]:
+    def _wait_ready(self, timeout_s: float, tell: Tell = silent) -> list[NodeState]:
         shards = int(_variable(next(iter(self._containers().values())), "SHARDS"))
-        return wait_ready(self.status, shards, timeout_s, self._log_of)
+        return wait_ready(self.status, shards, timeout_s, self._log_of, tell=tell)
 
     def _observe_proven(self, containers: dict[int, Container]) -> list[NodeState]:
         running = {node: _published(each, PORT) for node, each in containers.items() if _pid(each) is not None}

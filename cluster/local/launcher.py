@@ -23,6 +23,13 @@ from ledger.client.connection.security import SecurityOptions
 DEFAULT_NODES = 3
 _POLL_S = 0.05
 
+# Is called with each step of a start, such as "waiting for a leader of shard 0".
+Tell = Callable[[str], None]
+
+
+def silent(_: str) -> None:
+    """Tell nobody."""
+
 
 class Launcher(Protocol):
     """The interface of a local cluster, which may not exist yet. Every method can raise DevError."""
@@ -54,8 +61,10 @@ class Launcher(Protocol):
         flush: str | None = None,
         shards: int | None = None,
         secure: bool | None = None,
+        tell: Tell = silent,
     ) -> list[NodeState]:
-        """Start every node that does not run. Return when all nodes follow one leader in each shard."""
+        """Start every node that does not run. Return when all nodes follow one leader in each shard. If a new cluster
+        does not start, leave nothing of it behind."""
 
     def status(self) -> list[NodeState]: ...
 
@@ -99,6 +108,7 @@ def wait_ready(
     log_of: Callable[[int], tuple[str, str]],
     *,
     only_running: bool = False,
+    tell: Tell = silent,
 ) -> list[NodeState]:
     """Wait until all nodes agree on the leader of each shard and there are at least `shards` shards. Return the
     `NodeState` of each node.
@@ -113,6 +123,7 @@ def wait_ready(
         waited_for = [state for state in states if state.pid is not None or not only_running]
         if agree(waited_for, shards):
             return states
+        tell(_progress(waited_for, shards))
         fallen = [state for state in waited_for if state.pid is None]
         if fallen or time.monotonic() >= deadline:
             raise DevError(_why_not_ready(fallen, states, timeout_s, log_of))
@@ -128,6 +139,14 @@ def refuse_change(name: str, made: Mapping[str, tuple[object, str]], wanted: Map
         fixed, words = made[key]
         if value is not None and value != fixed:
             raise DevError(f"{name} was created with {words}, which `start` cannot change: {advice}")
+
+
+def _progress(states: list[NodeState], shards: int) -> str:
+    silent_nodes = [str(state.id) for state in states if state.role in ("starting", "stopped")]
+    if silent_nodes:
+        return f"waiting for node {', '.join(silent_nodes)} of {len(states)}"
+    led = {shard for state in states for shard in state.leads}
+    return f"waiting for leaders: {len(led)} of {shards} shard(s) have one"
 
 
 def _why_not_ready(

@@ -21,10 +21,11 @@ from pathlib import Path
 
 from cluster.local.credentials import Credentials
 from cluster.local.file_lock import locked
-from cluster.local.launcher import DEFAULT_NODES, leader_of, refuse_change, wait_ready
+from cluster.local.launcher import DEFAULT_NODES, Tell, leader_of, refuse_change, silent, wait_ready
 from cluster.local.node_process import DevNode
 from cluster.local.plan import ClusterPlan, DevError
 from cluster.local.ports import choose_next_port, choose_ports, turn
+from cluster.local.requirements import check_requirements
 from cluster.local.spawning import end_nodes, kill_node, start_nodes, wait_answers
 from cluster.local.state import NodeState, ask_proven, observe, state_of
 from ledger.client.connection.security import Security, SecurityOptions
@@ -37,6 +38,8 @@ DEFAULT_SEGMENT_BYTES = 64 << 20
 LEAST_SEGMENT_BYTES = 8 << 20
 START_TIMEOUT_S = 30.0
 _REQUEST_MS = 10_000
+# The numbers of the nodes of a new cluster.
+_NUMBERS = range(1, 65)
 
 __all__ = ["DEFAULT_DIRECTORY", "DevCluster", "DevError", "NodeState"]
 
@@ -74,34 +77,46 @@ class DevCluster:
         shards: int | None = None,
         secure: bool | None = None,
         timeout_s: float = START_TIMEOUT_S,
+        tell: Tell = silent,
     ) -> list[NodeState]:
         """Start every node that does not run. Wait until every node answers and follows one leader in each shard.
 
         An argument that is None stands for the value with which the cluster was created, or for the default of a new
         cluster. Raises DevError if an argument differs from the value with which the cluster was created, or if a node
-        does not start. If a node does not start, the error message contains the last lines of the node's log.
+        does not start. If a node does not start, the error message contains the last lines of the node's log. If a new
+        cluster does not start, its processes and files are removed. `tell` is called with the progress.
         """
-        self.directory.mkdir(parents=True, exist_ok=True)
-        with self._locked():
-            with turn():
-                plan = ClusterPlan.load(self._plan_path)
-                if plan is None:
-                    made = ClusterPlan(
-                        "dev",
-                        choose_ports(nodes or DEFAULT_NODES, base_port),
-                        flush or "async",
-                        segment_bytes or segment_size(shards or 1),
-                        shards=shards or 1,
-                        secure=bool(secure),
-                    )
-                    self._make(made)
-                else:
-                    wanted = {"nodes": nodes, "base_port": base_port, "segment_bytes": segment_bytes, "shards": shards}
-                    self._refuse_change(plan, flush=flush, secure=secure, **wanted)
-                    self._rename_settings(plan)
-                stopped = [node for node in self._members() if node.pid is None]
-                start_nodes(stopped, timeout_s)
-            return self._wait_ready(timeout_s, cleanup=stopped)
+        made_directories = self._make_directory(nodes, shards, segment_bytes)
+        try:
+            with self._locked(), self._removed_if_it_fails():
+                with turn():
+                    plan = ClusterPlan.load(self._plan_path)
+                    if plan is None:
+                        made = ClusterPlan(
+                            "dev",
+                            choose_ports(nodes or DEFAULT_NODES, base_port),
+                            flush or "async",
+                            segment_bytes or segment_size(shards or 1),
+                            shards=shards or 1,
+                            secure=bool(secure),
+                        )
+                        tell("writing settings" + (" and certificates" if secure else ""))
+                        self._make(made)
+                    else:
+                        wanted = {
+                            "nodes": nodes,
+                            "base_port": base_port,
+                            "segment_bytes": segment_bytes,
+                            "shards": shards,
+                        }
+                        self._refuse_change(plan, flush=flush, secure=secure, **wanted)
+                        self._rename_settings(plan)
+                    stopped = [node for node in self._members() if node.pid is None]
+                    tell(f"starting {len(stopped)} node(s)")
+                    start_nodes(stopped, timeout_s)
+                return self._wait_ready(timeout_s, cleanup=stopped, tell=tell)
+        finally:
+            self._remove_empty(made_directories)
 
     def status(self) -> list[NodeState]:
         """Return the present state of each node. If a node's process runs but does not answer within 1 s, the
@@ -131,11 +146,8 @@ class DevCluster:
         for node in self._members():
             shutil.rmtree(node.directory, ignore_errors=True)
         shutil.rmtree(self.credentials.directory, ignore_errors=True)
-        self._plan_path.unlink()
-        (self.directory / "lock").unlink(missing_ok=True)
-        self._nodes.clear()
-        if not any(self.directory.iterdir()):
-            self.directory.rmdir()
+        self._forget_plan()
+        self._remove_empty([self.directory])
         return True
 
     def add_node(self, *, promote: bool = True, timeout_s: float = START_TIMEOUT_S) -> NodeState:
@@ -246,9 +258,57 @@ class DevCluster:
         plan = self._plan()
         for node in plan.nodes:
             if node not in self._nodes:
-                directory = self.directory / f"node-{node}"
+                directory = self._node_directory(node)
                 self._nodes[node] = DevNode(node, directory, plan.address(node), plan.http(node))
         return [self._nodes[node] for node in plan.nodes]
+
+    def _make_directory(self, nodes: int | None, shards: int | None, segment_bytes: int | None) -> list[Path]:
+        """Create the directory of the cluster. For a new cluster, first check what the cluster needs. Return the
+        directories that were created, the innermost first."""
+        if not self.exists:
+            check_requirements(
+                self.directory,
+                nodes=nodes or DEFAULT_NODES,
+                shards=shards or 1,
+                segment_bytes=segment_bytes or segment_size(shards or 1),
+            )
+        missing = [each for each in (self.directory, *self.directory.parents) if not each.exists()]
+        self.directory.mkdir(parents=True, exist_ok=True)
+        return missing
+
+    @contextmanager
+    def _removed_if_it_fails(self) -> Iterator[None]:
+        """If the body fails, or is interrupted, and the cluster did not exist before, end its processes and remove the
+        files that the body made."""
+        if self.exists:
+            yield
+            return
+        before = set(self.directory.iterdir())
+        try:
+            yield
+        except BaseException as error:
+            members: list[DevNode] = self._members() if self.exists else []
+            end_nodes(members)
+            made = set(self.directory.iterdir()) - before
+            for directory in made & {self.credentials.directory, *(self._node_directory(node) for node in _NUMBERS)}:
+                shutil.rmtree(directory, ignore_errors=True)
+            self._forget_plan()
+            if isinstance(error, DevError) and members:
+                raise DevError(f"{error}\nThe new cluster was removed again.") from error
+            raise
+
+    def _forget_plan(self) -> None:
+        self._plan_path.unlink(missing_ok=True)
+        (self.directory / "lock").unlink(missing_ok=True)
+        self._nodes.clear()
+
+    def _node_directory(self, node: int) -> Path:
+        return self.directory / f"node-{node}"
+
+    def _remove_empty(self, directories: list[Path]) -> None:
+        for directory in directories:
+            with suppress(OSError):  # it is not empty, or is gone
+                directory.rmdir()
 
     def _make(self, plan: ClusterPlan) -> None:
         for node in plan.nodes:
@@ -259,7 +319,7 @@ class DevCluster:
         """In the node.toml files, rename the setting `groups` of version 0.1 to `shards`; other lines are not
         changed."""
         for node in plan.nodes:
-            path = self.directory / f"node-{node}" / "node.toml"
+            path = self._node_directory(node) / "node.toml"
             if not path.exists():
                 continue
             text = path.read_text(encoding="utf-8")
@@ -267,13 +327,13 @@ class DevCluster:
                 path.write_text(renamed, encoding="utf-8")
 
     def _write_node(self, plan: ClusterPlan, node: int) -> None:
-        directory = self.directory / f"node-{node}"
+        directory = self._node_directory(node)
         directory.mkdir(exist_ok=True)
         (directory / "node.toml").write_text(self._toml(plan, node), encoding="utf-8")
 
     def _toml(self, plan: ClusterPlan, node: int) -> str:
         security = self.credentials.node_settings(plan, node)
-        return plan.node_toml(node, self.directory / f"node-{node}" / "data", security)
+        return plan.node_toml(node, self._node_directory(node) / "data", security)
 
     @contextmanager
     def _or_forget(self, node: int) -> Iterator[None]:
@@ -307,10 +367,12 @@ class DevCluster:
         )
         refuse_change(f"the cluster in {self.directory}", made, wanted, advice)
 
-    def _wait_ready(self, timeout_s: float, *, cleanup: list[DevNode], only_running: bool = False) -> list[NodeState]:
+    def _wait_ready(
+        self, timeout_s: float, *, cleanup: list[DevNode], only_running: bool = False, tell: Tell = silent
+    ) -> list[NodeState]:
         shards = self._plan().shards
         try:
-            return wait_ready(self.status, shards, timeout_s, self._log_of, only_running=only_running)
+            return wait_ready(self.status, shards, timeout_s, self._log_of, only_running=only_running, tell=tell)
         except DevError:
             end_nodes(cleanup)
             raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -9,8 +11,9 @@ import click
 
 from cluster.cli.local.containers import docker_cluster
 from cluster.cli.options import data_option, format_option, renamed_option
-from cluster.cli.output import counted, print_json, print_table, say
-from cluster.local.launcher import DEFAULT_NODES, Launcher
+from cluster.cli.output import counted, note_console, print_json, print_table, say
+from cluster.cli.stopping import sigterm_stops
+from cluster.local.launcher import DEFAULT_NODES, Launcher, Tell, silent
 from cluster.local.processes import DEFAULT_DIRECTORY, DevCluster, NodeState
 
 # The name of the one cluster in containers.
@@ -66,10 +69,14 @@ def start(
     """Start a cluster and wait until all shards have leaders. If the cluster already exists, the command starts only
     the nodes that do not run. `ledgermq dev start` is idempotent. After `ledgermq dev stop`, `ledgermq dev start`
     starts the cluster again with the same data.
+
+    For a new cluster, the command first checks packages, ports, and room on the disk (with --docker: the engine and the
+    image). If a new cluster does not start, or if you press Ctrl-C, its processes and files are removed.
     """
     cluster = _cluster(data, docker)
     new = not cluster.exists
-    states = cluster.start(nodes, base_port=base_port, flush=flush, shards=shards, secure=secure)
+    with sigterm_stops(), _progress() as tell:
+        states = cluster.start(nodes, base_port=base_port, flush=flush, shards=shards, secure=secure, tell=tell)
     if output == "json":
         print_json(_as_json(states))
         return
@@ -164,6 +171,17 @@ def purge(data: Path, docker: bool, output: str) -> None:
 
 def _cluster(data: Path, docker: bool) -> Launcher:
     return docker_cluster(_CONTAINERS) if docker else DevCluster(data)
+
+
+@contextmanager
+def _progress() -> Iterator[Tell]:
+    """Show the present step of a start while the body runs, on a terminal only."""
+    console = note_console()
+    if not console.is_terminal:
+        yield silent
+        return
+    with console.status("starting") as status:
+        yield status.update
 
 
 def _place(cluster: Launcher) -> str:
