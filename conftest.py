@@ -16,6 +16,7 @@ if find_spec("docker") is None and not IN_CI:  # `make test` installs it
         "tests/chaos/live/test_containers.py",
         "tests/cluster/local/test_compose.py",
         "tests/cluster/local/test_docker_cluster.py",
+        "tests/cluster/local/test_testcontainers.py",
     ]
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 SCOPES = ("session", "package", "module", "class", "function")
 _LOG_LINES = 12
+# Of the test in the name of a topic. Users put prefixes before it; a name has at most 63 characters.
+_NAME_LENGTH = 30
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -64,7 +66,7 @@ def ledgermq_topic(ledgermq_cluster: Cluster, request: pytest.FixtureRequest) ->
 
     marker = request.node.get_closest_marker("ledgermq_topic")
     queues = marker.kwargs.get("queues", 1) if marker is not None else 1
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", request.node.name)[:60]
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", request.node.name)[:_NAME_LENGTH]
     return ledgermq_cluster.create_topic(f"{name}-{uuid4().hex[:8]}", queues=queues)
 
 

@@ -30,6 +30,7 @@ GROUPS = {
         "tests/chaos/live/test_containers.py",
         "tests/cluster/local/test_compose.py",
         "tests/cluster/local/test_docker_cluster.py",
+        "tests/cluster/local/test_testcontainers.py",
     ),
 }
 # Simulators: these files are long, and their tests share nothing.

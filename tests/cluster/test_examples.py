@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ from cluster.local.processes import DevCluster
 from tests.cluster.ports import free_base_port
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-SCRIPTS = sorted(EXAMPLES.glob("*.py"))
+SCRIPTS = sorted(path for path in EXAMPLES.glob("*.py") if not path.name.startswith("test_"))
+SUITES = sorted(EXAMPLES.glob("test_*.py"))
 SECONDS = 240
 """Of one; those with Spark take 20, and much longer where others work on the machine too."""
 
@@ -49,7 +51,25 @@ def test_an_example_runs_and_says_what_it_shows(cluster: DevCluster, script: Pat
     assert done.stdout.strip()
 
 
+@pytest.mark.real
+@pytest.mark.parametrize("suite", SUITES, ids=lambda path: path.stem)
+def test_a_suite_of_the_examples_passes(suite: Path, tmp_path: Path) -> None:
+    """The suite runs beside the program that it tests, as in the directory of a user."""
+    for path in (suite, suite.with_name(suite.name.removeprefix("test_"))):
+        shutil.copy(path, tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "pytest_ledgermq", "-p", "no:cacheprovider", suite.name],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
 def test_the_list_of_examples_is_complete() -> None:
     listed = (EXAMPLES / "README.md").read_text()
     assert SCRIPTS
-    assert all(f"[{script.name}]" in listed for script in SCRIPTS)
+    assert SUITES
+    assert all(f"[{script.name}]" in listed for script in [*SCRIPTS, *SUITES])
