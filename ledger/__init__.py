@@ -51,8 +51,8 @@ _NAMES_OF_0_1 = {
         "TopicDescription",
         "TopicQueue",
     ),
+    "ledger.client.sync.admin": ("Admin",),
     "ledger.client.sync.clients": (
-        "Admin",
         "Consumer",
         "Producer",
     ),

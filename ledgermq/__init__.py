@@ -66,7 +66,8 @@ if TYPE_CHECKING:
         TopicDescription,
         TopicQueue,
     )
-    from ledger.client.sync.clients import Admin, Consumer, Producer
+    from ledger.client.sync.admin import Admin
+    from ledger.client.sync.clients import Consumer, Producer
     from ledger.client.sync.group_clients import GroupConsumer, PushConsumer
     from ledger.errors import LedgerError
     from ledgermq import errors
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
 
 # The module that defines each name.
 _HOMES = {
-    "Admin": "ledger.client.sync.clients",
+    "Admin": "ledger.client.sync.admin",
     "AsyncAdmin": "ledger.client.admin.admin",
     "AsyncConsumer": "ledger.client.consumer.consumer",
     "AsyncGroupConsumer": "ledger.client.group.group_consumer",

@@ -17,7 +17,7 @@ from chaos.errors import ChaosError
 from chaos.live.hosts.environment import NodeEnvironment
 from chaos.live.hosts.node_security import NodeSecurity
 from ledger.client.records import NodeStatus
-from ledger.client.sync.clients import Admin
+from ledger.client.sync.admin import Admin
 from ledger.errors import LedgerError
 
 _AGAIN_S = 0.2

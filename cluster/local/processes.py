@@ -29,7 +29,7 @@ from cluster.local.requirements import check_requirements
 from cluster.local.spawning import end_nodes, kill_node, start_nodes, wait_answers
 from cluster.local.state import NodeState, ask_proven, observe, state_of
 from ledger.client.connection.security import Security, SecurityOptions
-from ledger.client.sync.clients import Admin
+from ledger.client.sync.admin import Admin
 from ledger.errors import OperationError, OperationTimeoutError, UnknownNodeError
 
 DEFAULT_DIRECTORY = Path("ledgermq-data")

@@ -114,6 +114,7 @@ class TopicDescription:
 
     @property
     def queues(self) -> int:
+        """The number of queues of the topic."""
         return len(self.shards)
 
 

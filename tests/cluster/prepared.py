@@ -40,7 +40,12 @@ _ROOT = Path(__file__).resolve().parents[2]
 _ANSWER_BYTES = 4
 _REQUEST_BYTES = 1 << 20
 _START_TIMEOUT_S = 30
-_MODULES = ("ledger.client.sync.clients", "ledger.client.sync.group_clients", "cluster.node.node")
+_MODULES = (
+    "ledger.client.sync.admin",
+    "ledger.client.sync.clients",
+    "ledger.client.sync.group_clients",
+    "cluster.node.node",
+)
 _COMMANDS = ("cluster", "consume", "dev", "dlq", "group", "message", "produce", "server", "topic")
 # The forking process has this argument, so that a forked process has room for its own command line.
 _ROOM = "-" * 1024

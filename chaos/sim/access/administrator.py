@@ -11,6 +11,7 @@ from random import Random
 from chaos.sim.access.credentials import Credential
 from chaos.sim.stack.workload import ClientProcess
 from ledger.client.admin.admin import AsyncAdmin
+from ledger.client.connection.lifetime import within
 from ledger.errors import LedgerError, UnknownUserError, UserExistsError
 
 AGAIN_S = 0.5
@@ -68,9 +69,5 @@ class SimAdministrator:
         return True
 
     def asking(self, addresses: Sequence[str] = (), timeout_ms: int = TIMEOUT_MS) -> AsyncAdmin:
-        return AsyncAdmin(
-            list(addresses) or self._bootstrap,
-            request_timeout_ms=timeout_ms,
-            rng=self._random,
-            _environment=self.process.environment,
-        )
+        admin = within(self.process.environment, AsyncAdmin)
+        return admin(list(addresses) or self._bootstrap, request_timeout_ms=timeout_ms, rng=self._random)

@@ -14,6 +14,7 @@ from typing import Any
 
 from chaos.sim.access.credentials import Credential, Credentials
 from chaos.sim.stack.workload import AGAIN_S, ClientProcess, LoadProducer, Workload
+from ledger.client.connection.lifetime import within
 from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.errors import LedgerError
 
@@ -68,7 +69,7 @@ class Guest:
     async def _read(self, topic: str) -> None:
         """Read some messages from the start of the topic. Raises LedgerError, for example without the right."""
         waits = self.waits
-        consumer = AsyncConsumer(
+        consumer = within(self._reader.environment, AsyncConsumer)(
             topic,
             bootstrap_servers=self._load.bootstrap,
             node=self.node if self._load.takes_part(self.node) else None,
@@ -76,7 +77,6 @@ class Guest:
             max_bytes=2_000 if not waits else 1 << 20,
             request_timeout_ms=3_000,
             rng=self._random,
-            _environment=self._reader.environment,
         )
         await consumer.start()
         try:

@@ -22,6 +22,7 @@ from chaos.sim.consumers.consumption_history import ConsumptionHistory, MemberHi
 from chaos.sim.consumers.consumption_plan import Style
 from chaos.sim.stack.workload import AGAIN_S, ClientProcess
 from chaos.sim.stack.workload_history import name_of
+from ledger.client.connection.lifetime import within
 from ledger.client.group.group_consumer import AsyncGroupConsumer
 from ledger.client.group.push_consumer import AsyncPushConsumer, Outcome
 from ledger.client.records import Message
@@ -117,11 +118,12 @@ class ConsumerMember:
             "client_id": f"m{self.seen.number}",
             "request_timeout_ms": 5_000,
             "rng": random,
-            "_environment": self.process.environment,
         }
         if plan.style in (Style.PULL, Style.ITERATE):
-            return AsyncGroupConsumer(*plan.topics, auto_acknowledge=plan.style is Style.ITERATE, **settings)
-        return AsyncPushConsumer(
+            return within(self.process.environment, AsyncGroupConsumer)(
+                *plan.topics, auto_acknowledge=plan.style is Style.ITERATE, **settings
+            )
+        return within(self.process.environment, AsyncPushConsumer)(
             *plan.topics,
             listener=self._listen,
             concurrency=plan.concurrency,

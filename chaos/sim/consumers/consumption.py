@@ -33,6 +33,7 @@ from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.delays import Delays
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.admin.consumer_groups_admin import ResetTarget
+from ledger.client.connection.lifetime import within
 from ledger.errors import LedgerError
 
 FIRST_MEMBER = 200
@@ -172,8 +173,8 @@ class SimConsumption:
         environment = self._operator.environment
         # A refused or unconfirmed reset is ignored here: the log shows what it did.
         with contextlib.suppress(LedgerError):
-            async with AsyncAdmin(
-                self._workload.bootstrap, request_timeout_ms=TIMEOUT_MS, rng=random, _environment=environment
+            async with within(environment, AsyncAdmin)(
+                self._workload.bootstrap, request_timeout_ms=TIMEOUT_MS, rng=random
             ) as admin:
                 await admin.reset_offsets(plan.name, to, **chosen)
 

@@ -23,6 +23,7 @@ from chaos.sim.stack.roster import Roster, Rosters
 from chaos.sim.stack.workload import ClientProcess, Workload
 from ledger.broker.retention.log_trim import LogTrim
 from ledger.client.admin.admin import AsyncAdmin
+from ledger.client.connection.lifetime import within
 from ledger.errors import LedgerError, LogHeldError
 from ledger.topics import TOPICS_SHARD
 
@@ -239,4 +240,4 @@ class SimOperator:
     def _admin(self, random: Random) -> AsyncAdmin:
         bootstrap = [self._addresses[node.node] for node in self._rosters.present]
         environment = self._process.environment
-        return AsyncAdmin(bootstrap, request_timeout_ms=TIMEOUT_MS, rng=random, _environment=environment)
+        return within(environment, AsyncAdmin)(bootstrap, request_timeout_ms=TIMEOUT_MS, rng=random)

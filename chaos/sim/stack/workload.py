@@ -21,6 +21,7 @@ from chaos.sim.stack.node import FIRST_CLIENT
 from chaos.sim.stack.workload_history import NO_ORDER, LoadHistory, MessagePlace, SentMessage
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.connection.environment import Environment
+from ledger.client.connection.lifetime import within
 from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.client.producer.producer import AsyncProducer
 from ledger.client.producer.producer_batch import leaves_doubt
@@ -177,7 +178,7 @@ class Workload:
             self._history.read(topic, queue.queue, floors.get((topic, queue.queue), 0), queue.end_offset)
 
     def _asking(self, process: ClientProcess) -> AsyncAdmin:
-        return AsyncAdmin(self.bootstrap, request_timeout_ms=5_000, rng=self._random, _environment=process.environment)
+        return within(process.environment, AsyncAdmin)(self.bootstrap, request_timeout_ms=5_000, rng=self._random)
 
 
 class LoadProducer:
@@ -227,7 +228,7 @@ class LoadProducer:
 
     def _made(self) -> AsyncProducer:
         random = self._random
-        return AsyncProducer(
+        return within(self.process.environment, AsyncProducer)(
             self._load.bootstrap,
             linger_ms=random.choice((0, 5, 50)),
             batch_bytes=random.choice((1, 500, 4_000)),
@@ -239,7 +240,6 @@ class LoadProducer:
             queue_selector=self._routing.choice((None, None, by_length)),
             latency_faults=self._routing.choice((False, True)),
             rng=random,
-            _environment=self.process.environment,
         )
 
     async def _send(self, producer: AsyncProducer, count: int) -> None:
@@ -329,7 +329,7 @@ class LoadConsumer:
         continues at the same position."""
         while True:
             node = self._node if self._node is not None and self._load.takes_part(self._node) else None
-            consumer = AsyncConsumer(
+            consumer = within(self.process.environment, AsyncConsumer)(
                 topic,
                 bootstrap_servers=self._load.bootstrap,
                 node=node,
@@ -337,7 +337,6 @@ class LoadConsumer:
                 max_bytes=self._random.choice(self._max_bytes),
                 request_timeout_ms=5_000,
                 rng=self._random,
-                _environment=self.process.environment,
             )
             try:
                 await self._read_on(consumer, node)

@@ -17,6 +17,7 @@ from cluster.node.settings import NodeSettings
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.members.membership import Standing
 from ledger.client.admin.admin import AsyncAdmin
+from ledger.client.connection.lifetime import within
 from ledger.errors import LedgerError
 
 log = logging.getLogger("ledgermq.node.removal")
@@ -72,7 +73,7 @@ class RemovalWatch:
             return False
         chance, environment = self._runtime.chance, self._runtime.client
         try:
-            async with AsyncAdmin(others, request_timeout_ms=ANSWER_MS, rng=chance, _environment=environment) as admin:
+            async with within(environment, AsyncAdmin)(others, request_timeout_ms=ANSWER_MS, rng=chance) as admin:
                 said = await admin.members(shard=self._shard.number, timeout_ms=ANSWER_MS)
         except LedgerError:
             return False  # the other members have no leader either, or cannot be reached

@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Unpack
+from pathlib import Path
 
 import grpc.aio
 
@@ -24,11 +24,10 @@ from ledger.client.admin.queries import MAX_MESSAGES, get_message, query_message
 from ledger.client.admin.users_admin import DelegatedTokenText, RocketmqSecret, UsersAdmin, UserSummary
 from ledger.client.connection.channels import failure
 from ledger.client.connection.cluster_client import ClusterClient
-from ledger.client.connection.environment import PROCESS, Environment, secured
-from ledger.client.connection.lifetime import AsyncLifetime
+from ledger.client.connection.environment import cluster_of
+from ledger.client.connection.lifetime import AsyncLifetime, security_in
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.connection.routes import topic_of
-from ledger.client.connection.security import SecurityOptions
 from ledger.client.producer.arguments import checked_key
 from ledger.client.producer.producer_batch import leaves_doubt
 from ledger.client.records import (
@@ -64,21 +63,29 @@ class AsyncAdmin(AsyncLifetime):
 
     def __init__(
         self,
-        bootstrap_servers: str | list[str] | tuple[str, ...],
+        bootstrap_servers: str | Sequence[str] | None = None,
         *,
         client_id: str | None = None,
         request_timeout_ms: int = 30_000,
         rng: random.Random | None = None,
-        _environment: Environment = PROCESS,
-        **security: Unpack[SecurityOptions],
+        tls: bool | None = None,
+        ca: str | Path | None = None,
+        client_certificate: str | Path | None = None,
+        client_key: str | Path | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        password_file: str | Path | None = None,
+        token: str | None = None,
+        profile: str | None = None,
     ) -> None:
+        servers, environment = cluster_of(self._environment, bootstrap_servers, security_in(locals()))
         self._client = ClusterClient(
-            bootstrap_servers,
+            servers,
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=20,
             rng=rng or random.Random(),
-            environment=secured(_environment, security, bootstrap_servers),
+            environment=environment,
         )
         self._every_shard = EveryShard(self._client)
         self._group_operator = ConsumerGroupsAdmin(self._client)
@@ -89,6 +96,7 @@ class AsyncAdmin(AsyncLifetime):
         await self._client.start()
 
     async def stop(self) -> None:
+        """Close the connections of the client. The call is idempotent."""
         if self._client.started:
             await self._client.close()
 

@@ -10,6 +10,6 @@ This package contains, in reading order:
     security.py        the security settings of a client: TLS, and who it is
     session.py         proves on a connection who the client is
     backoff.py         calculates the wait before a failed request is tried again
-    lifetime.py        base classes that start and stop clients in `with` blocks
+    lifetime.py        base classes of the clients: names of arguments, and starting and stopping in `with` blocks
     environment.py     the functions with which a client opens connections, reads clocks and makes producer ids
 """

@@ -188,7 +188,7 @@ def socket_target(address: str) -> SocketTarget:
         raise InvalidArgumentError(f"The socket {address} cannot be reached: {error.strerror}.") from error
 
 
-def parse_addresses(bootstrap_servers: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
+def parse_addresses(bootstrap_servers: str | Sequence[str]) -> tuple[str, ...]:
     """Return the addresses of a list, or of a text of the form "host:port,host:port". An address can also be the local
     socket of a node, "unix:/path". Raises InvalidArgumentError if there is no address, or if an address has another
     form."""

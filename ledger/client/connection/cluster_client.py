@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 import grpc.aio
 
 from ledger.client.connection.backoff import Backoff
-from ledger.client.connection.channels import Connections, NodeStub, failure, parse_addresses
+from ledger.client.connection.channels import Connections, NodeStub, failure
 from ledger.client.connection.environment import Environment
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.connection.routes import Routes
@@ -53,7 +53,7 @@ class ClusterClient:
 
     def __init__(
         self,
-        bootstrap_servers: str | list[str] | tuple[str, ...],
+        bootstrap_servers: Sequence[str],
         *,
         client_id: str | None,
         request_timeout_ms: int,
@@ -65,7 +65,7 @@ class ClusterClient:
         self.backoff = Backoff(retry_backoff_ms, MAX_BACKOFF_MS, rng)
         self.environment = environment
         self.started = False
-        self._bootstrap = parse_addresses(bootstrap_servers)
+        self._bootstrap = tuple(bootstrap_servers)
         self._client_id = client_id
         self.closed = False
 

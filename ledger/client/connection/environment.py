@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from ledger.client.connection.channels import Channel, GrpcChannel, local_channel, parse_addresses
-from ledger.client.connection.security import NONE, SecurityOptions, check_names, security_of
+from ledger.client.connection.security import NONE, SecurityOptions, check_names, security_of, servers_of
 from ledger.local_socket import is_socket
 
 
@@ -50,19 +50,22 @@ class Environment:
 PROCESS = Environment()
 
 
-def secured(
-    environment: Environment, options: SecurityOptions, servers: str | list[str] | tuple[str, ...]
-) -> Environment:
-    """Return the environment with channels that use TLS and prove who the client is, as `options`, the variables of the
-    process and the profile say. An environment other than `PROCESS` has its own channels, and is returned as it is.
+def cluster_of(
+    environment: Environment, servers: str | Sequence[str] | None, options: SecurityOptions
+) -> tuple[tuple[str, ...], Environment]:
+    """Return the addresses of the cluster, and the environment of a client of this cluster.
 
-    Raises InvalidArgumentError, or TypeError for an unknown argument."""
+    If `servers` is None, the addresses come from the variable LEDGERMQ_BOOTSTRAP, or from the profile. The channels of
+    the returned environment use TLS and prove who the client is, as `options`, the variables of the process and the
+    profile say. An environment other than `PROCESS` has its own channels, and is returned as it is.
+
+    Raises InvalidArgumentError, or TypeError for an unknown option."""
     if environment is not PROCESS:
         check_names(options)
-        return environment
-    addresses = parse_addresses(servers)
+        return parse_addresses(servers or ()), environment
+    addresses = parse_addresses(servers_of(options) if servers is None else servers)
     security = security_of(options, addresses)
     if security == NONE:
         only_local = all(map(is_socket, addresses))
-        return replace(environment, channel=local_channel) if only_local else environment
-    return replace(environment, channel=partial(GrpcChannel, security=security))
+        return addresses, replace(environment, channel=local_channel) if only_local else environment
+    return addresses, replace(environment, channel=partial(GrpcChannel, security=security))

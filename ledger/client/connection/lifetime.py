@@ -1,20 +1,52 @@
-"""Base classes that start and stop clients in `with` blocks."""
+"""Base classes of the clients: the names of their arguments, and starting and stopping in `with` blocks."""
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from types import TracebackType
-from typing import Self
+from typing import Any, ClassVar, Self, TypeVar, cast
+
+from ledger.client.connection.environment import PROCESS, Environment
+from ledger.client.connection.security import SecurityOptions
+
+C = TypeVar("C", bound="Client")
 
 
-class AsyncLifetime(ABC):
+class Client(ABC):  # noqa: B024 - its subclasses have the abstract methods
+    """The base class of all clients."""
+
+    # The connections, clocks and random ids of the client. The simulator replaces them with `within`.
+    _environment: ClassVar[Environment] = PROCESS
+
+    def __new__(cls, *_: Any, **arguments: Any) -> Self:
+        known = inspect.signature(cls.__init__).parameters
+        for name in arguments:
+            if name not in known:
+                raise TypeError(f"{cls.__name__} has no setting {name}{_did_you_mean(name, known)}")
+        return super().__new__(cls)
+
+
+class AsyncLifetime(Client):
     """The base class of the asyncio clients. `async with` calls `start` at its beginning and `stop` at its end."""
 
     @abstractmethod
-    async def start(self) -> None: ...
+    async def start(self) -> None:
+        """Connect to the cluster."""
 
     @abstractmethod
-    async def stop(self) -> None: ...
+    async def stop(self) -> None:
+        """Stop the client, and close its connections."""
+
+    async def close(self) -> None:
+        """Do the same as `stop`, under the name that other libraries use."""
+        await self.stop()
+
+    async def aclose(self) -> None:
+        """Do the same as `stop`, under the name that `contextlib.aclosing` uses."""
+        await self.stop()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -26,12 +58,17 @@ class AsyncLifetime(ABC):
         await self.stop()
 
 
-class Lifetime(ABC):
+class Lifetime(Client):
     """The base class of the synchronous clients. The constructor starts the client, and `close` or the end of a
     `with` block stops the client."""
 
     @abstractmethod
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Stop the client, and close its connections."""
+
+    def stop(self) -> None:
+        """Do the same as `close`, under the name that the asyncio clients use."""
+        self.close()
 
     def __enter__(self) -> Self:
         return self
@@ -40,3 +77,26 @@ class Lifetime(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def within(environment: Environment, client: type[C]) -> type[C]:
+    """Return a class like `client` whose instances use `environment`."""
+    return type(client.__name__, (client,), {"_environment": environment})
+
+
+def settings_in(arguments: Mapping[str, Any], *, without: Collection[str] = ()) -> dict[str, Any]:
+    """Return the settings among the `locals()` of a constructor that begins with this call: all its arguments except
+    `self`, the topics, and those named by `without`. A client passes them on to the client that it is built on."""
+    dropped = {"self", "__class__", "topics", *without}
+    return {name: value for name, value in arguments.items() if name not in dropped}
+
+
+def security_in(arguments: Mapping[str, Any]) -> SecurityOptions:
+    """Return the security arguments among the `locals()` of a constructor."""
+    return cast(SecurityOptions, {name: arguments[name] for name in SecurityOptions.__annotations__})
+
+
+def _did_you_mean(name: str, known: Collection[str]) -> str:
+    public = [each for each in known if each != "self"]
+    close = get_close_matches(name, public, n=1)
+    return f": did you mean {close[0]}?" if close else f". Its settings are {', '.join(public)}."

@@ -20,7 +20,7 @@ import ipaddress
 import os
 import stat
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -29,6 +29,7 @@ from typing import Any, TypedDict
 from ledger.errors import InvalidArgumentError
 from ledger.local_socket import is_socket
 
+BOOTSTRAP_VARIABLE = "LEDGERMQ_BOOTSTRAP"
 PROFILE_VARIABLE = "LEDGERMQ_PROFILE"
 PROFILE_FILE_VARIABLE = "LEDGERMQ_PROFILE_FILE"
 DEFAULT_PROFILE_FILE = Path("~/.config/ledgermq/profiles.toml")
@@ -112,6 +113,24 @@ def security_of(
         merged.update(layer)
     merged.pop("servers", None)
     return _checked(merged, servers)
+
+
+def servers_of(options: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> str | Sequence[str]:
+    """Return the addresses of the nodes for a client that names none: from the variable LEDGERMQ_BOOTSTRAP, or from the
+    profile. Raises InvalidArgumentError if neither has addresses."""
+    if given := environment.get(BOOTSTRAP_VARIABLE, "").strip():
+        return given
+    profile = options.get("profile")
+    if profile is None:
+        profile = environment.get(PROFILE_VARIABLE, "")
+    stored = {} if options.get("profile") == "" else profile_of(profile, environment)
+    servers: str | Sequence[str] = stored.get("servers", "")
+    if not servers:
+        raise InvalidArgumentError(
+            'No cluster is named: give `bootstrap_servers="host:port"`, set the variable '
+            f"{BOOTSTRAP_VARIABLE}, or use a profile that has `servers`."
+        )
+    return servers
 
 
 def check_names(options: Mapping[str, Any]) -> None:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Literal, TypeVar, Unpack
+from pathlib import Path
+from typing import Literal, TypeVar
 
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, list_offsets, offsets_for_times
 from ledger.client.connection.cluster_client import ClusterClient, no_topic
-from ledger.client.connection.environment import PROCESS, Environment, secured
-from ledger.client.connection.lifetime import AsyncLifetime
+from ledger.client.connection.environment import cluster_of
+from ledger.client.connection.lifetime import AsyncLifetime, security_in
 from ledger.client.connection.route_table import RoutedTopic
-from ledger.client.connection.security import SecurityOptions
 from ledger.client.consumer.cursor import Cursor, QueueBatch
 from ledger.client.consumer.fetcher import FetchSettings
 from ledger.client.consumer.queue_readers import QueueReaders
@@ -67,7 +67,7 @@ class AsyncConsumer(AsyncLifetime):
     def __init__(
         self,
         *topics: str,
-        bootstrap_servers: str | list[str] | tuple[str, ...],
+        bootstrap_servers: str | Sequence[str] | None = None,
         start: Start = "earliest",
         queues: Iterable[int] | None = None,
         tags: Iterable[str] | None = None,
@@ -80,9 +80,17 @@ class AsyncConsumer(AsyncLifetime):
         request_timeout_ms: int = 30_000,
         retry_backoff_ms: float = 20,
         rng: random.Random | None = None,
-        _environment: Environment = PROCESS,
-        **security: Unpack[SecurityOptions],
+        tls: bool | None = None,
+        ca: str | Path | None = None,
+        client_certificate: str | Path | None = None,
+        client_key: str | Path | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        password_file: str | Path | None = None,
+        token: str | None = None,
+        profile: str | None = None,
     ) -> None:
+        servers, environment = cluster_of(self._environment, bootstrap_servers, security_in(locals()))
         if not topics:
             raise InvalidArgumentError("A consumer needs at least one topic.")
         if isinstance(start, str) and start not in ("earliest", "latest"):
@@ -112,12 +120,12 @@ class AsyncConsumer(AsyncLifetime):
             skips_dropped=on_dropped == "skip",
         )
         self._client = ClusterClient(
-            bootstrap_servers,
+            servers,
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=retry_backoff_ms,
             rng=rng or random.Random(),
-            environment=secured(_environment, security, bootstrap_servers),
+            environment=environment,
         )
         self._topics: dict[str, RoutedTopic] = {}
         self._current: Cursor | None = None

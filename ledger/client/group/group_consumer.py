@@ -20,15 +20,14 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Unpack
+from pathlib import Path
 
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, offsets_for_times
 from ledger.client.connection.cluster_client import ClusterClient
-from ledger.client.connection.environment import PROCESS, Environment, secured
-from ledger.client.connection.lifetime import AsyncLifetime
-from ledger.client.connection.security import SecurityOptions
+from ledger.client.connection.environment import cluster_of
+from ledger.client.connection.lifetime import AsyncLifetime, security_in
 from ledger.client.consumer.consumer import MAX_FETCH_BYTES, MAX_WAIT_MS
 from ledger.client.consumer.fetcher import FetchSettings
 from ledger.client.consumer.tags import wanted_tags
@@ -41,7 +40,6 @@ from ledger.client.records import Message, TopicQueue
 from ledger.consumer_groups import broadcast_name, validate_group_name, validate_member
 from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
 from ledger.hashing import tag_hash
-from ledger.retries import DELAYS_S
 
 log = logging.getLogger("ledgermq.client.group_consumer")
 
@@ -68,8 +66,8 @@ class AsyncGroupConsumer(AsyncLifetime):
     auto_acknowledge          True (default): a message is finished when the program asks for the next messages. False:
                               the program calls `finish`
     acknowledge_interval_ms   how often the member acknowledges finished messages (default 1,000)
-    max_attempts              how many times a message is handed out before `reconsume_later` gives it up (default 17);
-                              1: no retries and no retry topic
+    max_attempts              how many times a message is delivered before it goes to the dead letters (default 17); 1:
+                              no retries, and this member does not read the retry topic
     session_timeout_ms        how long this member may be silent before its queues go to other members (default 10,000)
     release_timeout_ms        how long messages in hand may delay the release of their queue (default 30,000); messages
                               that are unfinished by then are handed out again by the next owner
@@ -85,7 +83,7 @@ class AsyncGroupConsumer(AsyncLifetime):
         self,
         *topics: str,
         group: str,
-        bootstrap_servers: str | list[str] | tuple[str, ...],
+        bootstrap_servers: str | Sequence[str] | None = None,
         start: GroupStart = "earliest",
         tags: str | Iterable[str] | None = None,
         strategy: str = "average",
@@ -93,7 +91,7 @@ class AsyncGroupConsumer(AsyncLifetime):
         room: str = "",
         auto_acknowledge: bool = True,
         acknowledge_interval_ms: int = 1_000,
-        max_attempts: int = len(DELAYS_S) + 1,
+        max_attempts: int = 17,
         broadcast: bool = False,
         instance: str | None = None,
         session_timeout_ms: int = 10_000,
@@ -105,9 +103,17 @@ class AsyncGroupConsumer(AsyncLifetime):
         request_timeout_ms: int = 30_000,
         retry_backoff_ms: float = 20,
         rng: random.Random | None = None,
-        _environment: Environment = PROCESS,
-        **security: Unpack[SecurityOptions],
+        tls: bool | None = None,
+        ca: str | Path | None = None,
+        client_certificate: str | Path | None = None,
+        client_key: str | Path | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        password_file: str | Path | None = None,
+        token: str | None = None,
+        profile: str | None = None,
     ) -> None:
+        servers, environment = cluster_of(self._environment, bootstrap_servers, security_in(locals()))
         validate_group_name(group)
         if broadcast != (instance is not None):
             raise InvalidArgumentError(
@@ -137,7 +143,7 @@ class AsyncGroupConsumer(AsyncLifetime):
         self._broadcast = broadcast
         self._settings = MemberSettings(
             group if instance is None else broadcast_name(group, instance),
-            f"{client_id}-{_environment.new_producer_id():016x}".replace(" ", "_"),
+            f"{client_id}-{environment.new_producer_id():016x}".replace(" ", "_"),
             client_id,
             strategy,
             room,
@@ -172,12 +178,12 @@ class AsyncGroupConsumer(AsyncLifetime):
             skips_dropped=True,
         )
         self._client = ClusterClient(
-            bootstrap_servers,
+            servers,
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=retry_backoff_ms,
             rng=rng or random.Random(),
-            environment=secured(_environment, security, bootstrap_servers),
+            environment=environment,
         )
         # The messages of the last read. With auto_acknowledge the next read finishes them.
         self._handed_out: list[Message] = []
@@ -335,7 +341,7 @@ class AsyncGroupConsumer(AsyncLifetime):
         each attempt.
 
         After the last attempt the message goes to the dead letters. The call returns when the move is committed, or
-        when the member has lost the queue. Raises InvalidArgumentError in a broadcast, and if max_attempts is 1.
+        when the member has lost the queue. Raises InvalidArgumentError in a broadcast.
         """
         await self._move(message, give_up=message.attempt >= self._max_attempts)
 
@@ -346,9 +352,9 @@ class AsyncGroupConsumer(AsyncLifetime):
 
     async def _move(self, message: Message, *, give_up: bool) -> None:
         self._client.check_open()
-        if self._max_attempts == 1:
+        if self._broadcast:
             raise InvalidArgumentError(
-                "This consumer has no retry topic: in a broadcast and with max_attempts = 1 a message cannot be moved."
+                "A broadcast has no retry topic and no dead letters, so no message can be moved."
             )
         await self._assigned_queues.move(message, give_up=give_up)
         self._news.set()

@@ -20,19 +20,19 @@ import logging
 import random
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from pathlib import Path
 
 from ledger.client.connection.backoff import Backoff
-from ledger.client.connection.environment import PROCESS
-from ledger.client.connection.lifetime import AsyncLifetime
+from ledger.client.connection.lifetime import AsyncLifetime, settings_in, within
 from ledger.client.group.call_watch import Call, CallWatch
+from ledger.client.group.claiming import GroupStart
 from ledger.client.group.group_consumer import AsyncGroupConsumer
 from ledger.client.records import Message, TopicQueue
 from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
@@ -56,6 +56,8 @@ _AGAIN_S = 5.0
 _TURN_S = 0.005
 # The consumer reads about as many messages at a time as the listener consumes in _AHEAD_S, at most _MOST_AHEAD.
 _AHEAD_S, _MOST_AHEAD = 0.05, 1_000
+# All other settings are those of the group consumer.
+_OWN_SETTINGS = ("listener", "concurrency", "orderly", "suspend_ms", "consume_timeout_ms")
 
 
 @dataclass(slots=True)
@@ -81,7 +83,8 @@ class AsyncPushConsumer(AsyncLifetime):
     orderly             True: deliver the messages of each queue in order, and repeat a failed message before the next
                         (default False)
     suspend_ms          how long an orderly queue waits after a failure (default 1,000)
-    max_attempts        how many times a message is tried before it goes to the dead letters (default 16, at least 2)
+    max_attempts        how many times a message is delivered before it goes to the dead letters (default 17); 1: no
+                        retries
     consume_timeout_ms  how long the listener may take for one message (default 900,000); after that the attempt has
                         failed. A coroutine is cancelled. A plain function keeps its thread until it returns; with
                         `orderly` its queue waits for it and the attempt has not failed
@@ -93,30 +96,54 @@ class AsyncPushConsumer(AsyncLifetime):
     def __init__(
         self,
         *topics: str,
+        group: str,
         listener: Listener,
+        bootstrap_servers: str | Sequence[str] | None = None,
         concurrency: int = 20,
         orderly: bool = False,
         suspend_ms: int = 1_000,
-        max_attempts: int = 16,
         consume_timeout_ms: int = 15 * 60 * 1000,
+        start: GroupStart = "earliest",
+        tags: str | Iterable[str] | None = None,
+        strategy: str = "average",
+        configured: Iterable[tuple[str, int]] = (),
+        room: str = "",
+        acknowledge_interval_ms: int = 1_000,
+        max_attempts: int = 17,
         broadcast: bool = False,
-        **settings: Any,
+        instance: str | None = None,
+        session_timeout_ms: int = 10_000,
+        release_timeout_ms: int = 30_000,
+        max_bytes: int = 1024 * 1024,
+        max_wait_ms: int = 500,
+        check_crcs: bool = True,
+        client_id: str | None = None,
+        request_timeout_ms: int = 30_000,
+        retry_backoff_ms: float = 20,
+        rng: random.Random | None = None,
+        tls: bool | None = None,
+        ca: str | Path | None = None,
+        client_certificate: str | Path | None = None,
+        client_key: str | Path | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        password_file: str | Path | None = None,
+        token: str | None = None,
+        profile: str | None = None,
     ) -> None:
+        settings = settings_in(locals(), without=_OWN_SETTINGS)
         if concurrency < 1 or suspend_ms < 0:
             raise InvalidArgumentError(
                 f"concurrency is {concurrency} and suspend_ms {suspend_ms}: they must be at least 1 and 0."
             )
-        if max_attempts < 2 or consume_timeout_ms < 1:
+        if max_attempts < 1 or consume_timeout_ms < 1:
             raise InvalidArgumentError(
-                f"max_attempts is {max_attempts} and consume_timeout_ms {consume_timeout_ms}: they must be at least 2 "
-                "and 1."
+                f"max_attempts is {max_attempts} and consume_timeout_ms {consume_timeout_ms}: they must be at least 1."
             )
-        self._consumer = AsyncGroupConsumer(
-            *topics, auto_acknowledge=False, max_attempts=max_attempts, broadcast=broadcast, **settings
-        )
+        self._consumer = within(self._environment, AsyncGroupConsumer)(*topics, auto_acknowledge=False, **settings)
         self._broadcast = broadcast
         self._timeout_s = consume_timeout_ms / 1000
-        self._monotonic_s = settings.get("_environment", PROCESS).monotonic_s
+        self._monotonic_s = self._environment.monotonic_s
         self._calls = CallWatch(self._timeout_s, self._monotonic_s)
         self._listener = listener
         self._threads = None if _is_async(listener) else ThreadPoolExecutor(concurrency, "ledgermq-listener")
@@ -142,7 +169,7 @@ class AsyncPushConsumer(AsyncLifetime):
         self._is_stopping = False
         # The tasks of workers, and of moves of failed messages.
         self._tasks: dict[asyncio.Task[None], None] = {}
-        self._backoff = Backoff(200, _AGAIN_S * 1000, settings.get("rng") or random.Random())
+        self._backoff = Backoff(200, _AGAIN_S * 1000, rng or random.Random())
         self._reading: asyncio.Task[None] | None = None
 
     async def start(self) -> None:

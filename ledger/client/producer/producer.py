@@ -9,15 +9,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+<<<<<<< HEAD
 from collections.abc import Callable, Iterable, Mapping
+=======
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+>>>>>>> b2a53eb2 (client: every setting is an explicit parameter, and the synchronous twins are complete)
 from functools import partial
 from pathlib import Path
-from typing import Unpack
 
 from ledger.client.connection.cluster_client import ClusterClient
-from ledger.client.connection.environment import PROCESS, Environment, secured
-from ledger.client.connection.lifetime import AsyncLifetime
-from ledger.client.connection.security import SecurityOptions
+from ledger.client.connection.environment import cluster_of
+from ledger.client.connection.lifetime import AsyncLifetime, security_in
 from ledger.client.producer.accumulator import Accumulator
 from ledger.client.producer.arguments import (
     check_extras,
@@ -90,7 +93,7 @@ class AsyncProducer(AsyncLifetime):
 
     def __init__(
         self,
-        bootstrap_servers: str | list[str] | tuple[str, ...],
+        bootstrap_servers: str | Sequence[str] | None = None,
         *,
         client_id: str | None = None,
         linger_ms: float = 5,
@@ -106,24 +109,32 @@ class AsyncProducer(AsyncLifetime):
         history: str | Path | None = None,
         history_process: int = 0,
         rng: random.Random | None = None,
-        _environment: Environment = PROCESS,
-        **security: Unpack[SecurityOptions],
+        tls: bool | None = None,
+        ca: str | Path | None = None,
+        client_certificate: str | Path | None = None,
+        client_key: str | Path | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        password_file: str | Path | None = None,
+        token: str | None = None,
+        profile: str | None = None,
     ) -> None:
+        servers, environment = cluster_of(self._environment, bootstrap_servers, security_in(locals()))
         check_settings(linger_ms, batch_bytes, buffer_bytes, delivery_timeout_ms, request_timeout_ms, retry_backoff_ms)
         check_retries(retries)
         self._selector = queue_selector
         self._faults = FaultTable(checked_steps(latency_faults))
         self._rng = rng or random.Random()
         self._client = ClusterClient(
-            bootstrap_servers,
+            servers,
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=retry_backoff_ms,
             rng=self._rng,
-            environment=secured(_environment, security, bootstrap_servers),
+            environment=environment,
         )
         self._delivery = Delivery(
-            producer_id=_environment.new_producer_id(),
+            producer_id=environment.new_producer_id(),
             linger_ms=linger_ms,
             batch_bytes=batch_bytes,
             delivery_timeout_ms=delivery_timeout_ms,

@@ -2,7 +2,8 @@
 
 This package contains, in reading order:
 
-    clients.py        `Producer`, `Consumer` and `Admin`
+    clients.py        `Producer` and `Consumer`
+    admin.py          `Admin`
     group_clients.py  `GroupConsumer` and `PushConsumer`
     handover.py       passes messages of a producer to its event loop, many at a time
     loop_thread.py    an event loop in a thread of its own

@@ -1,46 +1,37 @@
-"""The synchronous clients Producer, Consumer and Admin.
+"""The synchronous clients Producer and Consumer.
 
 Each synchronous client runs an asyncio client on an event loop, in a thread of its own, and waits for the result of
-each call. A method without a docstring does the same as the method of the asyncio client with this name.
+each call.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
+import random
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Literal
 
-from ledger.access.rules import Rule, Verdict
-from ledger.client.admin.admin import AsyncAdmin
-from ledger.client.admin.consumer_group_records import ConsumerGroupDescription, ConsumerGroupSummary, OffsetReset
-from ledger.client.admin.consumer_groups_admin import ResetTarget
-from ledger.client.admin.members_admin import OnProgress
 from ledger.client.admin.offsets import QueueTimes
-from ledger.client.admin.users_admin import DelegatedTokenText, RocketmqSecret, UserSummary
-from ledger.client.connection.lifetime import Lifetime
-from ledger.client.consumer.consumer import AsyncConsumer
+from ledger.client.connection.lifetime import Lifetime, settings_in
+from ledger.client.consumer.consumer import AsyncConsumer, Start
 from ledger.client.consumer.cursor import QueueBatch
+from ledger.client.producer.fault_table import Steps
 from ledger.client.producer.outgoing import Outgoing
 from ledger.client.producer.producer import AsyncProducer
 from ledger.client.producer.producer_batch import Headers
+from ledger.client.producer.queue_selector import QueueSelector
 from ledger.client.records import (
-    Doubt,
-    LogCut,
-    LogHold,
-    Members,
     Message,
-    NodeStatus,
     RecordMetadata,
     RecordRange,
-    TopicDescription,
     TopicQueue,
 )
 from ledger.client.sync.handover import Handover
 from ledger.client.sync.loop_thread import made, started, stopped
 from ledger.client.sync.read_ahead import next_ahead
 from ledger.errors import ClosedError
-from ledger.holds import DEFAULT_TTL_MS
 
 _ITERATION_MESSAGES = 500
 
@@ -48,8 +39,35 @@ _ITERATION_MESSAGES = 500
 class Producer(Lifetime):
     """The synchronous form of AsyncProducer, with the same arguments. The constructor connects to the cluster."""
 
-    def __init__(self, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
-        self._client = AsyncProducer(bootstrap_servers, **settings)
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        *,
+        client_id: str | None = None,
+        linger_ms: float = 5,
+        batch_bytes: int = 256 * 1024,
+        buffer_bytes: int = 64 * 1024 * 1024,
+        compression: str | None = None,
+        delivery_timeout_ms: int = 120_000,
+        request_timeout_ms: int = 30_000,
+        retry_backoff_ms: float = 20,
+        retries: int | None = None,
+        queue_selector: QueueSelector | None = None,
+        latency_faults: bool | Steps = False,
+        history: str | Path | None = None,
+        history_process: int = 0,
+        rng: random.Random | None = None,
+        tls: bool | None = None,
+        ca: str | Path | None = None,
+        client_certificate: str | Path | None = None,
+        client_key: str | Path | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        password_file: str | Path | None = None,
+        token: str | None = None,
+        profile: str | None = None,
+    ) -> None:
+        self._client = AsyncProducer(**settings_in(locals()))
         self._thread = started(self._client, "ledgermq-producer")
         self._handover = Handover(self._thread, self._client._accept)
 
@@ -118,8 +136,33 @@ class Producer(Lifetime):
 class Consumer(Lifetime):
     """The synchronous form of AsyncConsumer, with the same arguments. The constructor connects to the cluster."""
 
-    def __init__(self, *topics: str, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
-        self._client = AsyncConsumer(*topics, bootstrap_servers=bootstrap_servers, **settings)
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        start: Start = "earliest",
+        queues: Iterable[int] | None = None,
+        tags: Iterable[str] | None = None,
+        max_bytes: int = 1024 * 1024,
+        max_wait_ms: int = 500,
+        node: int | None = None,
+        on_dropped: Literal["error", "skip"] = "error",
+        check_crcs: bool = True,
+        client_id: str | None = None,
+        request_timeout_ms: int = 30_000,
+        retry_backoff_ms: float = 20,
+        rng: random.Random | None = None,
+        tls: bool | None = None,
+        ca: str | Path | None = None,
+        client_certificate: str | Path | None = None,
+        client_key: str | Path | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        password_file: str | Path | None = None,
+        token: str | None = None,
+        profile: str | None = None,
+    ) -> None:
+        self._client = AsyncConsumer(*topics, **settings_in(locals()))
         self._thread = started(self._client, "ledgermq-consumer")
         # Messages read ahead for iteration. Asking the other thread for each single message would be slow.
         self._ahead: deque[Message] = deque()
@@ -178,6 +221,20 @@ class Consumer(Lifetime):
         """The paused queues of this consumer, each as (topic, queue)."""
         return self._thread.run(made(lambda: self._client.paused))
 
+    def is_paused(self, topic: str, queue: int) -> bool:
+        """Return True if the queue is paused. For a queue that this consumer does not read, return False."""
+        return self._client.is_paused(topic, queue)
+
+    @property
+    def closed(self) -> bool:
+        """True if the consumer was stopped."""
+        return self._client.closed
+
+    @property
+    def skipped(self) -> int:
+        """The number of messages that were skipped because they were no longer kept (`on_dropped="skip"`)."""
+        return self._client.skipped
+
     def position(self, topic: str, queue: int) -> int:
         """Return the offset of the next message that the consumer hands out from this queue."""
         for message in self._ahead:
@@ -186,12 +243,22 @@ class Consumer(Lifetime):
         return self._thread.run(made(lambda: self._client.position(topic, queue)))
 
     def beginning_offsets(self) -> dict[TopicQueue, int]:
+        """Return the first kept offset of each queue that this consumer reads."""
         return self._thread.run(self._client.beginning_offsets())
 
     def end_offsets(self) -> dict[TopicQueue, int]:
+        """Return the end offset of each queue that this consumer reads: the offset that the next message will get.
+
+        If the consumer reads from a `node`, the end offset follows the last message that this node has applied;
+        otherwise it follows the last committed message.
+        """
         return self._thread.run(self._client.end_offsets())
 
     def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
+        """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.
+        If a queue has no message from that time or later, its result is the end offset of the queue. Each offset can
+        be passed to seek().
+        """
         return self._thread.run(self._client.offsets_for_times(times))
 
     def close(self) -> None:
@@ -203,219 +270,3 @@ class Consumer(Lifetime):
         """Remove and return the first message that was read ahead and that is not of a paused queue. If there is no
         such message, return None."""
         return next_ahead(self._ahead, lambda message: not self._client.is_paused(message.topic, message.queue))
-
-
-class Admin(Lifetime):
-    """The synchronous form of AsyncAdmin, with the same arguments and methods. The constructor connects to the cluster.
-
-    A function that is passed as `on_progress` is called on the client's own thread.
-    """
-
-    def __init__(self, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
-        self._client = AsyncAdmin(bootstrap_servers, **settings)
-        self._thread = started(self._client, "ledgermq-admin")
-
-    def create_topic(self, name: str, queues: int = 4) -> TopicDescription:
-        return self._thread.run(self._client.create_topic(name, queues))
-
-    def alter_topic(self, name: str, queues: int) -> TopicDescription:
-        return self._thread.run(self._client.alter_topic(name, queues))
-
-    def delete_topic(self, name: str) -> None:
-        self._thread.run(self._client.delete_topic(name))
-
-    def list_topics(self) -> list[TopicDescription]:
-        return self._thread.run(self._client.list_topics())
-
-    def describe_topic(self, name: str) -> TopicDescription:
-        return self._thread.run(self._client.describe_topic(name))
-
-    def query_messages(
-        self,
-        topic: str,
-        key: bytes | str,
-        *,
-        begin_ms: int | None = None,
-        end_ms: int | None = None,
-        max_messages: int = 64,
-        node: int | None = None,
-    ) -> list[Message]:
-        return self._thread.run(
-            self._client.query_messages(
-                topic, key, begin_ms=begin_ms, end_ms=end_ms, max_messages=max_messages, node=node
-            )
-        )
-
-    def get_message(self, topic: str, queue: int, offset: int) -> Message:
-        return self._thread.run(self._client.get_message(topic, queue, offset))
-
-    def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
-        return self._thread.run(self._client.offsets_for_times(times))
-
-    def cluster(self) -> list[NodeStatus]:
-        return self._thread.run(self._client.cluster())
-
-    def list_users(self) -> list[UserSummary]:
-        return self._thread.run(self._client.list_users())
-
-    def add_user(self, name: str, password: str | None = None) -> None:
-        self._thread.run(self._client.add_user(name, password))
-
-    def rotate_user(self, name: str, password: str | None = None) -> None:
-        self._thread.run(self._client.rotate_user(name, password))
-
-    def remove_user(self, name: str) -> None:
-        self._thread.run(self._client.remove_user(name))
-
-    def grant(self, user: str, action: str, resource: str, *, deny: bool = False) -> None:
-        self._thread.run(self._client.grant(user, action, resource, deny=deny))
-
-    def revoke(self, user: str, action: str, resource: str, *, deny: bool = False) -> bool:
-        return self._thread.run(self._client.revoke(user, action, resource, deny=deny))
-
-    def list_rules(self, user: str | None = None) -> list[Rule]:
-        return self._thread.run(self._client.list_rules(user))
-
-    def test_right(self, user: str, action: str, resource: str) -> Verdict:
-        return self._thread.run(self._client.test_right(user, action, resource))
-
-    def delegate_token(self, rights: Iterable[tuple[str, str]], ttl_ms: int) -> DelegatedTokenText:
-        return self._thread.run(self._client.delegate_token(rights, ttl_ms))
-
-    def make_rocketmq_secret(self, name: str) -> RocketmqSecret:
-        return self._thread.run(self._client.make_rocketmq_secret(name))
-
-    def remove_rocketmq_secret(self, name: str) -> None:
-        self._thread.run(self._client.remove_rocketmq_secret(name))
-
-    def members(self, *, shard: int = 0, timeout_ms: float | None = None) -> Members:
-        return self._thread.run(self._client.members(shard=shard, timeout_ms=timeout_ms))
-
-    def add_node(
-        self,
-        node: int,
-        address: str,
-        *,
-        shard: int | None = None,
-        promote: bool = False,
-        wait: bool = True,
-        timeout_ms: float = 600_000,
-        on_progress: OnProgress | None = None,
-    ) -> None:
-        self._thread.run(
-            self._client.add_node(
-                node, address, shard=shard, promote=promote, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
-            )
-        )
-
-    def promote_node(
-        self,
-        node: int,
-        *,
-        shard: int | None = None,
-        wait: bool = True,
-        timeout_ms: float = 30_000,
-        on_progress: OnProgress | None = None,
-    ) -> None:
-        self._thread.run(
-            self._client.promote_node(node, shard=shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
-        )
-
-    def remove_node(
-        self,
-        node: int,
-        *,
-        shard: int | None = None,
-        wait: bool = True,
-        timeout_ms: float = 30_000,
-        on_progress: OnProgress | None = None,
-    ) -> None:
-        self._thread.run(
-            self._client.remove_node(node, shard=shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
-        )
-
-    def transfer_leadership(
-        self,
-        to: int = 0,
-        *,
-        shard: int = 0,
-        wait: bool = True,
-        timeout_ms: float = 30_000,
-        on_progress: OnProgress | None = None,
-    ) -> int:
-        return self._thread.run(
-            self._client.transfer_leadership(to, shard=shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
-        )
-
-    def recover_node(
-        self, node: int, *, shard: int | None = None, accept_loss: bool = False, timeout_ms: float = 10_000
-    ) -> list[Doubt]:
-        return self._thread.run(
-            self._client.recover_node(node, shard=shard, accept_loss=accept_loss, timeout_ms=timeout_ms)
-        )
-
-    def shards(self) -> list[int]:
-        return self._thread.run(self._client.shards())
-
-    def add_shard(self, nodes: Sequence[int] = ()) -> int:
-        return self._thread.run(self._client.add_shard(nodes))
-
-    def list_consumer_groups(self) -> list[ConsumerGroupSummary]:
-        return self._thread.run(self._client.list_consumer_groups())
-
-    def describe_consumer_group(self, group: str) -> ConsumerGroupDescription:
-        return self._thread.run(self._client.describe_consumer_group(group))
-
-    def reset_offsets(
-        self,
-        group: str,
-        to: ResetTarget,
-        *,
-        topic: str | None = None,
-        queues: Iterable[int] | None = None,
-        dry_run: bool = False,
-    ) -> list[OffsetReset]:
-        return self._thread.run(self._client.reset_offsets(group, to, topic=topic, queues=queues, dry_run=dry_run))
-
-    def delete_consumer_group(self, group: str) -> int:
-        return self._thread.run(self._client.delete_consumer_group(group))
-
-    def trim_log(
-        self,
-        *,
-        before_time_ms: int | None = None,
-        keep_bytes: int | None = None,
-        before: tuple[str, int, int] | None = None,
-        shard: int | None = None,
-        dry_run: bool = False,
-        timeout_ms: float | None = None,
-    ) -> LogCut:
-        return self._thread.run(
-            self._client.trim_log(
-                before_time_ms=before_time_ms,
-                keep_bytes=keep_bytes,
-                before=before,
-                shard=shard,
-                dry_run=dry_run,
-                timeout_ms=timeout_ms,
-            )
-        )
-
-    def hold_log(
-        self,
-        name: str,
-        *,
-        ttl_ms: int = DEFAULT_TTL_MS,
-        shard: int | None = None,
-        timeout_ms: float | None = None,
-    ) -> LogHold:
-        return self._thread.run(self._client.hold_log(name, ttl_ms=ttl_ms, shard=shard, timeout_ms=timeout_ms))
-
-    def release_log(self, name: str, *, shard: int | None = None, timeout_ms: float | None = None) -> bool:
-        return self._thread.run(self._client.release_log(name, shard=shard, timeout_ms=timeout_ms))
-
-    def log_holds(self, *, shard: int | None = None, timeout_ms: float | None = None) -> list[LogHold]:
-        return self._thread.run(self._client.log_holds(shard=shard, timeout_ms=timeout_ms))
-
-    def close(self) -> None:
-        stopped(self._client, self._thread)

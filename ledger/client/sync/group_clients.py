@@ -5,13 +5,15 @@ An iteration reads messages ahead. A message is finished when the program asks f
 
 from __future__ import annotations
 
+import random
 import time
 from collections import deque
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from ledger.client.admin.offsets import QueueTimes
-from ledger.client.connection.lifetime import Lifetime
+from ledger.client.connection.lifetime import Lifetime, settings_in
+from ledger.client.group.claiming import GroupStart
 from ledger.client.group.group_consumer import AsyncGroupConsumer
 from ledger.client.group.push_consumer import AsyncPushConsumer, Listener
 from ledger.client.records import Message, TopicQueue
@@ -31,13 +33,38 @@ class GroupConsumer(Lifetime):
         self,
         *topics: str,
         group: str,
-        bootstrap_servers: str | list[str] | tuple[str, ...],
+        bootstrap_servers: str | Sequence[str] | None = None,
+        start: GroupStart = "earliest",
+        tags: str | Iterable[str] | None = None,
+        strategy: str = "average",
+        configured: Iterable[tuple[str, int]] = (),
+        room: str = "",
         auto_acknowledge: bool = True,
-        **settings: Any,
+        acknowledge_interval_ms: int = 1_000,
+        max_attempts: int = 17,
+        broadcast: bool = False,
+        instance: str | None = None,
+        session_timeout_ms: int = 10_000,
+        release_timeout_ms: int = 30_000,
+        max_bytes: int = 1024 * 1024,
+        max_wait_ms: int = 500,
+        check_crcs: bool = True,
+        client_id: str | None = None,
+        request_timeout_ms: int = 30_000,
+        retry_backoff_ms: float = 20,
+        rng: random.Random | None = None,
+        tls: bool | None = None,
+        ca: str | Path | None = None,
+        client_certificate: str | Path | None = None,
+        client_key: str | Path | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        password_file: str | Path | None = None,
+        token: str | None = None,
+        profile: str | None = None,
     ) -> None:
-        self._client = AsyncGroupConsumer(
-            *topics, group=group, bootstrap_servers=bootstrap_servers, auto_acknowledge=False, **settings
-        )
+        settings = settings_in(locals(), without=["auto_acknowledge"])
+        self._client = AsyncGroupConsumer(*topics, auto_acknowledge=False, **settings)
         self._thread = started(self._client, "ledgermq-group-consumer")
         self._auto = auto_acknowledge
         self._ahead: deque[Message] = deque()
@@ -88,6 +115,26 @@ class GroupConsumer(Lifetime):
         self._done += messages
         self._tell()
 
+    def finish_held(self, messages: Iterable[Message]) -> None:
+        """Mark `messages` as consumed. They must be the message objects that were handed out. Objects that were handed
+        out before an administrator reset the offset of their queue are ignored, because their messages must be
+        consumed again.
+        """
+        self._thread.run(made(lambda: self._client.finish_held(messages)))
+
+    def holds(self, message: Message) -> bool:
+        """Return True if this message object was handed out, is not finished, and its queue still belongs to this
+        member. For a copy of a message object the result is False.
+        """
+        return self._client.holds(message)
+
+    @property
+    def losses(self) -> int:
+        """The number of times that this member has lost a queue. While `losses` does not change, the member still owns
+        the queues of all messages that were handed out.
+        """
+        return self._client.losses
+
     def reconsume_later(self, message: Message) -> None:
         """Move the message to the retry topic, so that a member receives it again after a delay. After the last
         attempt the message goes to the dead letters."""
@@ -137,6 +184,15 @@ class GroupConsumer(Lifetime):
     def resume(self, *places: tuple[str, int]) -> None:
         """Hand out messages of the paused queues `places` again; without arguments, of all paused queues."""
         self._thread.run(made(lambda: self._client.resume(*places)))
+
+    def is_paused(self, topic: str, queue: int) -> bool:
+        """Return True if the queue is paused. If this member does not own the queue, return False."""
+        return self._client.is_paused(topic, queue)
+
+    @property
+    def closed(self) -> bool:
+        """True if the consumer was stopped."""
+        return self._client.closed
 
     @property
     def paused(self) -> list[TopicQueue]:
@@ -192,14 +248,56 @@ class PushConsumer(Lifetime):
     other listener on a pool of threads.
     """
 
-    def __init__(self, *topics: str, listener: Listener, **settings: Any) -> None:
-        self._client = AsyncPushConsumer(*topics, listener=listener, **settings)
+    def __init__(
+        self,
+        *topics: str,
+        group: str,
+        listener: Listener,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        concurrency: int = 20,
+        orderly: bool = False,
+        suspend_ms: int = 1_000,
+        consume_timeout_ms: int = 15 * 60 * 1000,
+        start: GroupStart = "earliest",
+        tags: str | Iterable[str] | None = None,
+        strategy: str = "average",
+        configured: Iterable[tuple[str, int]] = (),
+        room: str = "",
+        acknowledge_interval_ms: int = 1_000,
+        max_attempts: int = 17,
+        broadcast: bool = False,
+        instance: str | None = None,
+        session_timeout_ms: int = 10_000,
+        release_timeout_ms: int = 30_000,
+        max_bytes: int = 1024 * 1024,
+        max_wait_ms: int = 500,
+        check_crcs: bool = True,
+        client_id: str | None = None,
+        request_timeout_ms: int = 30_000,
+        retry_backoff_ms: float = 20,
+        rng: random.Random | None = None,
+        tls: bool | None = None,
+        ca: str | Path | None = None,
+        client_certificate: str | Path | None = None,
+        client_key: str | Path | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        password_file: str | Path | None = None,
+        token: str | None = None,
+        profile: str | None = None,
+    ) -> None:
+        self._client = AsyncPushConsumer(*topics, **settings_in(locals()))
         self._thread = started(self._client, "ledgermq-push-consumer")
 
     @property
     def assignment(self) -> list[TopicQueue]:
         """The queues that this member consumes at the moment."""
         return self._thread.run(made(lambda: self._client.assignment))
+
+    @property
+    def timeouts(self) -> int:
+        """The number of calls of the listener that took longer than consume_timeout_ms."""
+        return self._client.timeouts
 
     def close(self) -> None:
         """Stop calling the listener, wait up to 30 s for running calls, acknowledge the finished messages and leave

@@ -9,6 +9,7 @@ from itertools import count
 import pytest
 
 from ledger.client.connection.environment import Environment
+from ledger.client.connection.lifetime import within
 from ledgermq import AsyncPushConsumer, Message
 
 
@@ -81,8 +82,8 @@ async def test_the_clock_of_the_environment_ends_the_turn_of_a_worker(
 
     reads = OneRead([Message("orders", 0, offset, 0, 0, None, b"", None, (), 1) for offset in range(3)])
     environment = Environment(monotonic_s=monotonic_s)
-    consumer = AsyncPushConsumer(
-        "orders", group="g", bootstrap_servers="a:1", listener=listener, concurrency=1, _environment=environment
+    consumer = within(environment, AsyncPushConsumer)(
+        "orders", group="g", bootstrap_servers="a:1", listener=listener, concurrency=1
     )
     consumer._consumer = reads  # type: ignore[assignment]
     await consumer.start()

@@ -102,5 +102,5 @@ def test_secrets_are_in_no_text() -> None:
 
 
 def test_an_unknown_argument_is_an_error_with_the_nearest_name() -> None:
-    with pytest.raises(TypeError, match="'pasword'; did you mean 'password'"):
+    with pytest.raises(TypeError, match="AsyncProducer has no setting pasword: did you mean password"):
         AsyncProducer("127.0.0.1:9871", pasword="x")  # type: ignore[call-arg]

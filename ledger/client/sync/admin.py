@@ -1,0 +1,434 @@
+"""The synchronous client Admin.
+
+It runs an AsyncAdmin on an event loop, in a thread of its own, and waits for the result of each call.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ledger.access.rules import Rule, Verdict
+from ledger.client.admin.admin import AsyncAdmin
+from ledger.client.admin.consumer_group_records import ConsumerGroupDescription, ConsumerGroupSummary, OffsetReset
+from ledger.client.admin.consumer_groups_admin import ResetTarget
+from ledger.client.admin.members_admin import OnProgress
+from ledger.client.admin.offsets import QueueTimes
+from ledger.client.admin.users_admin import DelegatedTokenText, RocketmqSecret, UserSummary
+from ledger.client.connection.lifetime import Lifetime, settings_in
+from ledger.client.records import (
+    Doubt,
+    LogCut,
+    LogHold,
+    Members,
+    Message,
+    NodeStatus,
+    TopicDescription,
+    TopicQueue,
+)
+from ledger.client.sync.loop_thread import started, stopped
+from ledger.holds import DEFAULT_TTL_MS
+
+
+class Admin(Lifetime):
+    """The synchronous form of AsyncAdmin, with the same arguments and methods. The constructor connects to the cluster.
+
+    A function that is passed as `on_progress` is called on the client's own thread.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        *,
+        client_id: str | None = None,
+        request_timeout_ms: int = 30_000,
+        rng: random.Random | None = None,
+        tls: bool | None = None,
+        ca: str | Path | None = None,
+        client_certificate: str | Path | None = None,
+        client_key: str | Path | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        password_file: str | Path | None = None,
+        token: str | None = None,
+        profile: str | None = None,
+    ) -> None:
+        self._client = AsyncAdmin(**settings_in(locals()))
+        self._thread = started(self._client, "ledgermq-admin")
+
+    def create_topic(self, name: str, queues: int = 4) -> TopicDescription:
+        """Create a topic, and return when clients can use the topic. Raises TopicExistsError or
+        InvalidTopicNameError."""
+        return self._thread.run(self._client.create_topic(name, queues))
+
+    def alter_topic(self, name: str, queues: int) -> TopicDescription:
+        """Increase the number of queues of a topic to `queues`, and return when clients can use the new queues.
+
+        The new queues are placed in the shards with the fewest queues. Many keys select another queue after the
+        change, so the order of messages with the same key is not kept across the change. The call is idempotent.
+        Raises UnknownTopicError, or InvalidArgumentError if the topic already has more than `queues` queues.
+        """
+        return self._thread.run(self._client.alter_topic(name, queues))
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with its messages and the progress of consumer groups in it. Return when all shards have
+        deleted the topic.
+
+        Later reads and writes of the topic raise UnknownTopicError. A topic that is created later with the same name
+        is a different topic. Raises UnknownTopicError, or InvalidTopicNameError for a system topic.
+        """
+        self._thread.run(self._client.delete_topic(name))
+
+    def list_topics(self) -> list[TopicDescription]:
+        """Return the descriptions of all topics, sorted by name; the field `offsets` is empty."""
+        return self._thread.run(self._client.list_topics())
+
+    def describe_topic(self, name: str) -> TopicDescription:
+        """Return the description of a topic, with the first offset and the end offset of each queue. Raises
+        UnknownTopicError."""
+        return self._thread.run(self._client.describe_topic(name))
+
+    def query_messages(
+        self,
+        topic: str,
+        key: bytes | str,
+        *,
+        begin_ms: int | None = None,
+        end_ms: int | None = None,
+        max_messages: int = 64,
+        node: int | None = None,
+    ) -> list[Message]:
+        """Return the newest messages of a topic that have the given key, from all queues, newest first.
+
+            begin_ms, end_ms   only messages appended at begin_ms or later and before end_ms (ms since 1970); None: no
+                               limit
+            max_messages       how many messages are returned at most, 1 to 100,000 (default 64); all are held in
+                               memory
+            node               ask this node, which answers from the entries that it has applied; None (default): ask
+                               the shards' leaders, which find every message that was acknowledged before the query
+
+        Raises UnknownTopicError or InvalidArgumentError.
+        """
+        return self._thread.run(
+            self._client.query_messages(
+                topic, key, begin_ms=begin_ms, end_ms=end_ms, max_messages=max_messages, node=node
+            )
+        )
+
+    def get_message(self, topic: str, queue: int, offset: int) -> Message:
+        """Return the message of a topic at the given queue and offset. Both `RecordMetadata` and `Message.id` contain
+        the topic, queue and offset of a message.
+
+        Raises UnknownTopicError or UnknownQueueError. Raises OffsetTooLowError if the message is no longer kept, and
+        OffsetBeyondEndError if the queue has no message with this offset yet.
+        """
+        return self._thread.run(self._client.get_message(topic, queue, offset))
+
+    def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
+        """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.
+
+        If a queue has no message from the given time or later, its result is the end offset of the queue. Raises
+        UnknownTopicError or UnknownQueueError.
+        """
+        return self._thread.run(self._client.offsets_for_times(times))
+
+    def cluster(self) -> list[NodeStatus]:
+        """Return the status of every node, sorted by node number. If a node does not answer, the field `reachable` of
+        its status is False.
+
+        The result includes a bootstrap server that is not a member of the cluster if the server answers.
+        """
+        return self._thread.run(self._client.cluster())
+
+    def list_users(self) -> list[UserSummary]:
+        """Return all users, sorted by name. Needs the right to administer the cluster, as all methods for users do."""
+        return self._thread.run(self._client.list_users())
+
+    def add_user(self, name: str, password: str | None = None) -> None:
+        """Add a user without rights. Without `password`, the user authenticates with a client certificate.
+
+        The password does not leave this process: the cluster gets a verifier. Raises UserExistsError or
+        InvalidArgumentError.
+        """
+        self._thread.run(self._client.add_user(name, password))
+
+    def rotate_user(self, name: str, password: str | None = None) -> None:
+        """Replace the password of a user. All connections of the user have to prove the new password, and its delegated
+        tokens end. A user may replace its own password. Raises UnknownUserError or InvalidArgumentError."""
+        self._thread.run(self._client.rotate_user(name, password))
+
+    def remove_user(self, name: str) -> None:
+        """Remove a user with its rules and tokens. Its open connections are refused from now on. Raises
+        UnknownUserError, or InvalidArgumentError for the last administrator."""
+        self._thread.run(self._client.remove_user(name))
+
+    def grant(self, user: str, action: str, resource: str, *, deny: bool = False) -> None:
+        """Add a rule: `user` may do `action` with the resources that match `resource`.
+
+            action     publish, subscribe, describe, create, alter, delete, read-log, administer or all
+            resource   "topic:NAME", "group:NAME", "cluster" or "*"; a NAME can end with *, as in "topic:orders-*"
+            deny       True: the user may not do it, whatever other rules say
+
+        The call is idempotent. Raises UnknownUserError or InvalidArgumentError.
+        """
+        self._thread.run(self._client.grant(user, action, resource, deny=deny))
+
+    def revoke(self, user: str, action: str, resource: str, *, deny: bool = False) -> bool:
+        """Remove a rule, and return True if it existed. Raises UnknownUserError or InvalidArgumentError."""
+        return self._thread.run(self._client.revoke(user, action, resource, deny=deny))
+
+    def list_rules(self, user: str | None = None) -> list[Rule]:
+        """Return the rules of a user, or of all users, sorted. Raises UnknownUserError."""
+        return self._thread.run(self._client.list_rules(user))
+
+    def test_right(self, user: str, action: str, resource: str) -> Verdict:
+        """Return whether the user has the right to do `action` with one resource, and the rule that decides. Raises
+        UnknownUserError or InvalidArgumentError."""
+        return self._thread.run(self._client.test_right(user, action, resource))
+
+    def delegate_token(self, rights: Iterable[tuple[str, str]], ttl_ms: int) -> DelegatedTokenText:
+        """Return a token that has a part of this user's rights for `ttl_ms` ms (1 s to 30 days), for example for the
+        executors of a Spark job. Clients take it as `token`.
+
+            rights   pairs of an action and a resource, such as ("subscribe", "topic:orders")
+
+        The token never has more rights than its user. A new password of the user ends it. Raises
+        InvalidArgumentError.
+        """
+        return self._thread.run(self._client.delegate_token(rights, ttl_ms))
+
+    def make_rocketmq_secret(self, name: str) -> RocketmqSecret:
+        """Give a user a new secret for RocketMQ's clients, in place of an earlier one, and return it with its access
+        key. It is the only time that the cluster shows the secret. A user may make its own. A new password of the user
+        ends the secret. Raises UnknownUserError, or InvalidArgumentError if the nodes have no TLS or no
+        `secrets_key_file`."""
+        return self._thread.run(self._client.make_rocketmq_secret(name))
+
+    def remove_rocketmq_secret(self, name: str) -> None:
+        """Remove the RocketMQ secret of a user. The call is idempotent. Raises UnknownUserError."""
+        self._thread.run(self._client.remove_rocketmq_secret(name))
+
+    def members(self, *, shard: int = 0, timeout_ms: float | None = None) -> Members:
+        """Return the leader and the members of a shard, with the lag of each member. Every node is a member of
+        shard 0."""
+        return self._thread.run(self._client.members(shard=shard, timeout_ms=timeout_ms))
+
+    def add_node(
+        self,
+        node: int,
+        address: str,
+        *,
+        shard: int | None = None,
+        promote: bool = False,
+        wait: bool = True,
+        timeout_ms: float = 600_000,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        """Add a new node to the cluster as a learner. The node must run at `address`, with the setting `join = true`
+        and an empty data directory.
+
+        If `wait` is True, the call returns when the learner has caught up. If `wait` and `promote` are both True, the
+        learner then becomes a voter, and the call returns when the node is a voter. If `wait` is False, the call
+        returns when the leader has accepted the request. `timeout_ms` limits the wait (default 600,000). If `shard` is
+        given, the node joins only that shard; None (default): the node joins all shards, one after the other. The call
+        is idempotent. Raises NodeRefusedError, NodeExistsError or OperationTimeoutError. After an
+        OperationTimeoutError the operation continues in the cluster.
+        """
+        self._thread.run(
+            self._client.add_node(
+                node, address, shard=shard, promote=promote, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
+            )
+        )
+
+    def promote_node(
+        self,
+        node: int,
+        *,
+        shard: int | None = None,
+        wait: bool = True,
+        timeout_ms: float = 30_000,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        """Make a learner a voter. The learner must have caught up with the leader's log. If `wait` is True, return
+        when the node is a voter.
+
+        `shard` limits the call to one shard; None (default) means all shards. Raises NodeBehindError if the node lags
+        or does not answer, UnknownNodeError or OperationTimeoutError.
+        """
+        self._thread.run(
+            self._client.promote_node(node, shard=shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+        )
+
+    def remove_node(
+        self,
+        node: int,
+        *,
+        shard: int | None = None,
+        wait: bool = True,
+        timeout_ms: float = 30_000,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        """Remove a voter or a learner from the cluster. If the node leads a shard, it hands over the leadership first.
+        If `wait` is True, return when the node is no longer a member.
+
+        `shard` limits the call to one shard; None (default) means all shards. Raises UnknownNodeError, LastVoterError
+        or OperationTimeoutError.
+        """
+        self._thread.run(
+            self._client.remove_node(node, shard=shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+        )
+
+    def transfer_leadership(
+        self,
+        to: int = 0,
+        *,
+        shard: int = 0,
+        wait: bool = True,
+        timeout_ms: float = 30_000,
+        on_progress: OnProgress | None = None,
+    ) -> int:
+        """Make the voter `to` the leader of a shard, and return the number of the new leader. If `to` is 0, the
+        present leader chooses the most up-to-date other voter.
+
+        If `wait` is True, the call returns when the chosen node leads the shard. Raises TransferRefusedError, or
+        TransferFailedError if the chosen node did not become the leader.
+        """
+        return self._thread.run(
+            self._client.transfer_leadership(to, shard=shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+        )
+
+    def recover_node(
+        self, node: int, *, shard: int | None = None, accept_loss: bool = False, timeout_ms: float = 10_000
+    ) -> list[Doubt]:
+        """Return a `Doubt` for each shard in which a node is suspect; the `Doubt` says which entries the node may have
+        lost. The call needs no leader, because it asks the node itself. If `accept_loss` is True, the node votes again
+        and its acknowledgements count again. With `accept_loss`, the missing entries may be lost for good. Raises
+        NotSuspectError, or RecoveryRefusedError if a leader is restoring the missing entries.
+        """
+        return self._thread.run(
+            self._client.recover_node(node, shard=shard, accept_loss=accept_loss, timeout_ms=timeout_ms)
+        )
+
+    def shards(self) -> list[int]:
+        """Return the numbers of all shards, in ascending order."""
+        return self._thread.run(self._client.shards())
+
+    def add_shard(self, nodes: Sequence[int] = ()) -> int:
+        """Add a shard for topics and queues that are created later, and return the number of the shard.
+
+        `nodes` are the nodes that get the shard's first replicas; they must be members of shard 0. If `nodes` is
+        empty, the three nodes with the fewest replicas are chosen. The chosen nodes start the shard on their own, so
+        no further call is needed. Raises UnknownNodeError, or InvalidArgumentError if the cluster already has the
+        maximum number of shards.
+        """
+        return self._thread.run(self._client.add_shard(nodes))
+
+    def list_consumer_groups(self) -> list[ConsumerGroupSummary]:
+        """Return a summary of each consumer group that has members, progress in a queue, or messages in its retry
+        topic. The summaries are sorted by name."""
+        return self._thread.run(self._client.list_consumer_groups())
+
+    def describe_consumer_group(self, group: str) -> ConsumerGroupDescription:
+        """Return the members of a consumer group and its progress in each queue. Raises UnknownGroupError."""
+        return self._thread.run(self._client.describe_consumer_group(group))
+
+    def reset_offsets(
+        self,
+        group: str,
+        to: ResetTarget,
+        *,
+        topic: str | None = None,
+        queues: Iterable[int] | None = None,
+        dry_run: bool = False,
+    ) -> list[OffsetReset]:
+        """Set new offsets for a consumer group. The group may have members; each member continues at the new offsets
+        of its queues soon after.
+
+        A message that was handed out and is not finished is handed out again if it lies at or after the new offset of
+        its queue.
+
+            to              "earliest", "latest" (the present end), an offset, or a datetime with a time zone (the
+                            first message appended then or later)
+            topic, queues   reset only these; None (default): all queues that the group consumes
+            dry_run         return the new offsets without changing anything (default False)
+
+        Raises UnknownGroupError, UnknownTopicError, UnknownQueueError, OffsetTooLowError, OffsetBeyondEndError or
+        InvalidArgumentError. All arguments are checked before the first offset is changed.
+        """
+        return self._thread.run(self._client.reset_offsets(group, to, topic=topic, queues=queues, dry_run=dry_run))
+
+    def delete_consumer_group(self, group: str) -> int:
+        """Delete the progress of a consumer group, and return the number of queues in which the group had progress.
+
+        The retry topic and the dead-letter topic of the group are deleted with their messages. A consumer that joins
+        the group later begins each queue at the consumer's setting `start`. Raises UnknownGroupError or
+        GroupNotEmptyError.
+        """
+        return self._thread.run(self._client.delete_consumer_group(group))
+
+    def trim_log(
+        self,
+        *,
+        before_time_ms: int | None = None,
+        keep_bytes: int | None = None,
+        before: tuple[str, int, int] | None = None,
+        shard: int | None = None,
+        dry_run: bool = False,
+        timeout_ms: float | None = None,
+    ) -> LogCut:
+        """Remove the oldest messages permanently from the log of one shard or of all shards, on all nodes. Return when
+        the shard's leader has removed the messages; the other replicas remove them soon after.
+
+        Exactly one of the arguments `before_time_ms`, `keep_bytes` and `before` says which messages are kept. Only
+        whole segments are removed; the segment that the log appends to is never removed.
+
+            before_time_ms   keep messages appended at this time (ms since 1970) or later
+            keep_bytes       keep the last `keep_bytes` bytes of the log
+            before           keep the messages of (topic, queue, offset) from that offset on
+            shard            trim only this shard; None (default): all shards, or with `before` the shard of that queue
+            dry_run          return what would be removed if the log had no hold, and the names of the holds (default
+                             False)
+
+        Raises LogHeldError, UnknownTopicError, UnknownQueueError, OffsetBeyondEndError or InvalidArgumentError.
+        """
+        return self._thread.run(
+            self._client.trim_log(
+                before_time_ms=before_time_ms,
+                keep_bytes=keep_bytes,
+                before=before,
+                shard=shard,
+                dry_run=dry_run,
+                timeout_ms=timeout_ms,
+            )
+        )
+
+    def hold_log(
+        self,
+        name: str,
+        *,
+        ttl_ms: int = DEFAULT_TTL_MS,
+        shard: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> LogHold:
+        """Take a hold on the log of one shard or of all shards. While the hold exists, the log keeps all its entries,
+        even if they are older than the retention settings allow. Return the hold that expires first.
+
+        The hold ends with a call of `release_log`, or after `ttl_ms` milliseconds. `ttl_ms` must be one second to 366
+        days. If a hold with this name exists already, its end is changed to `ttl_ms` milliseconds from now. `shard`
+        limits the call to one shard; None (default) means all shards. Raises InvalidArgumentError if an argument is
+        invalid, or if the log already has 1,000 holds.
+        """
+        return self._thread.run(self._client.hold_log(name, ttl_ms=ttl_ms, shard=shard, timeout_ms=timeout_ms))
+
+    def release_log(self, name: str, *, shard: int | None = None, timeout_ms: float | None = None) -> bool:
+        """End the hold with this name. Return True if the log of a shard had the hold. If an answer is lost, the
+        request is repeated, and the result can then be False."""
+        return self._thread.run(self._client.release_log(name, shard=shard, timeout_ms=timeout_ms))
+
+    def log_holds(self, *, shard: int | None = None, timeout_ms: float | None = None) -> list[LogHold]:
+        """Return all holds that were not released and have not expired, sorted by shard and by name."""
+        return self._thread.run(self._client.log_holds(shard=shard, timeout_ms=timeout_ms))
+
+    def close(self) -> None:
+        stopped(self._client, self._thread)
