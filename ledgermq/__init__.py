@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         TopicDescription,
         TopicQueue,
     )
+    from ledger.client.signals import stop_on_signal
     from ledger.client.sync.admin import Admin
     from ledger.client.sync.clients import Consumer, Producer
     from ledger.client.sync.group_clients import GroupConsumer, PushConsumer
@@ -112,6 +113,7 @@ _HOMES = {
     "UnplacedMessage": "ledger.client.producer.queue_selector",
     "UserSummary": "ledger.client.admin.users_admin",
     "Verdict": "ledger.access.rules",
+    "stop_on_signal": "ledger.client.signals",
 }
 
 __all__ = [
@@ -153,6 +155,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "errors",
+    "stop_on_signal",
 ]
 
 

@@ -9,5 +9,6 @@ This package contains, in reading order:
     group/       the consumers of a consumer group, and the push consumer
     admin/       the admin client
     connection/  connections, routes, and calls to the leader of a shard, for every client
+    signals.py   ends the iteration of consumers when the process receives a signal
     sync/        the synchronous clients
 """

@@ -183,8 +183,7 @@ def unknown_member(consumer_group: str, member: str) -> UnknownMemberError:
     """Return the error for a member that the coordinator has removed."""
     return UnknownMemberError(
         f"Consumer group {consumer_group!r} has no member {member!r}: the member was silent for "
-        f"longer than its session "
-        "timeout. Join again."
+        "longer than its session timeout. A consumer joins again by itself."
     )
 
 

@@ -127,6 +127,7 @@ class AsyncConsumer(AsyncLifetime):
             rng=rng or random.Random(),
             environment=environment,
         )
+        self._is_ending = False
         self._topics: dict[str, RoutedTopic] = {}
         self._current: Cursor | None = None
 
@@ -146,6 +147,13 @@ class AsyncConsumer(AsyncLifetime):
         self._client.routes.on_topic_change.append(self._topic_changed)
         for name in self._names:
             self._topic_changed(name)
+
+    def stop_reading(self) -> None:
+        """Hand out no more messages: an iteration ends after the message in hand, and every other read raises
+        ClosedError. See also `ledgermq.stop_on_signal`."""
+        self._is_ending = True
+        if self._client.started:
+            self._news.set()
 
     async def stop(self) -> None:
         """Close the consumer. An iteration that waits for a message ends; every other read that waits raises
@@ -173,7 +181,7 @@ class AsyncConsumer(AsyncLifetime):
         try:
             return await self._next()
         except ClosedError:
-            if self.closed:
+            if self.closed or self._is_ending:
                 raise StopAsyncIteration from None
             raise
 
@@ -361,7 +369,7 @@ class AsyncConsumer(AsyncLifetime):
         return offsets
 
     async def _next(self) -> Message:
-        self._client.check_open()
+        self._check_reading()
         message = self._next_of_current()
         while message is None:
             await self._wait_ready(None)
@@ -369,8 +377,13 @@ class AsyncConsumer(AsyncLifetime):
             message = self._next_of_current()
         return message
 
-    async def _read(self, take: Callable[[], list[T]], timeout_ms: float | None) -> list[T]:
+    def _check_reading(self) -> None:
         self._client.check_open()
+        if self._is_ending:
+            raise ClosedError("This consumer hands out no more messages, because it is being stopped.")
+
+    async def _read(self, take: Callable[[], list[T]], timeout_ms: float | None) -> list[T]:
+        self._check_reading()
         deadline = None if timeout_ms is None else asyncio.get_running_loop().time() + timeout_ms / 1000
         while await self._wait_ready(deadline):
             taken = take()
@@ -385,7 +398,7 @@ class AsyncConsumer(AsyncLifetime):
         """
         loop = asyncio.get_running_loop()
         while True:
-            self._client.check_open()
+            self._check_reading()
             self._news.clear()
             self._raise_trouble()
             if self._readers.is_ready:

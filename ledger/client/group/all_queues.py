@@ -35,9 +35,9 @@ class AllQueues:
             await self._client.topic(name)
         self._client.routes.on_topic_change.append(lambda _: self._changed.set())
 
-    async def run(self, on_view: Callable[[View], None]) -> None:
+    async def run(self, on_view: Callable[[View], None], unacknowledged: Callable[[], int]) -> None:
         """Call `on_view` with all queues of the topics, now and after each change of a topic, until the task is
-        cancelled."""
+        cancelled. A broadcast has no session, so `unacknowledged` is not called."""
         while True:
             on_view(self._view())
             await self._changed.wait()

@@ -49,6 +49,8 @@ class AssignedQueue:
         # Not None: the queue is to move to another member. At this time of the loop's clock the member releases it,
         # even if messages are in hand.
         self.leaves_by: float | None = None
+        # The program was told that this member owns the queue, and nothing else since.
+        self.is_told = False
         self._settled = set(settled)
         # Offset -> id of the message object that was handed out. The offsets are in ascending order.
         self._in_hand: dict[int, int] = {}

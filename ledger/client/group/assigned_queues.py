@@ -20,6 +20,7 @@ from ledger.client.consumer.fetchers import Fetchers
 from ledger.client.group.assigned_queue import AssignedQueue
 from ledger.client.group.claiming import AssignmentSettings, MemberClaims
 from ledger.client.group.group_membership import Assignment, AssignmentSource, View
+from ledger.client.group.rebalance_callbacks import RebalanceCallbacks
 from ledger.client.records import Message, TopicQueue
 from ledger.errors import ClosedError, ConsumerFencedError, LedgerError, OffsetTooLowError, UnknownTopicError, from_wire
 from ledger.retries import retry_topic
@@ -46,9 +47,14 @@ class AssignedQueues:
         settings: AssignmentSettings,
         fetching: FetchSettings,
         on_news: Callable[[], None],
+        callbacks: RebalanceCallbacks,
     ) -> None:
         self._client = client
         self._member = member
+        self._callbacks = callbacks
+        # Lost queues that the program was not told of yet. Queues are only added after a claim, which waits for the
+        # callbacks, so the list is never longer than the number of queues.
+        self._lost: list[TopicQueue] = []
         self._settings = settings
         self._claims = MemberClaims(client, settings)
         self._on_news = on_news
@@ -73,6 +79,22 @@ class AssignedQueues:
 
     def places(self) -> list[TopicQueue]:
         return sorted(self._by_place)
+
+    @property
+    def is_settled(self) -> bool:
+        """True if this member owns queues, and has claimed every queue that is assigned to it."""
+        wanted = [place for place, owned in self._view.items() if not owned.is_leaving]
+        return bool(wanted) and all(place in self._by_place for place in wanted)
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many messages were handed out at most, and are not acknowledged."""
+        return sum(assigned.cursor.position - assigned.acknowledged for assigned in self._by_place.values())
+
+    @property
+    def has_in_hand(self) -> bool:
+        """True if a message was handed out and is not finished."""
+        return not all(assigned.is_finished for assigned in self._by_place.values())
 
     def seen(self, view: View) -> None:
         """Handle a new assignment. Queues that are not in the assignment are dropped at once. The task `run` claims
@@ -134,6 +156,7 @@ class AssignedQueues:
             self._changed.clear()
             try:
                 self._drop_lost()
+                await self._tell_lost()
                 await self._release()
                 await self._claim()
                 failures = 0
@@ -156,10 +179,38 @@ class AssignedQueues:
                 self._drop(assigned)
 
     def _drop(self, assigned: AssignedQueue) -> None:
-        if self._by_place.get(assigned.place) is assigned:
+        if self._is_here(assigned):
             del self._by_place[assigned.place]
             self.losses += 1
             self._fetchers.remove(assigned.shard, assigned.cursor)
+            if assigned.is_told:
+                self._lost.append(assigned.place)
+
+    async def _tell_lost(self) -> None:
+        lost, self._lost = self._lost, []
+        await self._callbacks.lost(lost)
+
+    async def _tell_revoked(self, assigned_queues: Iterable[AssignedQueue]) -> None:
+        """Tell the program, once, that this member releases these queues."""
+        revoked = [assigned for assigned in assigned_queues if assigned.is_told and self._is_here(assigned)]
+        for assigned in revoked:
+            assigned.is_told = False
+        await self._callbacks.revoked(assigned.place for assigned in revoked)
+
+    async def _tell_assigned(self, assigned_queues: Iterable[AssignedQueue]) -> None:
+        """Tell the program that this member owns these queues: new ones, and those whose release was taken back."""
+        new = [assigned for assigned in assigned_queues if not assigned.is_told and self._is_here(assigned)]
+        for assigned in new:
+            assigned.is_told = True
+        await self._callbacks.assigned(assigned.place for assigned in new)
+
+    def _is_here(self, assigned: AssignedQueue) -> bool:
+        return self._by_place.get(assigned.place) is assigned
+
+    async def revoke_all(self) -> None:
+        """Tell the program that this member releases all its queues, because the member leaves."""
+        await self._tell_lost()
+        await self._tell_revoked(list(self._by_place.values()))
 
     async def _release(self) -> None:
         """Release each leaving queue that has no message in hand, or whose release timeout has passed."""
@@ -168,7 +219,11 @@ class AssignedQueues:
         unclaimed = [
             (place, owned) for place, owned in view.items() if owned.is_leaving and place not in self._by_place
         ]
+        await self._tell_assigned(
+            [assigned for place, assigned in self._by_place.items() if not view[place].is_leaving]
+        )
         if done or unclaimed:
+            await self._tell_revoked(done)
             await self.acknowledge(done)
             # During the acknowledgement the assignment may have changed: only queues that still leave are released.
             view = {place: owned for place, owned in self._view.items() if owned.is_leaving}
@@ -205,10 +260,11 @@ class AssignedQueues:
                     self._resets[assigned.place] = assigned.resets
                     self._by_place[assigned.place] = assigned
                 self._drop_lost()  # the assignment may have changed during the claim
-                here = [assigned for assigned in assigned_queues if self._by_place.get(assigned.place) is assigned]
+                await self._tell_assigned(assigned_queues)
+                here = [assigned for assigned in assigned_queues if self._is_here(assigned)]
                 self._fetchers.start(shard)
                 self._fetchers.add(shard, [assigned.cursor for assigned in here])
-        if self._claims.refusal is not None:
+        if new or self._claims.refusal is not None:
             self._on_news()
 
     # -- acknowledgements

@@ -17,12 +17,14 @@ timeout, the queue goes to its new owner without waiting.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import random
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, offsets_for_times
 from ledger.client.connection.cluster_client import ClusterClient
@@ -36,6 +38,7 @@ from ledger.client.group.assigned_queue import AssignedQueue
 from ledger.client.group.assigned_queues import AssignedQueues, prepare_retries
 from ledger.client.group.claiming import AssignmentSettings, GroupStart
 from ledger.client.group.group_membership import AssignmentSource, GroupMember, MemberSettings
+from ledger.client.group.rebalance_callbacks import RebalanceCallback, RebalanceCallbacks
 from ledger.client.records import Message, TopicQueue
 from ledger.consumer_groups import broadcast_name, validate_group_name, validate_member
 from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
@@ -74,6 +77,13 @@ class AsyncGroupConsumer(AsyncLifetime):
     broadcast                 True: this consumer receives every message, independently of others (default False). There
                               are no members, no assignment and no retries: an unfinished message is handed out again
                               when the consumer starts again
+    on_assigned               called with the queues that this member was assigned, before their messages are handed
+                              out: a function or a coroutine function of a list[TopicQueue] (default None). The member
+                              waits for it, so it may seek; meanwhile the member claims and releases no queues
+    on_revoked                called with the queues that this member is about to release: all messages of them that
+                              were handed out are finished, or `release_timeout_ms` has passed (default None)
+    on_lost                   called with the queues that this member lost without releasing them, so another member
+                              may own them already (default None)
     instance                  with broadcast: the name under which the cluster keeps this consumer's offsets, such as
                               the host name. Two running consumers must not share it
     max_bytes, max_wait_ms, check_crcs, client_id, request_timeout_ms, retry_backoff_ms, rng: as for AsyncConsumer
@@ -94,6 +104,9 @@ class AsyncGroupConsumer(AsyncLifetime):
         max_attempts: int = 17,
         broadcast: bool = False,
         instance: str | None = None,
+        on_assigned: RebalanceCallback | None = None,
+        on_revoked: RebalanceCallback | None = None,
+        on_lost: RebalanceCallback | None = None,
         session_timeout_ms: int = 10_000,
         release_timeout_ms: int = 30_000,
         max_bytes: int = 1024 * 1024,
@@ -185,8 +198,16 @@ class AsyncGroupConsumer(AsyncLifetime):
             rng=rng or random.Random(),
             environment=environment,
         )
+        self._callbacks = RebalanceCallbacks(
+            self._settings.consumer_group, self._names, on_assigned, on_revoked, on_lost
+        )
         # The messages of the last read. With auto_acknowledge the next read finishes them.
         self._handed_out: list[Message] = []
+        # The task that made the last read. While another task stops the consumer, this task may still be consuming.
+        self._reader: asyncio.Task[Any] | None = None
+        self._is_ending = False
+        # Not None: a task stops the consumer; set when it has stopped.
+        self._stopped: asyncio.Event | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -196,19 +217,21 @@ class AsyncGroupConsumer(AsyncLifetime):
         """
         await self._client.start()
         self._news = asyncio.Event()
+        self._progress = asyncio.Event()
         try:
             self._member = await self._make_member()
             self._assigned_queues = AssignedQueues(
-                self._client, self._member, self._assigned, self._fetching, self._news.set
+                self._client, self._member, self._assigned, self._fetching, self._news.set, self._callbacks
             )
             await self._member.join()
         except BaseException:
             await self._client.close()
             raise
+        queues = self._assigned_queues
         self._tasks = [
             asyncio.create_task(work, name=f"{name} of consumer group {self._settings.consumer_group}")
             for name, work in (
-                ("attendance", self._member.run(self._assigned_queues.seen)),
+                ("attendance", self._member.run(queues.seen, lambda: queues.unacknowledged)),
                 ("queues", self._assigned_queues.run()),
                 ("acknowledgements", self._assigned_queues.keep_acknowledging()),
             )
@@ -222,15 +245,65 @@ class AsyncGroupConsumer(AsyncLifetime):
             names = (*names, await prepare_retries(self._client, self._settings.consumer_group))
         return GroupMember(self._client, self._settings, names)
 
-    async def stop(self) -> None:
-        """Acknowledge finished messages and leave the group. The next owner of each queue hands out unfinished messages
-        again.
+    def stop_reading(self) -> None:
+        """Hand out no more messages: an iteration ends after the message in hand, and getmany() raises ClosedError.
+
+        The consumer stays a member until `stop`, so that the program can finish what it has. See also
+        `ledgermq.stop_on_signal`.
+        """
+        self._is_ending = True
+        if self._tasks:
+            self._news.set()
+
+    async def stop(self, timeout_s: float | None = None) -> None:
+        """Hand out no more messages, wait until the program has finished the messages in hand, acknowledge the finished
+        messages, and leave the group. The next owner of each queue hands out unfinished messages again.
+
+            timeout_s   how long stop() waits for messages in hand. None (default): if another task reads the messages,
+                        as long as `release_timeout_ms` allows; if this task reads them, not at all, because it cannot
+                        finish them meanwhile
+
+        With `auto_acknowledge`, a message is finished when the program asks for the next message. The call is
+        idempotent.
         """
         if not self._client.started:
             return
+        self.stop_reading()
+        if self._stopped is not None:
+            if asyncio.current_task() is self._reader:
+                self._reader = None  # nothing more comes from it
+                self._progress.set()
+            await self._stopped.wait()
+            return
+        self._stopped = asyncio.Event()
+        try:
+            await self._wait_for_reader(timeout_s)
+            await self._leave()
+        finally:
+            self._stopped.set()
+
+    async def _wait_for_reader(self, timeout_s: float | None) -> None:
+        """Wait until the messages that were handed out are finished, for at most `timeout_s`."""
+        stopper, waits_anyway = asyncio.current_task(), timeout_s is not None
+
+        def is_busy() -> bool:
+            if not (self._handed_out if self._auto else self._assigned_queues.has_in_hand):
+                return False
+            return waits_anyway or not (self._reader in (None, stopper) or self._reader.done())
+
+        if self._reader is not None:
+            self._reader.add_done_callback(lambda _: self._progress.set())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._assigned.release_s if timeout_s is None else timeout_s):
+                while is_busy():
+                    self._progress.clear()
+                    await self._progress.wait()
+
+    async def _leave(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._assigned_queues.revoke_all()
         await self._assigned_queues.close()
         try:
             await self.acknowledge()
@@ -269,7 +342,7 @@ class AsyncGroupConsumer(AsyncLifetime):
                 if messages := await self.getmany(1):
                     return messages[0]
         except ClosedError:
-            if self.closed:
+            if self.closed or self._is_ending:
                 raise StopAsyncIteration from None
             raise
 
@@ -281,13 +354,16 @@ class AsyncGroupConsumer(AsyncLifetime):
         """
         if max_messages < 1:
             raise InvalidArgumentError(f"max_messages is {max_messages}: it must be at least 1.")
-        if self._auto:
-            self.finish(*self._handed_out)
-            self._handed_out = []
+        if self._auto and self._handed_out:
+            finished, self._handed_out = self._handed_out, []
+            self.finish(*finished)
+        self._reader = asyncio.current_task()
         loop = asyncio.get_running_loop()
         deadline = None if timeout_ms is None else loop.time() + timeout_ms / 1000
         while True:
             self._client.check_open()
+            if self._is_ending:
+                raise ClosedError("This consumer hands out no more messages, because it is being stopped.")
             self._news.clear()
             if messages := self._take(max_messages):
                 if self._auto:
@@ -309,7 +385,7 @@ class AsyncGroupConsumer(AsyncLifetime):
         lost are ignored.
         """
         self._assigned_queues.finish(messages)
-        self._news.set()  # there may be room for more
+        self._has_progress()
 
     def finish_held(self, messages: Iterable[Message]) -> None:
         """Mark `messages` as consumed. They must be the message objects that were handed out. Objects that were handed
@@ -317,7 +393,11 @@ class AsyncGroupConsumer(AsyncLifetime):
         consumed again.
         """
         self._assigned_queues.finish(messages, only_held=True)
-        self._news.set()
+        self._has_progress()
+
+    def _has_progress(self) -> None:
+        self._news.set()  # there may be room for more
+        self._progress.set()
 
     def holds(self, message: Message) -> bool:
         """Return True if this message object was handed out, is not finished, and its queue still belongs to this
@@ -357,7 +437,7 @@ class AsyncGroupConsumer(AsyncLifetime):
                 "A broadcast has no retry topic and no dead letters, so no message can be moved."
             )
         await self._assigned_queues.move(message, give_up=give_up)
-        self._news.set()
+        self._has_progress()
 
     async def acknowledge(self) -> None:
         """Acknowledge all finished messages, and return when the acknowledged offsets are committed.
@@ -369,8 +449,29 @@ class AsyncGroupConsumer(AsyncLifetime):
 
     @property
     def assignment(self) -> list[TopicQueue]:
-        """The queues that this member owns and has claimed. The list is empty before start()."""
-        return self._assigned_queues.places() if self._tasks else []
+        """The queues that this member owns and has claimed, without those of the group's retry topic. The list is empty
+        before start()."""
+        places = self._assigned_queues.places() if self._tasks else []
+        return [place for place in places if place.topic in self._names]
+
+    async def wait_assigned(self, timeout_ms: float | None = None) -> list[TopicQueue]:
+        """Wait until this member owns at least one queue and has claimed all queues that are assigned to it, and return
+        its `assignment`. If `timeout_ms` milliseconds pass before (None: no limit), return an empty list.
+
+        If the group has more members than queues, a member may stay without queues. Raises the same errors as
+        getmany().
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                while True:
+                    self._client.check_open()
+                    if self.assignment and self._assigned_queues.is_settled:
+                        return self.assignment
+                    if (trouble := self._assigned_queues.trouble()) is not None:
+                        raise trouble
+                    self._news.clear()
+                    await self._news.wait()
+        return []
 
     def position(self, topic: str, queue: int) -> int:
         """Return the offset of the next message that this member hands out from the queue. Raises InvalidArgumentError

@@ -70,7 +70,7 @@ class AssignmentSource(Protocol):
     @property
     def trouble(self) -> LedgerError | None: ...
     async def join(self) -> None: ...
-    async def run(self, on_view: Callable[[View], None]) -> None: ...
+    async def run(self, on_view: Callable[[View], None], unacknowledged: Callable[[], int]) -> None: ...
     async def release(self, queues: Iterable[tuple[TopicQueue, Assignment]]) -> None: ...
     async def leave(self) -> None: ...
 
@@ -126,6 +126,13 @@ class GroupMember:
         )
         await self._client.call(self._coordinator, lambda stub, seconds: stub.Join(request, timeout=seconds))
         self._joined, self._rooms, self._version = topics, rooms, 0
+        log.info(
+            "consumer group %s: member %s joined, with the topics %s and a session timeout of %g s",
+            settings.consumer_group,
+            settings.member,
+            ", ".join(topic.name for topic in topics if not is_system_topic(topic.name)) or "(none)",
+            settings.session_timeout_ms / 1000,
+        )
 
     def _configured(self, topics: list[RoutedTopic]) -> list[consumer_group_pb2.QueueEpoch]:
         """Return the queues of the setting `configured`. Queues of topics that do not exist are left out.
@@ -148,16 +155,19 @@ class GroupMember:
             found.append(consumer_group_pb2.QueueEpoch(topic_id=topic.topic_id, queue=queue))
         return found
 
-    async def run(self, on_view: Callable[[View], None]) -> None:
+    async def run(self, on_view: Callable[[View], None], unacknowledged: Callable[[], int]) -> None:
         """Send heartbeats until the task is cancelled or the client is closed.
 
-        Call `on_view` with the whole assignment whenever it changes.
+        Call `on_view` with the whole assignment whenever it changes. `unacknowledged` returns how many messages may be
+        delivered twice if this member loses its queues now.
         """
         loop = asyncio.get_running_loop()
         failures, refresh_at = 0, loop.time() + REFRESH_S
+        heard_at, doubtful = loop.time(), 0
         while True:
             try:
                 await self._attend(on_view)
+                heard_at, doubtful = loop.time(), 0
                 if self._is_stale or loop.time() >= refresh_at:
                     await self._join_if_routes_changed()
                     refresh_at = loop.time() + REFRESH_S
@@ -165,17 +175,10 @@ class GroupMember:
             except ClosedError:
                 return
             except UnknownMemberError as error:
-                log.warning(
-                    "consumer group %s: member %s lost its queues, because the coordinator heard nothing from it for "
-                    "longer than its session timeout of %g s. It joins again; unfinished messages may be delivered "
-                    "twice. (%s)",
-                    self._group,
-                    self._settings.member,
-                    self._settings.session_timeout_ms / 1000,
-                    error,
-                )
+                silent_s, doubtful = loop.time() - heard_at, doubtful + unacknowledged()
                 on_view({})
-                await self._join_again()
+                if await self._join_again():
+                    self._log_lapse(silent_s, doubtful, error)
             except LedgerError as error:
                 log.warning(
                     "consumer group %s: the coordinator does not answer; the member keeps its queues and tries again: "
@@ -212,6 +215,7 @@ class GroupMember:
             await self._client.call(
                 self._coordinator, lambda stub, seconds: stub.Leave(request, timeout=seconds), timeout_ms=_LEAVE_MS
             )
+            log.info("consumer group %s: member %s left", self._group, self._settings.member)
         except LedgerError as error:
             log.warning(
                 "consumer group %s: member %s could not tell the coordinator that it leaves; its queues go to other "
@@ -248,14 +252,33 @@ class GroupMember:
                 }
             )
 
-    async def _join_again(self) -> None:
+    def _log_lapse(self, silent_s: float, doubtful: int, error: LedgerError) -> None:
+        session_s = self._settings.session_timeout_ms / 1000
+        because = (
+            f"was silent for {silent_s:.1f} s, longer than its session timeout of {session_s:g} s, and lost its queues"
+            if silent_s > session_s
+            else f"lost its queues: {error}"
+        )
+        log.warning(
+            "consumer group %s: this consumer %s. It has rejoined the consumer group as %s and continues; up to %d "
+            "messages may be delivered twice.",
+            self._group,
+            because,
+            self._settings.member,
+            doubtful,
+        )
+
+    async def _join_again(self) -> bool:
+        """Join the consumer group again, and return True if this succeeded."""
         try:
             await self._join(self._topics_there())
+            return True
         except LedgerError as error:
             log.warning(
                 "consumer group %s: member %s cannot join, trying again: %s", self._group, self._settings.member, error
             )
             await asyncio.sleep(self._client.backoff.wait_ms(10) / 1000)
+            return False
 
     def _topic_changed(self, name: str) -> None:
         self._is_stale = self._is_stale or name in self._names

@@ -34,8 +34,9 @@ from ledger.client.connection.lifetime import AsyncLifetime, settings_in, within
 from ledger.client.group.call_watch import Call, CallWatch
 from ledger.client.group.claiming import GroupStart
 from ledger.client.group.group_consumer import AsyncGroupConsumer
+from ledger.client.group.rebalance_callbacks import RebalanceCallback
 from ledger.client.records import Message, TopicQueue
-from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
+from ledger.errors import ClosedError, ConsumerFencedError, InvalidArgumentError, LedgerError, UnknownTopicError
 
 log = logging.getLogger("ledgermq.client.push_consumer")
 
@@ -49,7 +50,12 @@ class Outcome(Enum):
 
 # A function, a coroutine function, or an object that can be called. Plain functions are called in threads.
 Listener = Callable[[Message], Outcome | None] | Callable[[Message], Awaitable[Outcome | None]]
+# Called with an error, and with the message if the error concerns one.
+OnError = Callable[[Exception, Message | None], object]
 _PLACE = attrgetter("topic", "queue")
+# After these errors of a read the consumer cannot go on: all its topics were deleted, or another consumer of the
+# broadcast has taken its place.
+_FINAL_ERRORS = (UnknownTopicError, ConsumerFencedError)
 # The wait before a failed move of a message is tried again.
 _AGAIN_S = 5.0
 # How long a worker calls the listener before other tasks get a turn.
@@ -57,7 +63,7 @@ _TURN_S = 0.005
 # The consumer reads about as many messages at a time as the listener consumes in _AHEAD_S, at most _MOST_AHEAD.
 _AHEAD_S, _MOST_AHEAD = 0.05, 1_000
 # All other settings are those of the group consumer.
-_OWN_SETTINGS = ("listener", "concurrency", "orderly", "suspend_ms", "consume_timeout_ms")
+_OWN_SETTINGS = ("listener", "concurrency", "orderly", "suspend_ms", "consume_timeout_ms", "on_error")
 
 
 @dataclass(slots=True)
@@ -88,9 +94,15 @@ class AsyncPushConsumer(AsyncLifetime):
     consume_timeout_ms  how long the listener may take for one message (default 900,000); after that the attempt has
                         failed. A coroutine is cancelled. A plain function keeps its thread until it returns; with
                         `orderly` its queue waits for it and the attempt has not failed
+    on_error            called with each error, and with its message or None: an exception of the listener, a failed
+                        move to the retry topic, a failed read (default None). All of them are logged in any case. If
+                        the listener is a plain function, on_error is called in threads
     broadcast           True: this consumer receives every message, without retry topic and dead letters (default
                         False). A failed message is logged and skipped; with `orderly`, after max_attempts
     All other settings are those of AsyncGroupConsumer, except auto_acknowledge.
+
+    If all topics of the consumer are deleted, or another consumer of the broadcast takes its `instance`, the consumer
+    stops: `wait_closed` raises the error.
     """
 
     def __init__(
@@ -103,6 +115,7 @@ class AsyncPushConsumer(AsyncLifetime):
         orderly: bool = False,
         suspend_ms: int = 1_000,
         consume_timeout_ms: int = 15 * 60 * 1000,
+        on_error: OnError | None = None,
         start: GroupStart = "earliest",
         tags: str | Iterable[str] | None = None,
         strategy: str = "average",
@@ -112,6 +125,9 @@ class AsyncPushConsumer(AsyncLifetime):
         max_attempts: int = 17,
         broadcast: bool = False,
         instance: str | None = None,
+        on_assigned: RebalanceCallback | None = None,
+        on_revoked: RebalanceCallback | None = None,
+        on_lost: RebalanceCallback | None = None,
         session_timeout_ms: int = 10_000,
         release_timeout_ms: int = 30_000,
         max_bytes: int = 1024 * 1024,
@@ -146,6 +162,11 @@ class AsyncPushConsumer(AsyncLifetime):
         self._monotonic_s = self._environment.monotonic_s
         self._calls = CallWatch(self._timeout_s, self._monotonic_s)
         self._listener = listener
+        self._on_error = on_error
+        # The error with which the consumer stopped by itself.
+        self._error: LedgerError | None = None
+        # Not None: a task that stops the consumer, because of `stop_reading` or of an error.
+        self._ending: asyncio.Task[None] | None = None
         self._threads = None if _is_async(listener) else ThreadPoolExecutor(concurrency, "ledgermq-listener")
         self._concurrency = concurrency
         self._orderly = orderly
@@ -177,6 +198,7 @@ class AsyncPushConsumer(AsyncLifetime):
         AsyncGroupConsumer.start."""
         await self._consumer.start()
         self._loop = asyncio.get_running_loop()
+        self._stopped = asyncio.Event()
         self._reading = asyncio.create_task(self._read(), name="messages for the listener")
         self._watching = asyncio.create_task(self._watch(), name="how long the listener takes")
         for _ in range(self._concurrency):
@@ -187,26 +209,67 @@ class AsyncPushConsumer(AsyncLifetime):
         finished messages and leave the group."""
         if self._reading is None:
             return
+        if self._is_stopping:
+            await self._stopped.wait()
+            return
         self._is_stopping = True
-        self._reading.cancel()
+        try:
+            await self._stop(self._reading, timeout_s)
+        finally:
+            self._stopped.set()
+
+    async def _stop(self, reading: asyncio.Task[None], timeout_s: float) -> None:
+        reading.cancel()
         self._ready.clear()
         for idle in self._idle:
             idle.cancel()
-        if self._tasks:
-            await asyncio.wait(list(self._tasks), timeout=timeout_s)
+        deadline = self._loop.time() + timeout_s
+        while self._tasks and (remaining := deadline - self._loop.time()) > 0:
+            await asyncio.wait(list(self._tasks), timeout=remaining)
+            self._settle_all()  # it may begin to move failed messages
         for task in list(self._tasks):
             task.cancel()
         self._watching.cancel()
-        await asyncio.gather(self._reading, self._watching, *self._tasks, return_exceptions=True)
+        await asyncio.gather(reading, self._watching, *self._tasks, return_exceptions=True)
         self._settle_all()
         await self._consumer.stop()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
+    def stop_reading(self) -> None:
+        """Begin to stop as `stop` does, and return at once. `wait_closed` returns when the consumer is closed. See also
+        `ledgermq.stop_on_signal`."""
+        if self._reading is not None and self._ending is None and not self._is_stopping:
+            self._ending = asyncio.create_task(self.stop(), name="end of a push consumer")
+
+    async def wait_closed(self) -> None:
+        """Wait until the consumer is closed. If the consumer stopped by itself, raise the error that made it stop."""
+        if self._reading is None:
+            raise ClosedError("This client is not started: call start() first, or use it in a `with` block.")
+        await self._stopped.wait()
+        if self._error is not None:
+            raise self._error
+
+    @property
+    def closed(self) -> bool:
+        """True if the consumer was stopped, or has stopped by itself."""
+        return self._consumer.closed
+
+    @property
+    def member(self) -> str:
+        """This member's name in the consumer group."""
+        return self._consumer.member
+
     @property
     def assignment(self) -> list[TopicQueue]:
-        """The queues that this member owns and has claimed."""
+        """The queues that this member owns and has claimed, without those of the group's retry topic."""
         return self._consumer.assignment
+
+    async def wait_assigned(self, timeout_ms: float | None = None) -> list[TopicQueue]:
+        """Wait until this member owns at least one queue and has claimed all queues that are assigned to it, and return
+        its `assignment`. If `timeout_ms` milliseconds pass before (None: no limit), return an empty list.
+        """
+        return await self._consumer.wait_assigned(timeout_ms)
 
     @property
     def timeouts(self) -> int:
@@ -223,8 +286,15 @@ class AsyncPushConsumer(AsyncLifetime):
                 failures = 0
             except ClosedError:
                 return
+            except _FINAL_ERRORS as error:
+                log.error("the push consumer stops: %s", error)
+                self._error = error
+                self._tell_error(error, None)
+                self.stop_reading()
+                return
             except LedgerError as error:
                 failures += 1
+                self._tell_error(error, None)
                 log.warning("the push consumer cannot read messages, trying again: %s", error)
                 await asyncio.sleep(self._backoff.wait_ms(failures) / 1000)
                 continue
@@ -260,8 +330,8 @@ class AsyncPushConsumer(AsyncLifetime):
                 wanted -= 1
 
     async def _wait(self) -> None:
-        """Wait until a message or an orderly queue is ready."""
-        while not self._ready:
+        """Wait until a message or an orderly queue is ready, or the consumer stops."""
+        while not self._ready and not self._is_stopping:
             idle = self._loop.create_future()
             self._idle.append(idle)
             self._hungry.set()
@@ -324,7 +394,7 @@ class AsyncPushConsumer(AsyncLifetime):
                 call.worker.uncancel()
                 consumed = False
             except Exception as error:
-                consumed = _told(message, error)
+                consumed = self._failed_with(error, message)
             finally:
                 call.end()
             if not settle(message, consumed):
@@ -339,7 +409,7 @@ class AsyncPushConsumer(AsyncLifetime):
             try:
                 consumed = self._listener(message) is not Outcome.RECONSUME_LATER
             except Exception as error:
-                consumed = _told(message, error)
+                consumed = self._failed_with(error, message)
             with self._calls.lock:
                 in_time = call.end()
             if (in_time or self._orderly) and not settle(message, consumed):
@@ -429,6 +499,21 @@ class AsyncPushConsumer(AsyncLifetime):
         for message in _emptied(self._failed):
             self._spawn(self._put_away(self._consumer.reconsume_later, message))
 
+    def _failed_with(self, error: Exception, message: Message) -> bool:
+        """Report an exception of the listener, and return False: the message is not consumed."""
+        log.error(
+            "the listener could not consume message %s (attempt %d)", message.origin, message.attempt, exc_info=error
+        )
+        self._tell_error(error, message)
+        return False
+
+    def _tell_error(self, error: Exception, message: Message | None) -> None:
+        if self._on_error is not None:
+            try:
+                self._on_error(error, message)
+            except Exception:
+                log.exception("on_error raised an exception")
+
     async def _put_away(self, move: Callable[[Message], Awaitable[None]], message: Message) -> None:
         if self._broadcast:
             log.error("message %s of a broadcast is skipped, because the listener could not consume it", message.id)
@@ -447,6 +532,7 @@ class AsyncPushConsumer(AsyncLifetime):
                 return
             except LedgerError as error:
                 log.warning("message %s cannot be moved to its retry topic, trying again: %s", message.id, error)
+                self._tell_error(error, message)
                 await asyncio.sleep(_AGAIN_S)
 
 
@@ -454,11 +540,6 @@ def _emptied(messages: deque[Message]) -> list[Message]:
     """Remove the messages that the deque has now, and return them. Other threads can append messages at the same
     time."""
     return [messages.popleft() for _ in range(len(messages))]
-
-
-def _told(message: Message, error: Exception) -> bool:
-    log.error("the listener could not consume message %s (attempt %d)", message.origin, message.attempt, exc_info=error)
-    return False
 
 
 def _is_async(listener: Listener) -> bool:

@@ -9,12 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-<<<<<<< HEAD
-from collections.abc import Callable, Iterable, Mapping
-=======
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
->>>>>>> b2a53eb2 (client: every setting is an explicit parameter, and the synchronous twins are complete)
 from functools import partial
 from pathlib import Path
 

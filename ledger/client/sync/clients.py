@@ -166,6 +166,7 @@ class Consumer(Lifetime):
         self._thread = started(self._client, "ledgermq-consumer")
         # Messages read ahead for iteration. Asking the other thread for each single message would be slow.
         self._ahead: deque[Message] = deque()
+        self._is_ending = False
 
     def __iter__(self) -> Iterator[Message]:
         return self
@@ -174,14 +175,14 @@ class Consumer(Lifetime):
         """Return the next message, and wait for it without a time limit. The iteration ends when the consumer is
         closed."""
         try:
-            message = self._next_ahead()
-            while message is None and not self._client.closed:
+            message = None if self._is_ending else self._next_ahead()
+            while message is None and not self._is_over:
                 self._ahead.extend(self._thread.run(self._client.getmany(_ITERATION_MESSAGES)))
                 message = self._next_ahead()
         except ClosedError:
-            if not self._client.closed:
+            if not self._is_over:
                 raise  # the process was forked, so the client's thread does not exist here
-        if self._client.closed or message is None:
+        if self._is_over or message is None:
             raise StopIteration
         return message
 
@@ -192,7 +193,7 @@ class Consumer(Lifetime):
         no message arrives before this timeout, return an empty list.
         """
         messages: list[Message] = []
-        while len(messages) < max_messages and (message := self._next_ahead()) is not None:
+        while not self._is_ending and len(messages) < max_messages and (message := self._next_ahead()) is not None:
             messages.append(message)
         return messages or self._thread.run(self._client.getmany(max_messages, timeout_ms))
 
@@ -261,10 +262,20 @@ class Consumer(Lifetime):
         """
         return self._thread.run(self._client.offsets_for_times(times))
 
+    def stop_reading(self) -> None:
+        """Hand out no more messages: an iteration ends after the message in hand, and every other read raises
+        ClosedError. Other threads and signal handlers can call it. See also `ledgermq.stop_on_signal`."""
+        self._is_ending = True
+        self._thread.soon(self._client.stop_reading)
+
     def close(self) -> None:
         """Close the consumer. If another thread waits for messages, its iteration ends, and its getmany() raises
         ClosedError."""
         stopped(self._client, self._thread)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._is_ending or self._client.closed
 
     def _next_ahead(self) -> Message | None:
         """Remove and return the first message that was read ahead and that is not of a paused queue. If there is no

@@ -6,6 +6,7 @@ An iteration reads messages ahead. A message is finished when the program asks f
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,15 +16,19 @@ from ledger.client.admin.offsets import QueueTimes
 from ledger.client.connection.lifetime import Lifetime, settings_in
 from ledger.client.group.claiming import GroupStart
 from ledger.client.group.group_consumer import AsyncGroupConsumer
-from ledger.client.group.push_consumer import AsyncPushConsumer, Listener
+from ledger.client.group.push_consumer import AsyncPushConsumer, Listener, OnError
+from ledger.client.group.rebalance_callbacks import RebalanceCallback
 from ledger.client.records import Message, TopicQueue
-from ledger.client.sync.loop_thread import made, started, stopped
+from ledger.client.sync.loop_thread import in_thread, made, started, stopped
 from ledger.client.sync.read_ahead import next_ahead
 from ledger.errors import ClosedError
 
 _ITERATION_MESSAGES = 100
 # How often finished messages are passed to the other thread. Doing it for each single message would be slow.
 _TELL_EVERY_S = 0.1
+# How often close() looks whether a thread that still consumes has ended.
+_LOOK_EVERY_S = 0.1
+_CALLBACKS = ("on_assigned", "on_revoked", "on_lost")
 
 
 class GroupConsumer(Lifetime):
@@ -44,6 +49,9 @@ class GroupConsumer(Lifetime):
         max_attempts: int = 17,
         broadcast: bool = False,
         instance: str | None = None,
+        on_assigned: RebalanceCallback | None = None,
+        on_revoked: RebalanceCallback | None = None,
+        on_lost: RebalanceCallback | None = None,
         session_timeout_ms: int = 10_000,
         release_timeout_ms: int = 30_000,
         max_bytes: int = 1024 * 1024,
@@ -64,7 +72,14 @@ class GroupConsumer(Lifetime):
         profile: str | None = None,
     ) -> None:
         settings = settings_in(locals(), without=["auto_acknowledge"])
+        settings |= {name: in_thread(settings[name]) for name in _CALLBACKS}
         self._client = AsyncGroupConsumer(*topics, auto_acknowledge=False, **settings)
+        self._release_s = release_timeout_ms / 1000
+        # The thread that made the last read. While another thread closes the consumer, it may still be consuming.
+        self._reader: threading.Thread | None = None
+        self._is_ending = False
+        # Set when a message was finished.
+        self._progress = threading.Event()
         self._thread = started(self._client, "ledgermq-group-consumer")
         self._auto = auto_acknowledge
         self._ahead: deque[Message] = deque()
@@ -82,15 +97,15 @@ class GroupConsumer(Lifetime):
         closed."""
         try:
             self._finish_handed_out()
-            message = self._next_ahead()
-            while message is None and not self._client.closed:
+            message = None if self._is_ending else self._next_ahead()
+            while message is None and not self._is_over:
                 self._tell()
                 self._ahead.extend(self._thread.run(self._client.getmany(_ITERATION_MESSAGES)))
                 message = self._next_ahead()
         except ClosedError:
-            if not self._client.closed:
+            if not self._is_over:
                 raise  # the process was forked, so the client's thread does not exist here
-        if self._client.closed or message is None:
+        if self._is_over or message is None:
             raise StopIteration
         self._handed_out = [message]
         return message
@@ -104,7 +119,7 @@ class GroupConsumer(Lifetime):
         self._finish_handed_out()
         self._tell()
         messages: list[Message] = []
-        while len(messages) < max_messages and (message := self._next_ahead()) is not None:
+        while not self._is_ending and len(messages) < max_messages and (message := self._next_ahead()) is not None:
             messages.append(message)
         self._handed_out = messages or self._thread.run(self._client.getmany(max_messages, timeout_ms))
         return list(self._handed_out)
@@ -114,6 +129,7 @@ class GroupConsumer(Lifetime):
         message that it has consumed."""
         self._done += messages
         self._tell()
+        self._progress.set()
 
     def finish_held(self, messages: Iterable[Message]) -> None:
         """Mark `messages` as consumed. They must be the message objects that were handed out. Objects that were handed
@@ -151,8 +167,14 @@ class GroupConsumer(Lifetime):
 
     @property
     def assignment(self) -> list[TopicQueue]:
-        """The queues that this member consumes at the moment."""
+        """The queues that this member owns and has claimed, without those of the group's retry topic."""
         return self._thread.run(made(lambda: self._client.assignment))
+
+    def wait_assigned(self, timeout_ms: float | None = None) -> list[TopicQueue]:
+        """Wait until this member owns at least one queue and has claimed all queues that are assigned to it, and return
+        its `assignment`. If `timeout_ms` milliseconds pass before (None: no limit), return an empty list.
+        """
+        return self._thread.run(self._client.wait_assigned(timeout_ms))
 
     @property
     def member(self) -> str:
@@ -206,16 +228,53 @@ class GroupConsumer(Lifetime):
         """
         return self._thread.run(self._client.offsets_for_times(times))
 
-    def close(self) -> None:
-        """Acknowledge the finished messages and leave the group. It is allowed to call close() while other threads are
-        reading. The call is idempotent.
+    def stop_reading(self) -> None:
+        """Hand out no more messages: an iteration ends after the message in hand, and getmany() raises ClosedError.
+
+        The consumer stays a member until `close`, so that the program can finish what it has. Other threads and signal
+        handlers can call it. See also `ledgermq.stop_on_signal`.
         """
+        self._is_ending = True
+        self._thread.soon(self._client.stop_reading)
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Hand out no more messages, wait until the program has finished the messages in hand, acknowledge the finished
+        messages, and leave the group. The next owner of each queue hands out unfinished messages again.
+
+            timeout_s   how long close() waits for messages in hand. None (default): if another thread reads the
+                        messages, as long as `release_timeout_ms` allows; if this thread reads them, not at all, because
+                        it cannot finish them meanwhile
+
+        With `auto_acknowledge`, a message is finished when the program asks for the next message. The call is
+        idempotent.
+        """
+        self.stop_reading()
+        self._wait_for_reader(timeout_s)
         try:
             self._tell()
         except ClosedError:
             pass
         finally:
             stopped(self._client, self._thread)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._is_ending or self._client.closed
+
+    def _wait_for_reader(self, timeout_s: float | None) -> None:
+        """Wait until the messages of the last read are finished, for at most `timeout_s`."""
+        reader, until = self._reader, time.monotonic() + (self._release_s if timeout_s is None else timeout_s)
+        if reader is None or (timeout_s is None and reader is threading.current_thread()):
+            return
+        while self._is_busy() and (timeout_s is not None or reader.is_alive()) and time.monotonic() < until:
+            self._progress.clear()
+            if self._is_busy():
+                self._progress.wait(_LOOK_EVERY_S)
+
+    def _is_busy(self) -> bool:
+        if self._client.closed:
+            return False
+        return bool(self._handed_out) if self._auto else any(map(self._client.holds, self._handed_out))
 
     def _next_ahead(self) -> Message | None:
         """Remove and return the first message that was read ahead and that is not of a paused queue. If there is no
@@ -229,9 +288,11 @@ class GroupConsumer(Lifetime):
         return self._client.holds(message) and not self._client.is_paused(message.topic, message.queue)
 
     def _finish_handed_out(self) -> None:
+        self._reader = threading.current_thread()
         if self._auto:
             self._done += self._handed_out
         self._handed_out = []
+        self._progress.set()
         if time.monotonic() >= self._tell_at:
             self._tell()
 
@@ -258,6 +319,7 @@ class PushConsumer(Lifetime):
         orderly: bool = False,
         suspend_ms: int = 1_000,
         consume_timeout_ms: int = 15 * 60 * 1000,
+        on_error: OnError | None = None,
         start: GroupStart = "earliest",
         tags: str | Iterable[str] | None = None,
         strategy: str = "average",
@@ -267,6 +329,9 @@ class PushConsumer(Lifetime):
         max_attempts: int = 17,
         broadcast: bool = False,
         instance: str | None = None,
+        on_assigned: RebalanceCallback | None = None,
+        on_revoked: RebalanceCallback | None = None,
+        on_lost: RebalanceCallback | None = None,
         session_timeout_ms: int = 10_000,
         release_timeout_ms: int = 30_000,
         max_bytes: int = 1024 * 1024,
@@ -286,13 +351,40 @@ class PushConsumer(Lifetime):
         token: str | None = None,
         profile: str | None = None,
     ) -> None:
-        self._client = AsyncPushConsumer(*topics, **settings_in(locals()))
+        settings = settings_in(locals())
+        settings |= {name: in_thread(settings[name]) for name in _CALLBACKS}
+        self._client = AsyncPushConsumer(*topics, **settings)
         self._thread = started(self._client, "ledgermq-push-consumer")
 
     @property
     def assignment(self) -> list[TopicQueue]:
-        """The queues that this member consumes at the moment."""
+        """The queues that this member owns and has claimed, without those of the group's retry topic."""
         return self._thread.run(made(lambda: self._client.assignment))
+
+    def wait_assigned(self, timeout_ms: float | None = None) -> list[TopicQueue]:
+        """Wait until this member owns at least one queue and has claimed all queues that are assigned to it, and return
+        its `assignment`. If `timeout_ms` milliseconds pass before (None: no limit), return an empty list.
+        """
+        return self._thread.run(self._client.wait_assigned(timeout_ms))
+
+    def wait_closed(self) -> None:
+        """Wait until the consumer is closed. If the consumer stopped by itself, raise the error that made it stop."""
+        self._thread.run(self._client.wait_closed())
+
+    def stop_reading(self) -> None:
+        """Begin to stop as `close` does, and return at once. `wait_closed` returns when the consumer has stopped. Other
+        threads and signal handlers can call it. See also `ledgermq.stop_on_signal`."""
+        self._thread.soon(self._client.stop_reading)
+
+    @property
+    def closed(self) -> bool:
+        """True if the consumer was stopped, or has stopped by itself."""
+        return self._client.closed
+
+    @property
+    def member(self) -> str:
+        """This member's name in the consumer group."""
+        return self._client.member
 
     @property
     def timeouts(self) -> int:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import inspect
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
-from ledger.errors import ClosedError
+from ledger.errors import ClosedError, InvalidArgumentError
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 
@@ -33,7 +35,9 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
-        self._lock = threading.Lock()  # so that no work is submitted after the end of the loop
+        # So that no work is submitted after the end of the loop. A signal handler may close the client while its own
+        # thread holds the lock.
+        self._lock = threading.RLock()
         self._closing = False
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
@@ -45,6 +49,12 @@ class LoopThread:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run the coroutine `work` on the event loop, and return its result. If the waiting thread is interrupted,
         `work` is cancelled."""
+        if self.is_current:
+            work.close()
+            raise InvalidArgumentError(
+                "A synchronous client cannot be called on its own thread, for example by a coroutine that it runs: the "
+                "call would wait for itself."
+            )
         future = self.submit(work)
         try:
             return future.result()
@@ -80,6 +90,11 @@ class LoopThread:
         """Raise ClosedError if the event loop does not run, or ends."""
         if not self.alive:
             raise _closed()
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Run `call` on the event loop, and return at once. Signal handlers can use it, because it takes no lock."""
+        with contextlib.suppress(RuntimeError):  # the event loop has ended
+            self._loop.call_soon_threadsafe(call)
 
     def close(self) -> None:
         """End the event loop and its thread. Threads that wait for unfinished work get ClosedError. The call is
@@ -119,6 +134,21 @@ def _closed() -> ClosedError:
 async def made(make: Callable[[], T]) -> T:
     """Call the function `make` on the event loop, and return its result."""
     return make()
+
+
+def in_thread(
+    callback: Callable[[A], Awaitable[None] | None] | None,
+) -> Callable[[A], Awaitable[None] | None] | None:
+    """Return a coroutine function that calls the plain function `callback` in a thread, so that it can call the
+    synchronous client. A coroutine function is returned as it is."""
+    if callback is None or inspect.iscoroutinefunction(callback):
+        return callback
+    plain = callback
+
+    async def call(argument: A) -> None:
+        await asyncio.to_thread(plain, argument)
+
+    return call
 
 
 def started(client: AsyncClient, name: str) -> LoopThread:
