@@ -163,11 +163,14 @@ class GroupMember:
         """
         loop = asyncio.get_running_loop()
         failures, refresh_at = 0, loop.time() + REFRESH_S
+        # When the last heartbeat was sent that the coordinator accepted. Its answer may be read much later, if this
+        # process is busy.
         heard_at, doubtful = loop.time(), 0
         while True:
+            sent_at = loop.time()
             try:
                 await self._attend(on_view)
-                heard_at, doubtful = loop.time(), 0
+                heard_at, doubtful = sent_at, 0
                 if self._is_stale or loop.time() >= refresh_at:
                     await self._join_if_routes_changed()
                     refresh_at = loop.time() + REFRESH_S
@@ -257,7 +260,7 @@ class GroupMember:
         because = (
             f"was silent for {silent_s:.1f} s, longer than its session timeout of {session_s:g} s, and lost its queues"
             if silent_s > session_s
-            else f"lost its queues: {error}"
+            else f"lost its queues ({error.message.rstrip('.')})"
         )
         log.warning(
             "consumer group %s: this consumer %s. It has rejoined the consumer group as %s and continues; up to %d "

@@ -431,4 +431,4 @@ class Admin(Lifetime):
         return self._thread.run(self._client.log_holds(shard=shard, timeout_ms=timeout_ms))
 
     def close(self) -> None:
-        stopped(self._client, self._thread)
+        stopped(self._client.stop(), self._thread)

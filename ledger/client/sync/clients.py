@@ -130,7 +130,7 @@ class Producer(Lifetime):
     def close(self) -> None:
         """Wait for at most delivery_timeout_ms until every send has a result, and close the producer. The call is
         idempotent."""
-        stopped(self._client, self._thread)
+        stopped(self._client.stop(), self._thread)
 
 
 class Consumer(Lifetime):
@@ -271,7 +271,7 @@ class Consumer(Lifetime):
     def close(self) -> None:
         """Close the consumer. If another thread waits for messages, its iteration ends, and its getmany() raises
         ClosedError."""
-        stopped(self._client, self._thread)
+        stopped(self._client.stop(), self._thread)
 
     @property
     def _is_over(self) -> bool:

@@ -255,7 +255,7 @@ class GroupConsumer(Lifetime):
         except ClosedError:
             pass
         finally:
-            stopped(self._client, self._thread)
+            stopped(self._client.stop(), self._thread)
 
     @property
     def _is_over(self) -> bool:
@@ -391,10 +391,10 @@ class PushConsumer(Lifetime):
         """The number of calls of the listener that took longer than consume_timeout_ms."""
         return self._client.timeouts
 
-    def close(self) -> None:
-        """Stop calling the listener, wait up to 30 s for running calls, acknowledge the finished messages and leave
-        the group. The call is idempotent.
+    def close(self, timeout_s: float = 30.0) -> None:
+        """Stop calling the listener, wait up to `timeout_s` seconds for running calls, acknowledge the finished
+        messages and leave the group. The call is idempotent.
 
         The listener must not call close(), because close() waits for the listener.
         """
-        stopped(self._client, self._thread)
+        stopped(self._client.stop(timeout_s), self._thread)

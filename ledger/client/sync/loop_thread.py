@@ -163,10 +163,10 @@ def started(client: AsyncClient, name: str) -> LoopThread:
     return thread
 
 
-def stopped(client: AsyncClient, thread: LoopThread) -> None:
-    """Stop the client and end its thread. The call is idempotent."""
+def stopped(stop: Coroutine[Any, Any, None], thread: LoopThread) -> None:
+    """Run `stop`, which stops a client, and end the client's thread. The call is idempotent."""
     try:
         with contextlib.suppress(ClosedError):  # the client was closed, or another thread is closing it
-            thread.run(client.stop())
+            thread.run(stop)
     finally:
         thread.close()

@@ -18,6 +18,7 @@ from ledger.client.consumer.fetcher import FetchSettings
 from ledger.client.group.assigned_queues import AssignedQueues
 from ledger.client.group.claiming import AssignmentSettings
 from ledger.client.group.group_membership import Assignment, GroupMember
+from ledger.client.group.rebalance_callbacks import RebalanceCallbacks
 from ledger.client.records import Message, TopicQueue
 from ledger.v1 import consumer_group_pb2 as pb2
 
@@ -75,7 +76,10 @@ class Member:
         fetching = FetchSettings(node=None, max_bytes=100, max_wait_ms=100, prefetch_bytes=200, tag_hashes=())
         self.released: list[TopicQueue] = []
         member = cast(GroupMember, SimpleNamespace(release=self._release))
-        self.assigned_queues = AssignedQueues(cast(ClusterClient, cluster), member, settings, fetching, lambda: None)
+        callbacks = RebalanceCallbacks("billing", ["orders"])
+        self.assigned_queues = AssignedQueues(
+            cast(ClusterClient, cluster), member, settings, fetching, lambda: None, callbacks
+        )
 
     async def _release(self, queues: Iterable[tuple[TopicQueue, Assignment]]) -> None:
         self.released += [place for place, _ in queues]

@@ -89,3 +89,16 @@ async def test_the_clock_of_the_environment_ends_the_turn_of_a_worker(
     await consumer.start()
     assert await asyncio.wait_for(calls_of_first_turn, 5) == calls
     await consumer.stop()
+
+
+async def test_a_worker_that_was_woken_for_a_message_does_not_delay_the_stop() -> None:
+    """The worker is woken, and before it runs, the stop takes the message away. The worker must not wait again."""
+    consumer = within(Environment(), AsyncPushConsumer)(
+        "orders", group="g", bootstrap_servers="a:1", listener=lambda _: None, concurrency=1
+    )
+    consumer._consumer = OneRead([])  # type: ignore[assignment]
+    await consumer.start()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    consumer._hand_over([Message("orders", 0, 0, 0, 0, None, b"", None, (), 1)])
+    await asyncio.wait_for(consumer.stop(timeout_s=20), 5)
