@@ -22,7 +22,7 @@ from cluster.testing.network import Network, parted
 from cluster.testing.node_files import NodeFiles, Setting
 from cluster.testing.ports import ReservedPort
 from cluster.testing.processes import ClusterError, ForkedProcess, forking_process
-from ledger.client.sync.clients import Admin
+from ledger.client.sync.admin import Admin
 
 MOST_NODES = 9
 _STOP_S = 10.0
