@@ -67,7 +67,8 @@ async def main() -> None:
         while len(app[BILLED]) < 3:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     await runner.cleanup()
-    print("billed", sorted(app[BILLED]))
+    billed = app[BILLED]
+    print("billed", sorted(billed))
 
 
 asyncio.run(main())

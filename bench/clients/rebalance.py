@@ -128,7 +128,7 @@ class _Member:
     async def take_part(self) -> None:
         await self._member.join()
         async with asyncio.TaskGroup() as tasks:
-            await self._member.run(lambda view: self._seen(view, tasks))
+            await self._member.run(lambda view: self._seen(view, tasks), lambda: 0)  # this member reads no messages
 
     def _seen(self, view: View, tasks: asyncio.TaskGroup) -> None:
         self.view, self.views, self.told_at = view, self.views + 1, time.perf_counter()
