@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Set
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvloop
 from grpc import aio
@@ -21,9 +22,6 @@ from prometheus_client import CollectorRegistry
 
 from cluster.node.delivered import Delivered
 from cluster.node.formation.first_start import GrpcIntroductions
-from cluster.node.http.downloads import DownloadLimits
-from cluster.node.http.http_port import HttpLimits, HttpPort
-from cluster.node.http.segment_routes import SegmentRoutes
 from cluster.node.metrics.consumption_metrics import ConsumptionCollector
 from cluster.node.metrics.node_metrics import Meters, RaftCollector
 from cluster.node.node_shards import NodeShards
@@ -68,6 +66,9 @@ from raft.transport.grpc_transport import GrpcTransport, Identity, RaftService, 
 from raft.transport.streams import server_options
 from raft.v1 import raft_pb2_grpc
 from store import Disk, NodeDirectory, PosixDisk, StoreError, read_boot_id
+
+if TYPE_CHECKING:
+    from cluster.node.http.http_port import HttpPort
 
 log = logging.getLogger("ledgermq.node")
 
@@ -211,7 +212,8 @@ class Node:
         await self._server.stop(grace_s)
         if self._local is not None:
             await self._local.stop(grace_s)
-        await self._http.stop()
+        if self._http is not None:
+            await self._http.stop()
 
     def _shard_started(self, _: BrokerReplica) -> None:
         if self._embedded is not None:
@@ -248,7 +250,14 @@ class Node:
         self._access.sessions.end(peers)
         self._identity.proofs.end(peers)
 
-    def _make_http(self) -> HttpPort:
+    def _make_http(self) -> HttpPort | None:
+        if not self._settings.http:
+            return None
+        # Here, because aiohttp is a quarter of what a node imports, and nodes in tests have no HTTP port.
+        from cluster.node.http.downloads import DownloadLimits
+        from cluster.node.http.http_port import HttpLimits, HttpPort
+        from cluster.node.http.segment_routes import SegmentRoutes
+
         settings, shards, watch = self._settings, self._shards, self._identity.watch
         downloads = DownloadLimits(
             settings.max_downloads, settings.max_downloads_per_caller, settings.min_download_bytes_per_s
@@ -314,9 +323,9 @@ class Node:
             ) from error
 
     async def _serve_http(self) -> None:
-        address = self._settings.http
-        if not address:
+        if self._http is None:
             return
+        address = self._settings.http
         try:
             await self._http.start(address)
         except OSError as error:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from typing import TYPE_CHECKING
 
-from cluster.node.http.http_rights import HttpRights
 from cluster.node.runtime import Runtime
 from cluster.node.security.certificate_proof import proven_uris
 from cluster.node.security.certificates import CertificateWatch
@@ -19,6 +19,9 @@ from ledger.broker.access.sessions import Sessions
 from ledger.broker.access.users import Users
 from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.security import ProvenUris, SecurityService
+
+if TYPE_CHECKING:
+    from cluster.node.http.http_rights import HttpRights
 
 
 class NodeAccess:
@@ -62,7 +65,7 @@ class NodeAccess:
         self.local_guard = RightsGuard(
             replicas, authorizer, sessions, proofs, authentication=True, everybody=LOCAL_OPERATOR
         )
-        self.http_rights = HttpRights(authorizer, runtime.now_ms) if settings.authentication else None
+        self.http_rights = _http_rights(settings, authorizer, runtime)
 
     def tasks(self) -> list[tuple[str, Coroutine[None, None, None]]]:
         """Return the tasks that run as long as the node, with their names."""
@@ -74,6 +77,14 @@ class NodeAccess:
             work = make_first_administrator(self._replicas, name, self._password, self._random_bytes)
             found.append(("first administrator", work))
         return found
+
+
+def _http_rights(settings: NodeSettings, authorizer: Authorizer, runtime: Runtime) -> HttpRights | None:
+    if not (settings.http and settings.authentication):
+        return None
+    from cluster.node.http.http_rights import HttpRights  # here, because a node without HTTP needs no aiohttp
+
+    return HttpRights(authorizer, runtime.now_ms)
 
 
 def _proven_uris(watch: CertificateWatch | None) -> ProvenUris | None:
