@@ -6,5 +6,7 @@ Read the modules of this package in this order:
     access_truth.py   users, rules and tokens, computed from the log
     access_watch.py   judges what nodes serve, by the log
     guests.py         clients whose rights come and go
-    sim_access.py     the administrator, the faults and the checks at the end
+    administrator.py  repeats acts of an administrator until the cluster has confirmed them
+    access_faults.py  faults that bring guests to the places where mistakes about rights show
+    sim_access.py     the administrator's acts, and the checks at the end
 """

@@ -4,8 +4,9 @@ A fault event is an immutable value. A fault event has a time, a fault kind, and
 "follower", "any" or the number of a node. When the event happens, the world chooses a node that fits the target. This
 way, a schedule of fault events can be drawn before a run, printed, shortened and replayed. Network faults are carried
 out by `network_faults.py` in this package. Faults of nodes and disks are carried out by
-`chaos/sim/protocol/node_faults.py` and `chaos/sim/stack/faults.py`. Faults of consumers are carried out by
-`chaos/sim/consumers/consumption.py`.
+`chaos/sim/protocol/node_faults.py` and `chaos/sim/stack/faults.py`. Faults with promises of their own are in
+`chaos/sim/protocol/faults/`. Faults of consumers are carried out by `chaos/sim/consumers/consumption.py`, faults of
+users and rights by `chaos/sim/access/access_faults.py`.
 
 The fault kinds in `RATES` have no fault events. Each fault kind in `RATES` is a delay or an error rate of the network
 that applies to a whole run (`links.Conditions`).

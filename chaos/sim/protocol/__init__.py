@@ -10,5 +10,7 @@ Read the modules of this package in this order:
     client.py             producers, readers and consumers
     protocol_clients.py   the workload, which connects the clients to the nodes
     node_faults.py        carries out faults of nodes and disks
+    faults/               fault kinds that have a promise of their own
+    append_times.py       checks the append times of entries
     membership.py         transfers leadership and changes members
 """
