@@ -17,8 +17,9 @@ class Forks:
     def __init__(self, raft: Raft, log: Log) -> None:
         self._raft = raft
         self._log = log
-        # The index at which the last range that did not continue this log's chain differed from the log.
-        self._forked_at = 0
+        # The index at which the last range that did not continue this log's chain differed from the log, and the chain
+        # that it had there.
+        self._forked_at = (0, 0)
 
     @property
     def committed_chain(self) -> int:
@@ -27,10 +28,10 @@ class Forks:
 
     def is_proven(self, fork: ForkedError) -> bool:
         """Record that a received range does not continue the chain of this log. Return True if the previous fork was at
-        the same index. The fork is then real, and not a transmission error."""
-        again = fork.index == self._forked_at
-        self._forked_at = fork.index
-        return again
+        the same index and had the same chain. The fork is then real, and not a transmission error: the checksum of an
+        entry does not cover its chain, and damage in transit changes other bits each time."""
+        before, self._forked_at = self._forked_at, (fork.index, fork.found_chain)
+        return before == self._forked_at
 
     def within(self, headers: Sequence[Header]) -> int:
         """Return the last index at which this log has an entry of the same term as the examined range, if the range has

@@ -177,6 +177,7 @@ class ForkedError(StoreError):
             f"{expected_chain:#010x}. Compare the replicas with `ledgermq log diff` before you continue."
         )
         self.index = index
+        self.found_chain = found_chain
 
 
 def translated(error: OSError, path: Path) -> StoreError:

@@ -10,6 +10,7 @@ from raft.configuration_entry import ShardConfiguration, decode_configuration, e
 from raft.core import Append, AppendResponse, CommittedEntry, Diverged, InvalidMessage, SnapshotChunk
 from raft.snapshot_piece import SnapshotPiece
 from store import EntryKind, ForkedError, MemoryDisk, SnapshotOffer
+from store.log.entry import HEADER_SIZE
 from tests.raft.driver_cluster import DriverCluster, Member, TestProposal
 
 
@@ -116,6 +117,23 @@ def test_a_claim_that_the_leaders_log_does_not_prove_changes_nothing() -> None:
             leader.driver.receive(claim(leader, follower, impossible))
     assert not raft.divergences
     assert leader.driver.leads
+
+
+def test_a_range_whose_chain_is_damaged_in_transit_is_no_divergence() -> None:
+    """The checksum of an entry does not cover its chain. A range that is sent again has other bits damaged."""
+    _, leader, follower = led()
+    raft, last = leader.driver.raft, leader.log.last_index + 1
+    leader.driver.propose(TestProposal(b"m3"))
+    leader.driver._end_turn()
+    append = Append(leader.node, follower.node, raft.term, last - 1, raft.term, (), last, raft.commit)
+    for bit in (1, 2, 4):
+        damaged = bytearray(leader.log.view_range(last, last))
+        damaged[HEADER_SIZE - 1] ^= bit
+        with pytest.raises(ForkedError):
+            follower.driver.receive_append(append, bytes(damaged))
+        assert not follower.driver.raft.divergences
+    follower.driver.receive_append(append, bytes(leader.log.view_range(last, last)))
+    assert follower.log.last_index == last
 
 
 def test_a_claim_of_an_equal_term_counts_if_the_chains_differ() -> None:
