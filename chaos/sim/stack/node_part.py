@@ -15,7 +15,7 @@ from chaos.sim.stack.record import ShardRecord
 from chaos.sim.world import EntryHeader
 from cluster.node.replica.local_replica import LocalReplica
 from ledger.broker.broker_replica import BrokerReplica
-from raft.core import Raft
+from raft.core import Divergences, Raft
 from raft.errors import CannotApplyError
 from store import CommitLog, Header, Snapshot
 
@@ -166,6 +166,7 @@ class NodePart:
             replica.restore,
             replica.log_starts,
         )
+        diverged = replica.diverged
         self.log, self.raft = LogOfNode(replica, self._record), driver.raft
         invariants.restarted(me, driver.applied)
 
@@ -191,6 +192,13 @@ class NodePart:
             log_starts(snapshot)
             self._home.log_starts(replica, snapshot)
 
+        def diverging(divergences: Divergences) -> None:
+            diverged(divergences)
+            if divergences:
+                told = "; ".join(str(each) for each in divergences.values())
+                invariants.fail("no divergence", f"node {me}: {told}")
+
+        replica.diverged = diverging  # type: ignore[method-assign]
         replica.apply = applying  # type: ignore[method-assign]
         replica.encoded_state = keeping  # type: ignore[method-assign]
         replica.restore = restoring  # type: ignore[method-assign]
