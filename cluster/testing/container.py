@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from pathlib import Path
 from typing import Any, Self
@@ -16,6 +15,22 @@ from cluster.testing.processes import ClusterError
 IMAGE = "ledgermq:dev"
 _PORT = 9871
 _POLL_S = 0.1
+# The address that clients outside use is known when the container runs, and the node needs it at its start.
+_OUTSIDE = "/tmp/outside"
+_PROGRAM = (
+    f'until [ -s {_OUTSIDE} ]; do sleep 0.05; done; LEDGERMQ_OUTSIDE="$(cat {_OUTSIDE})" exec ledgermq server run'
+)
+_SETTINGS = {
+    "LEDGERMQ_NODE": "1",
+    "LEDGERMQ_CLUSTER": "test",
+    "LEDGERMQ_DATA": "/var/lib/ledgermq/data",
+    "LEDGERMQ_LISTEN": f"0.0.0.0:{_PORT}",
+    "LEDGERMQ_HTTP": "0.0.0.0:9872",  # the health check of the image asks it
+    "LEDGERMQ_INSECURE": "true",
+    "LEDGERMQ_PEERS": f"1=localhost:{_PORT}",
+    "LEDGERMQ_SEGMENT_BYTES": str(16 << 20),
+    **dict.fromkeys((f"LEDGERMQ_DISK_{what}_RATIO" for what in ("CLEAN", "FORCE", "REFUSE")), "0"),
+}
 
 
 class LedgermqContainer(DockerContainer):
@@ -46,42 +61,19 @@ class LedgermqContainer(DockerContainer):
         """Start the container. Return when clients can use the node.
 
         Raises ClusterError if the node does not become ready; the message has the end of its log."""
-        host = self._host()
-        port = _free_port()  # chosen before the start, because the node tells its address to clients
-        for name, value in self._settings(f"{host}:{port}").items():
-            self.env.setdefault(name, value)
-        bound: Any = ("127.0.0.1", port) if host == "127.0.0.1" else port
+        mode = self.get_docker_client().get_connection_mode()
+        is_local = mode is ConnectionMode.docker_host and self.get_docker_client().host() == "localhost"
+        bound: Any = ("127.0.0.1",) if is_local else None
         self.ports[f"{_PORT}/tcp"] = bound
+        for name, value in _SETTINGS.items():
+            self.env.setdefault(name, value)
+        self.with_kwargs(**{**self._kwargs, "entrypoint": ["tini", "--", "sh", "-c", _PROGRAM]})
         super().start()
-        self._address = f"{host}:{port}"
+        host = "127.0.0.1" if is_local else self.get_container_host_ip()
+        self._address = f"{host}:{self.get_exposed_port(_PORT)}"
+        self.exec(["sh", "-c", f"echo 1={self._address} >{_OUTSIDE}"])
         self._wait_ready()
         return self
-
-    def _host(self) -> str:
-        client = self.get_docker_client()
-        if client.get_connection_mode() is not ConnectionMode.docker_host:
-            raise ClusterError(
-                "this program runs in a container itself, where it cannot reach the ports of the engine's host: set "
-                "TESTCONTAINERS_CONNECTION_MODE=docker_host and TESTCONTAINERS_HOST_OVERRIDE to an address that it "
-                "can reach"
-            )
-        host = client.host()
-        return "127.0.0.1" if host == "localhost" else host
-
-    @staticmethod
-    def _settings(outside: str) -> dict[str, str]:
-        return {
-            "LEDGERMQ_NODE": "1",
-            "LEDGERMQ_CLUSTER": "test",
-            "LEDGERMQ_DATA": "/var/lib/ledgermq/data",
-            "LEDGERMQ_LISTEN": f"0.0.0.0:{_PORT}",
-            "LEDGERMQ_HTTP": "0.0.0.0:9872",  # the health check of the image asks it
-            "LEDGERMQ_INSECURE": "true",
-            "LEDGERMQ_PEERS": f"1=localhost:{_PORT}",
-            "LEDGERMQ_OUTSIDE": f"1={outside}",
-            "LEDGERMQ_SEGMENT_BYTES": str(16 << 20),
-            **dict.fromkeys((f"LEDGERMQ_DISK_{what}_RATIO" for what in ("CLEAN", "FORCE", "REFUSE")), "0"),
-        }
 
     def _wait_ready(self) -> None:
         deadline = time.monotonic() + self._timeout_s
@@ -97,9 +89,3 @@ class LedgermqContainer(DockerContainer):
                 what = f"is not ready after {self._timeout_s:g} s" if runs else "has ended"
                 raise ClusterError(f"the node in container {container.short_id} {what}. The end of its log:\n{end}")
             time.sleep(_POLL_S)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-    return port

@@ -91,6 +91,35 @@ def test_a_strict_type_checker_sees_the_types(installed: Installation, tmp_path:
     assert finished.stdout.splitlines()[-1] == "Success: no issues found in 1 source file"
 
 
+TESTS = """
+from ledgermq.embedded import EmbeddedNode
+from ledgermq.testing import Cluster, cluster_fixture
+
+ledgermq_cluster = cluster_fixture(nodes=3, scope="module", settings={"retry_delays_s": [0.1], "flush": "sync"})
+
+
+def test_orders(ledgermq_cluster: Cluster, ledgermq_topic: str) -> None:
+    reveal_type(ledgermq_cluster.kill_leader())
+    ledgermq_cluster.partition([1], {2, 3})
+    reveal_type(ledgermq_cluster.aio.heal)
+
+
+async def main() -> None:
+    async with Cluster(nodes=3) as cluster, EmbeddedNode("data", flush="async") as node:
+        reveal_type(await cluster.create_topic())
+        reveal_type(node.bootstrap)
+"""
+
+
+def test_a_strict_type_checker_sees_the_types_for_tests(installed: Installation, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(TESTS)
+    mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", str(installed.python))
+    finished = run(*mypy, "--cache-dir", str(tmp_path / "cache"), "program.py", folder=tmp_path)
+    revealed = [line.split('"')[1] for line in finished.stdout.splitlines() if "Revealed type" in line]
+    assert revealed == ["int", "def () -> typing.Coroutine[Any, Any, None]", "str", "str"], finished.stdout
+    assert finished.stdout.splitlines()[-1] == "Success: no issues found in 1 source file"
+
+
 def test_a_strict_type_checker_refuses_a_wrong_call(installed: Installation, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text('from ledgermq import Producer\n\nProducer("host:1").send("orders", 7)\n')
     mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", str(installed.python))

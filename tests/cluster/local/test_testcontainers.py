@@ -18,9 +18,20 @@ def without_the_reaper(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testcontainers_config, "ryuk_disabled", True)
 
 
-def test_clients_outside_use_the_node_and_nothing_stays(node_image: str) -> None:
+@pytest.fixture(params=["docker_host", "bridge_ip"])
+def connection(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How the tests reach containers: by ports of the engine's host, or as another container does. On a machine that is
+    a container itself, the library would choose the second."""
+    from testcontainers.core.config import ConnectionMode, testcontainers_config
+
+    monkeypatch.setattr(testcontainers_config, "tc_host_override", "localhost")
+    monkeypatch.setattr(testcontainers_config, "connection_mode_override", ConnectionMode(request.param))
+    return str(request.param)
+
+
+def test_clients_outside_use_the_node_and_nothing_stays(node_image: str, connection: str) -> None:
     with LedgermqContainer(node_image).with_env("LEDGERMQ_SHARDS", "2") as ledgermq:
-        assert ledgermq.bootstrap.startswith("127.0.0.1:")
+        assert ledgermq.bootstrap.startswith("127.0.0.1:") == (connection == "docker_host")
         with Admin(ledgermq.bootstrap) as admin:
             admin.create_topic("orders", 4)
             assert len(admin.shards()) == 2
@@ -33,7 +44,7 @@ def test_clients_outside_use_the_node_and_nothing_stays(node_image: str) -> None
     assert name not in [each.id for each in engine.containers.list(all=True)]
 
 
-def test_a_node_that_ends_is_shown_with_its_log(node_image: str) -> None:
+def test_a_node_that_ends_is_shown_with_its_log(node_image: str, connection: str) -> None:
     container = LedgermqContainer(node_image).with_env("LEDGERMQ_TICK_MS", "none")
     with pytest.raises(ClusterError, match=r"has ended(.|\n)*tick_ms"), container:
         pass
