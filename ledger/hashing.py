@@ -20,7 +20,7 @@ def key_hash(key: bytes) -> int:
     return xxhash.xxh3_64_intdigest(key) or 1
 
 
-def key_hashes(keys: Sequence[bytes]) -> NDArray[np.uint64]:
+def hashes_of_keys(keys: Sequence[bytes]) -> NDArray[np.uint64]:
     """Return key_hash of each key. For many keys this takes a third of the time of single calls."""
     hashes = np.fromiter(map(xxhash.xxh3_64_intdigest, keys), "<u8", len(keys))
     hashes[hashes == NO_HASH] = 1

@@ -3,6 +3,7 @@ unchanged.
 
     header.py   the fixed header and the hash columns, from which a broker stores and finds messages
     columns.py  the payload, in Arrow's layout
+    strings.py  columns of byte strings as numpy arrays, for tables
     encode.py   the producer encodes messages as bytes
     check.py    the broker checks a batch before it appends it
     decode.py   the consumer decodes bytes to messages
@@ -13,7 +14,7 @@ from __future__ import annotations
 from ledger.batch.check import BATCH_OVERHEAD_BYTES, check, largest_batch
 from ledger.batch.columns import Headers
 from ledger.batch.decode import Batch
-from ledger.batch.encode import encode, readdress
+from ledger.batch.encode import encode, encode_strings, readdress
 from ledger.batch.header import HEADER_BYTES, MAX_COUNT, MAX_PLAIN_BYTES, BatchHeader, key_hashes, place_of, tag_hashes
 from ledger.codec import Codec
 
@@ -28,6 +29,7 @@ __all__ = [
     "Headers",
     "check",
     "encode",
+    "encode_strings",
     "key_hashes",
     "largest_batch",
     "place_of",

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledger.batch.header import HEADERS, KEYS, MAX_PLAIN_BYTES, TAGS, TIMESTAMPS
+from ledger.batch.strings import Strings
 from ledger.errors import CorruptBatchError, InvalidArgumentError
 
 Headers = tuple[tuple[str, bytes], ...]
@@ -156,6 +157,14 @@ class ColumnWriter:
             )
         self.buffer(joined)
         return longest
+
+    def strings(self, strings: Strings) -> int:
+        """Append a column of strings. Returns the length of the longest string."""
+        first, end = int(strings.offsets[0]), int(strings.offsets[-1])
+        _check_size(end - first)
+        self.buffer((strings.offsets - first).astype("<i4").data)
+        self.buffer(strings.data[first:end].data)
+        return int(strings.lengths.max())
 
     def headers(self, lists: Sequence[Sequence[tuple[str, bytes]]]) -> None:
         """Append the column of headers, which has three parts: offsets, names and values."""

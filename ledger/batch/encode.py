@@ -4,7 +4,7 @@ by column, and not message by message. The encoder hashes and encodes each disti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence, Sized
 from dataclasses import replace
 from typing import TypeVar, cast
 
@@ -23,9 +23,10 @@ from ledger.batch.header import (
     BatchHeader,
     seal,
 )
+from ledger.batch.strings import Strings
 from ledger.codec import Codec, compress
 from ledger.errors import InvalidArgumentError
-from ledger.hashing import NO_HASH, key_hash, key_hashes, tag_hash
+from ledger.hashing import NO_HASH, hashes_of_keys, key_hash, tag_hash
 
 _Item = TypeVar("_Item", bound=Hashable)
 
@@ -68,14 +69,12 @@ def encode(
     if timestamps_ms is not None:
         present |= TIMESTAMPS
         payload.buffer(_deltas(timestamps_ms, base_timestamp_ms).data)
-    codec, parts, plain_size = _compressed(codec, payload)
-    header = BatchHeader(
-        crc=0,
-        codec=codec,
+    return _sealed(
+        payload,
+        hashes,
+        codec,
         columns=present,
         count=len(values),
-        size=HEADER_BYTES + sum(map(_size, hashes)) + sum(map(_size, parts)),
-        plain_size=plain_size,
         largest=largest,
         epoch=epoch,
         topic_id=topic_id,
@@ -84,6 +83,53 @@ def encode(
         first_sequence=first_sequence,
         base_timestamp_ms=base_timestamp_ms,
     )
+
+
+def encode_strings(
+    values: Strings,
+    keys: Strings | None,
+    key_hashes: NDArray[np.uint64] | None,
+    *,
+    topic_id: int,
+    queue: int,
+    producer_id: int,
+    epoch: int,
+    first_sequence: int,
+    base_timestamp_ms: int,
+    codec: Codec = Codec.NONE,
+) -> bytes:
+    """Return the bytes of one batch, as `encode` does for the same values and keys. `key_hashes` are the hashes of the
+    keys, and None if there are no keys. Raises InvalidArgumentError."""
+    _check_counts(len(values), keys=keys, key_hashes=key_hashes)
+    payload = ColumnWriter()
+    largest = payload.strings(values)
+    hashes: list[memoryview] = []
+    if keys is not None and key_hashes is not None and (key_hashes != NO_HASH).any():
+        hashes.append(np.ascontiguousarray(key_hashes, "<u8").data)
+        payload.validity(key_hashes != NO_HASH)
+        payload.strings(keys)
+    return _sealed(
+        payload,
+        hashes,
+        codec,
+        columns=KEYS if hashes else 0,
+        count=len(values),
+        largest=largest,
+        epoch=epoch,
+        topic_id=topic_id,
+        queue=queue,
+        producer_id=producer_id,
+        first_sequence=first_sequence,
+        base_timestamp_ms=base_timestamp_ms,
+    )
+
+
+def _sealed(payload: ColumnWriter, hashes: list[memoryview], codec: Codec, *, count: int, **fields: int) -> bytes:
+    """Return a batch of the hash columns and the payload. `fields` are the fields of the header that do not follow from
+    them."""
+    codec, parts, plain_size = _compressed(codec, payload)
+    size = HEADER_BYTES + sum(map(_size, hashes)) + sum(map(_size, parts))
+    header = BatchHeader(crc=0, codec=codec, count=count, size=size, plain_size=plain_size, **fields)
     return seal(header.pack(), *hashes, *parts)
 
 
@@ -94,7 +140,7 @@ def readdress(data: bytes, *, queue: int, epoch: int, first_sequence: int) -> by
     return seal(header.pack(), memoryview(data)[HEADER_BYTES:])
 
 
-def _check_counts(count: int, **columns: Sequence[object] | None) -> None:
+def _check_counts(count: int, **columns: Sized | None) -> None:
     if not 1 <= count <= MAX_COUNT:
         raise InvalidArgumentError(f"A batch cannot have {count} messages: send 1 to {MAX_COUNT}.")
     for name, column in columns.items():
@@ -110,7 +156,7 @@ def _keys(payload: ColumnWriter, keys: Sequence[bytes | None]) -> memoryview | N
     if None in keys:
         return _hashed(payload, keys, key_hash, bytes, "<u8")
     there = cast("Sequence[bytes]", keys)
-    hashes = key_hashes(there)
+    hashes = hashes_of_keys(there)
     payload.validity(np.ones(len(there), np.bool_))
     payload.binary(there)
     return hashes.data

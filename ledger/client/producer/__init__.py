@@ -12,6 +12,7 @@ This package contains, in reading order:
     topic_queue_selector.py  chooses the queue of a message by its key, or each queue in turn
     fault_table.py           records which shards answered late or failed, and are avoided for a while
     outgoing.py              the messages of one `send_many` as checked columns
+    table.py                 the rows of a table, which become batches without a Python object for each row
     many.py                  sends many messages in one call
     producer_batch.py        one batch: its messages and the state of its delivery
     queue_sequencer.py       numbers, orders and retries the batches of one queue

@@ -22,7 +22,8 @@ from ledger.client.producer.outgoing import ANY_QUEUE, Outgoing, OutgoingColumns
 from ledger.client.producer.producer_batch import Piece, extras_bytes
 from ledger.client.producer.queue_selection import QueueSelection
 from ledger.client.producer.receipts import ManyReceipt
-from ledger.client.producer.slices import blocks, checked_lengths, cuts
+from ledger.client.producer.slices import blocks, by_queue, checked_lengths, cuts, in_turns
+from ledger.client.producer.table import BLOCK_ROWS, Table, TableRows
 from ledger.client.records import RecordRange
 from ledger.errors import LedgerError
 from ledger.topics import validate_topic_name
@@ -52,6 +53,8 @@ class ManySender:
 
         enter(piece, place)      waits until the buffer has room for the piece, and calls `place`
         recorded(topic, piece)   passes a piece to the history, and returns it
+        as_lists                 True: send the rows of a table as lists, because the history or a function of the user
+                                 looks at each message
         selects                  True: a function of the user chooses the queue of each message
     """
 
@@ -64,6 +67,7 @@ class ManySender:
         enter: Callable[[Piece, Callable[[], None]], Awaitable[None]],
         recorded: Callable[[str, Piece], Piece],
         selects: bool,
+        as_lists: bool,
     ) -> None:
         self._client = client
         self._queue_selection = queue_selection
@@ -71,6 +75,7 @@ class ManySender:
         self._enter = enter
         self._recorded = recorded
         self._selects = selects
+        self._as_lists = as_lists
 
     async def send(
         self, topic: str, messages: Iterable[Outgoing], *, key: bytes | str | None, tag: str | None, queue: int | None
@@ -87,6 +92,33 @@ class ManySender:
             for block in blocks(messages):
                 await self._send_block(block, first, shared, receipt)
                 first += len(block)
+                if receipt.error is not None:
+                    break
+        except LedgerError as error:
+            receipt.give_up(error)
+        return await receipt.result()
+
+    async def send_table(
+        self, topic: str, table: Table, *, value: str, key: str | None, queue: int | None
+    ) -> list[RecordRange]:
+        """Do what AsyncProducer.send_table does."""
+        self._client.check_open()
+        validate_topic_name(topic)
+        await self._queue_selection.resolve(topic)
+        rows = TableRows(table, value, key, self._client.routes.table.max_message_bytes)
+        if self._as_lists:
+            return await self.send(topic, rows.pairs(), key=None, tag=None, queue=queue)
+        receipt = ManyReceipt(topic)
+        try:
+            for start in range(0, len(rows), BLOCK_ROWS):
+                await self._queue_selection.resolve(topic)
+                queues = self._queue_selection.queues(topic)
+                slices = rows.slices(start, queue, queues, self._delivery.batch_bytes)
+                for number, some in enumerate(slices, 1):
+                    piece = some.piece(receipt.slice(len(some.rows), some.rows))
+                    await self._place(topic, piece, some.queue, receipt, number, close=True)
+                    if receipt.error is not None:
+                        break
                 if receipt.error is not None:
                     break
         except LedgerError as error:
@@ -186,22 +218,3 @@ class ManySender:
             return
         if number % _SLICES_A_TURN == 0:
             await asyncio.sleep(0)
-
-
-def by_queue(queues: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Return for each queue that occurs in `queues` the positions at which it occurs, in ascending order."""
-    order = np.argsort(queues, kind="stable")
-    edges = np.flatnonzero(np.diff(queues[order])) + 1
-    return np.split(order, edges)
-
-
-def in_turns(iterators: list[Iterator[Any]]) -> Iterator[Any]:
-    """Yield the items of all iterators: one of each in turn, until all have ended."""
-    while iterators:
-        left = []
-        for one in iterators:
-            for item in one:
-                yield item
-                left.append(one)
-                break
-        iterators = left

@@ -26,7 +26,7 @@ from ledger.client.producer.arguments import (
 from ledger.client.producer.producer_batch import MESSAGE_OVERHEAD_BYTES, Headers, Piece, PieceColumns, Receipt
 from ledger.client.producer.slices import checked_lengths
 from ledger.errors import InvalidArgumentError, UnknownQueueError
-from ledger.hashing import key_hashes, queue_of
+from ledger.hashing import hashes_of_keys, queue_of
 
 T = TypeVar("T")
 
@@ -199,7 +199,7 @@ def _checked(
 
 def _queues_of_keys(keys: list[bytes | None], queues: int) -> NDArray[np.int64]:
     if None not in keys:
-        hashes = key_hashes(cast("list[bytes]", keys))
+        hashes = hashes_of_keys(cast("list[bytes]", keys))
         return (hashes % np.uint64(queues)).astype(np.int64)
     of = {key: ANY_QUEUE if key is None else queue_of(key, queues) for key in set(keys)}
     return np.fromiter(map(of.__getitem__, keys), np.int64, len(keys))

@@ -38,6 +38,7 @@ from ledger.client.producer.queue_selector import QueueSelector
 from ledger.client.producer.receipts import SingleReceipt
 from ledger.client.producer.recorder import Recorder
 from ledger.client.producer.sender import Sender
+from ledger.client.producer.table import Table
 from ledger.client.records import RecordMetadata, RecordRange
 from ledger.codec import Codec
 from ledger.errors import DeliveryTimeoutError
@@ -172,6 +173,7 @@ class AsyncProducer(AsyncLifetime):
             enter=self._enter,
             recorded=self._recorded,
             selects=self._selector is not None,
+            as_lists=self._selector is not None or self._recorder is not None,
         )
 
     async def stop(self) -> None:
@@ -266,6 +268,21 @@ class AsyncProducer(AsyncLifetime):
         offsets of the acknowledged messages.
         """
         return await self._many.send(topic, values, key=key, tag=tag, queue=queue)
+
+    async def send_table(
+        self, topic: str, table: Table, *, value: str, key: str | None = None, queue: int | None = None
+    ) -> list[RecordRange]:
+        """Send a message for each row of a table, and return the queues and offsets of the messages as send_many does.
+
+        `table` is a pyarrow.Table, or a mapping of names to columns: Arrow arrays, numpy arrays, or lists. `value` and
+        `key` name the columns with the values and keys of the messages. These columns have bytes or text, which is sent
+        as UTF-8. A row without a key goes to any queue; with `queue`, all rows go to this queue. All other rows go to
+        the queues to which send() sends their keys.
+
+        The rows become batches without a Python object for each row. Raises InvalidArgumentError if a column is missing
+        or has items of another type, and the same errors as send_many.
+        """
+        return await self._many.send_table(topic, table, value=value, key=key, queue=queue)
 
     async def flush(self) -> None:
         """Wait until every message accepted so far is acknowledged or has failed, including messages that wait for

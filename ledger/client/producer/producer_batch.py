@@ -11,7 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ledger import batch as batch_format
+from ledger.batch.strings import Strings
 from ledger.codec import Codec
 from ledger.errors import (
     BusyError,
@@ -156,7 +160,7 @@ class Piece:
         size          the bytes that the piece takes in a batch and in the buffer, exact to a few bytes per message
     """
 
-    __slots__ = ("bound", "columns", "headers", "key", "receipt", "size", "tag", "timestamp_ms", "values")
+    __slots__ = ("bound", "columns", "count", "headers", "key", "receipt", "size", "tag", "timestamp_ms", "values")
 
     def __init__(
         self,
@@ -172,6 +176,7 @@ class Piece:
         columns: PieceColumns | None = None,
     ) -> None:
         self.values = values
+        self.count = len(values)
         self.receipt = receipt
         self.columns = columns
         self.key = key
@@ -181,6 +186,24 @@ class Piece:
         self.bound = bound
         each = MESSAGE_OVERHEAD_BYTES + extras_bytes(key, tag, headers)
         self.size = value_bytes + each * len(values)
+
+
+class TablePiece(Piece):
+    """Messages of a table: columns in place of lists. A batch has one such piece and no other."""
+
+    __slots__ = ("key_hashes", "key_strings", "value_strings")
+
+    def __init__(
+        self, values: Strings, keys: Strings | None, key_hashes: NDArray[np.uint64] | None, receipt: Receipt
+    ) -> None:
+        size = int(values.offsets[-1] - values.offsets[0])
+        size += 0 if keys is None else int(keys.offsets[-1] - keys.offsets[0])
+        super().__init__([], size, receipt)
+        self.value_strings = values
+        self.key_strings = keys
+        self.key_hashes = key_hashes
+        self.count = len(values)
+        self.size += MESSAGE_OVERHEAD_BYTES * self.count
 
 
 def extras_bytes(key: bytes | None, tag: str | None, headers: Headers | None) -> int:
@@ -214,6 +237,8 @@ class ProducerBatch:
     tags: list[str | None] | None = None
     headers: list[Headers] | None = None
     timestamps_ms: list[int] | None = None
+    # The messages of a table. The batch has no others then.
+    table: TablePiece | None = None
     receipts: list[tuple[Receipt, int]] = field(default_factory=list)
     count: int = 0
     size: int = 0
@@ -240,8 +265,11 @@ class ProducerBatch:
         return self.data
 
     def add(self, piece: Piece) -> None:
-        before, more = self.count, len(piece.values)
-        if piece.columns is not None:
+        before, more = self.count, piece.count
+        if isinstance(piece, TablePiece):
+            assert not before
+            self.table = piece
+        elif piece.columns is not None:
             self._add_columns(piece.columns, before, more)
         else:
             self._add_shared(piece, before, more)
@@ -285,6 +313,21 @@ class ProducerBatch:
         self.epoch, self.first_sequence = epoch, first_sequence
         if self.data is not None:  # the batch had a number in another queue
             self.data = batch_format.readdress(self.data, queue=queue, epoch=epoch, first_sequence=first_sequence)
+            return
+        if self.table is not None:
+            self.data = batch_format.encode_strings(
+                self.table.value_strings,
+                self.table.key_strings,
+                self.table.key_hashes,
+                topic_id=topic_id,
+                queue=queue,
+                producer_id=producer_id,
+                epoch=epoch,
+                first_sequence=first_sequence,
+                base_timestamp_ms=self.base_timestamp_ms,
+                codec=codec,
+            )
+            self.table = None
             return
         self.data = batch_format.encode(
             self.values,

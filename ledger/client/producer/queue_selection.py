@@ -108,7 +108,7 @@ class QueueSelection:
 
     def _place(self, sequencers: TopicQueueSelector, piece: Piece, queue: int | None, close: bool) -> None:
         try:
-            if queue is None and len(piece.values) == 1:
+            if queue is None and piece.count == 1 and piece.values:
                 queue = self._selected(sequencers, piece, piece.values[0])
             piece.bound = queue is not None or piece.key is not None
             sequencer = sequencers.pick(piece.key, queue)

@@ -65,6 +65,7 @@ from ledger.client.producer.producer_batch import (
     BatchResult,
     Piece,
     ProducerBatch,
+    TablePiece,
     because,
     leaves_doubt,
 )
@@ -139,7 +140,8 @@ class QueueSequencer:
     def add(self, piece: Piece, now: float, wall_ms: int, *, close: bool = False) -> None:
         """Add a piece (messages that are sent together) to the open batch, or to a new batch. If `close` is True,
         close the batch of the piece, so that no later message is added to the batch."""
-        assert 1 <= len(piece.values) <= MAX_BATCH_MESSAGES
+        assert 1 <= piece.count <= MAX_BATCH_MESSAGES
+        close = close or isinstance(piece, TablePiece)
         limit = self._delivery.batch_bytes
         if self._open is not None and not self._takes(self._open, piece, now):
             self._close()
@@ -158,7 +160,8 @@ class QueueSequencer:
         """
         return (
             batch.size + piece.size <= self._delivery.batch_bytes
-            and batch.count + len(piece.values) <= MAX_BATCH_MESSAGES
+            and batch.count + piece.count <= MAX_BATCH_MESSAGES
+            and not isinstance(piece, TablePiece)
             and batch.deadline - now >= self._delivery.delivery_timeout_ms * _LEAST_SHARE_OF_TIMEOUT
         )
 

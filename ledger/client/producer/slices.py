@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,3 +72,22 @@ def cuts(
         bytes_after = int(ends[stop - 1])
         yield start, stop, bytes_after - bytes_before
         start, bytes_before, cost_before = stop, bytes_after, int(costs[stop - 1])
+
+
+def by_queue(queues: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return for each queue that occurs in `queues` the positions at which it occurs, in ascending order."""
+    order = np.argsort(queues, kind="stable")
+    edges = np.flatnonzero(np.diff(queues[order])) + 1
+    return np.split(order, edges)
+
+
+def in_turns(iterators: list[Iterator[Any]]) -> Iterator[Any]:
+    """Yield the items of all iterators: one of each in turn, until all have ended."""
+    while iterators:
+        left = []
+        for one in iterators:
+            for item in one:
+                yield item
+                left.append(one)
+                break
+        iterators = left

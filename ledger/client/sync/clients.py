@@ -22,6 +22,7 @@ from ledger.client.producer.outgoing import Outgoing
 from ledger.client.producer.producer import AsyncProducer
 from ledger.client.producer.producer_batch import Headers
 from ledger.client.producer.queue_selector import QueueSelector
+from ledger.client.producer.table import Table
 from ledger.client.records import (
     Message,
     RecordMetadata,
@@ -122,6 +123,12 @@ class Producer(Lifetime):
         is an iterator, it is read on the client's own thread.
         """
         return self._thread.run(self._client.send_many(topic, values, key=key, tag=tag, queue=queue))
+
+    def send_table(
+        self, topic: str, table: Table, *, value: str, key: str | None = None, queue: int | None = None
+    ) -> list[RecordRange]:
+        """Send a message for each row of a table, as AsyncProducer.send_table does."""
+        return self._thread.run(self._client.send_table(topic, table, value=value, key=key, queue=queue))
 
     def flush(self) -> None:
         """Return when every message accepted so far is acknowledged or has failed."""

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.client.producer.many import by_queue, in_turns
 from ledger.client.producer.outgoing import ANY_QUEUE, OutgoingColumns, OutgoingMessage, columns_of
+from ledger.client.producer.slices import by_queue, in_turns
 from ledger.errors import InvalidArgumentError, MessageTooLargeError, UnknownQueueError
-from ledger.hashing import key_hash, key_hashes, queue_of
+from ledger.hashing import hashes_of_keys, key_hash, queue_of
 
 
 def columns(messages: list[Any], **shared: Any) -> OutgoingColumns:
@@ -79,7 +79,7 @@ def test_a_queue_that_the_topic_does_not_have_is_refused() -> None:
 
 @given(st.lists(st.binary()))
 def test_hashes_of_many_keys_are_those_of_each_key(keys: list[bytes]) -> None:
-    assert key_hashes(keys).tolist() == [key_hash(key) for key in keys]
+    assert hashes_of_keys(keys).tolist() == [key_hash(key) for key in keys]
 
 
 @given(st.lists(st.integers(-1, 5), min_size=1))
