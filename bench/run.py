@@ -23,7 +23,7 @@ from cluster.grpc_engine import prefer_older_engine
 
 prefer_older_engine()  # before anything imports grpc
 
-from bench.suite import consume, growth, produce, secured, strain  # noqa: E402
+from bench.suite import consume, growth, keyed, produce, secured, strain  # noqa: E402
 from bench.suite.machine import default_warm_gib, machine  # noqa: E402
 from bench.suite.page import SuiteResults, write  # noqa: E402
 from bench.suite.rows import SuiteChapter, verdict  # noqa: E402
@@ -35,6 +35,7 @@ Measure = Callable[[Stage, SuiteScale], SuiteChapter]
 PARTS: dict[str, Measure] = {
     "produce": produce.against_ceiling,
     "sync": produce.sync_flush,
+    "keyed": keyed.ways_of_sending,
     "consume": consume.from_earliest,
     "e2e": consume.end_to_end,
     "growth": growth.as_work_grows,
