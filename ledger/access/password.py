@@ -11,11 +11,9 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scramp import ScramMechanism
-
 from ledger.errors import InvalidArgumentError
 
-MECHANISM = ScramMechanism("SCRAM-SHA-256")
+NEEDS_SCRAMP = "needs the package scramp: run pip install 'ledgermq[password]'."
 
 # A client computes this many rounds once for each password; a node computes none. About 10 ms.
 ITERATIONS = 20_000
@@ -50,6 +48,10 @@ def make_verifier(password: str, random_bytes: Callable[[int], bytes] = secrets.
         raise InvalidArgumentError(
             f"A password needs {MIN_PASSWORD_LENGTH} to {MAX_PASSWORD_LENGTH} characters; this one has {len(password)}."
         )
+    try:
+        from ledger.access.mechanism import MECHANISM  # only who makes a verifier needs scramp
+    except ModuleNotFoundError as error:
+        raise InvalidArgumentError(f"A password {NEEDS_SCRAMP}") from error
     salt, stored_key, server_key, iterations = MECHANISM.make_auth_info(password, ITERATIONS, random_bytes(SALT_BYTES))
     return Verifier(bytes(salt), int(iterations), stored_key, server_key)
 

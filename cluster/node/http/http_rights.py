@@ -23,7 +23,8 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from scramp import ScramException
 
-from ledger.access.password import MECHANISM, Verifier
+from ledger.access.mechanism import MECHANISM
+from ledger.access.password import Verifier
 from ledger.access.rules import CLUSTER, Action
 from ledger.broker.access import audit
 from ledger.broker.access.authorizer import Authorizer

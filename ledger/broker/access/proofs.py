@@ -15,7 +15,8 @@ from urllib.parse import quote
 
 from scramp import ScramException
 
-from ledger.access.password import ITERATIONS, KEY_BYTES, MECHANISM, Verifier
+from ledger.access.mechanism import MECHANISM
+from ledger.access.password import ITERATIONS, KEY_BYTES, Verifier
 from ledger.broker.access.callers import Caller
 from ledger.errors import AuthenticationError
 from ledger.state.access_table import AccessTable, User

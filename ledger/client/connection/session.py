@@ -19,6 +19,7 @@ import grpc
 import grpc.aio
 
 from ledger.access.certificate import certificate_content, sign
+from ledger.access.password import NEEDS_SCRAMP
 from ledger.client.connection.security import read_file
 from ledger.errors import AuthenticationError, from_wire
 from ledger.v1 import security_pb2, security_pb2_grpc
@@ -134,7 +135,10 @@ async def _prove_certificate(stream: Any, security: Proving, tools: ProofTools) 
 async def _prove_password(
     stream: Any, user: str, password: str, tools: ProofTools
 ) -> security_pb2.AuthenticateResponse:
-    from scramp import ScramClient, ScramException  # only clients with a password need it
+    try:
+        from scramp import ScramClient, ScramException  # only clients with a password need it
+    except ModuleNotFoundError as error:
+        raise AuthenticationError(f"The password of user {user} {NEEDS_SCRAMP}") from error
 
     try:
         client = ScramClient(["SCRAM-SHA-256"], user, password, c_nonce=tools.random_bytes(_NONCE_BYTES).hex())

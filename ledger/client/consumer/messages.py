@@ -9,19 +9,19 @@ from itertools import repeat
 
 from ledger.batch import Batch
 from ledger.client.records import Message
-from ledger.errors import CorruptBatchError, LedgerError
+from ledger.errors import CorruptBatchError, LedgerError, UnsupportedBatchError
 
 
 def decoded(body: bytes, topic: str, queue: int, base_offset: int, *, check_crc: bool = True) -> Batch:
-    """Decode a batch and return it. Raises CorruptBatchError if the batch is damaged. The message of the
-    CorruptBatchError names the topic, the queue and the offset."""
+    """Decode a batch and return it. Raises CorruptBatchError if the batch is damaged, and UnsupportedBatchError if this
+    program cannot read its version or codec. The message of the error names the topic, the queue and the offset."""
+    place = f'The batch at offset {base_offset} of queue {queue} of topic "{topic}" cannot be read: '
     try:
         return Batch(body, check_crc=check_crc)
+    except UnsupportedBatchError as error:  # another node has the same bytes
+        raise UnsupportedBatchError(f"{place}{error}") from error
     except LedgerError as error:
-        raise CorruptBatchError(
-            f'The batch at offset {base_offset} of queue {queue} of topic "{topic}" cannot be read: {error} '
-            "Read it from another node, or seek past it."
-        ) from error
+        raise CorruptBatchError(f"{place}{error} Read it from another node, or seek past it.") from error
 
 
 def messages_of(

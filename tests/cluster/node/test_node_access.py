@@ -16,7 +16,8 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 from grpc import aio
 
-from ledger.access.password import MECHANISM, make_verifier
+from ledger.access.mechanism import MECHANISM
+from ledger.access.password import make_verifier
 from ledger.broker.rpc.rights import NEEDED
 from ledger.client.connection.channels import NodeStub
 from ledger.errors import AuthenticationError, LedgerError, PermissionDeniedError, ThrottledError, from_wire

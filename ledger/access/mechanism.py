@@ -1,0 +1,10 @@
+"""The SCRAM mechanism of passwords, by the library `scramp` (the extra `password`).
+
+The library takes as long to load as the rest of a client. So clients load this module only when they make a verifier.
+"""
+
+from __future__ import annotations
+
+from scramp import ScramMechanism
+
+MECHANISM = ScramMechanism("SCRAM-SHA-256")
