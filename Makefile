@@ -16,12 +16,13 @@ CHAOS_OUT ?= chaos-$(shell date +%Y%m%d-%H%M%S)
 VOLUMES ?=
 BENCH ?= normal
 LONG ?=
+PYTHONS ?=
 PEERS ?=
 # One worker more than cores, because many tests wait for clusters.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PARALLEL = --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help demo test test-quick coverage check sim chaos mutants gates fuzz kills bench bench-peers format proto lock lock-peers clean image compose-up compose-demo compose-down
+.PHONY: help demo test test-quick coverage check dist pythons sim chaos mutants gates fuzz kills bench bench-peers format proto lock lock-peers clean image compose-up compose-demo compose-down
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -59,6 +60,13 @@ check: $(VENV)/.test ## lint, format, types, imports point one way, generated co
 
 sim: $(VENV)/.server ## simulate whole clusters and try to break them (SEEDS=100000 WORLD=stack MINUTES=5); again: goes on
 	$(BIN)/ledgermq sim --seeds 1..$(SEEDS) --minutes $(MINUTES) --world $(WORLD) --resume sim-$(WORLD).jsonl
+
+dist: $(VENV)/.test ## the wheel and the source distribution, in dist/
+	rm -rf dist
+	$(BIN)/python -m hatchling build --directory dist
+
+pythons: $(VENV)/.test ## test the wheel with each Python from 3.11 on that is installed here (PYTHONS="python3.12 python3.13")
+	PYTHONS="$(PYTHONS)" BIN=$(BIN) scripts/pythons
 
 bench: $(VENV)/.chaos ## measure every target on fresh clusters here, and write one page (BENCH=quick|normal|full, LONG=30)
 	$(BIN)/python -m bench.run --scale $(BENCH) $(if $(LONG),--long $(LONG))
@@ -100,7 +108,7 @@ lock-peers: $(VENV)/.test ## the same for the clients of other systems that benc
 	    --output-file bench/peers/requirements.txt bench/peers/requirements.in
 
 clean: ## remove the environment and all that tools left here
-	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage coverage
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One environment; a stamp says how much is in it. The pins carry hashes, so what is installed is what was tested.
