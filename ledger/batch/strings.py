@@ -75,8 +75,7 @@ class Strings:
 def from_arrow(column: Any) -> Strings:
     """Return the strings of an Arrow array or chunked array of binary or text. Raises an error of pyarrow for a column
     of another type."""
-    import pyarrow
-
+    pyarrow = loaded_arrow()
     column = column.cast(pyarrow.large_binary())
     if isinstance(column, pyarrow.ChunkedArray):
         column = column.combine_chunks()

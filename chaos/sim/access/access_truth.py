@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from chaos.sim.access.credentials import Credential
-from ledger.access.password import MECHANISM
+from ledger.access.mechanism import MECHANISM
 from ledger.access.rules import Resource
 from ledger.broker.access.proofs import digest_of
 from ledger.state import State
