@@ -75,7 +75,7 @@ class Strings:
 def from_arrow(column: Any) -> Strings:
     """Return the strings of an Arrow array or chunked array of binary or text. Raises an error of pyarrow for a column
     of another type."""
-    pyarrow = loaded_arrow()
+    pyarrow = sys.modules["pyarrow"]  # the program has loaded it, because it has this column
     column = column.cast(pyarrow.large_binary())
     if isinstance(column, pyarrow.ChunkedArray):
         column = column.combine_chunks()
