@@ -192,6 +192,7 @@ PLAIN_OPTIONS = {
     "--force",
     "--format",
     "--from",
+    "--if-not-exists",
     "--input",
     "--jobs",
     "--json",

@@ -159,3 +159,23 @@ async def test_keyed_lines(producer: HeldProducer) -> None:
     await sender.drain()
     assert (sender.acknowledged, sender.acknowledged_bytes, sender.in_doubt) == (3, 7, 0)
     assert sender.left_out == ["line 2 of file: it does not contain ':', so it has no key", "line 5 of file: too large"]
+
+
+async def test_large_keyed_lines_wait_for_room_before_they_are_handed_over(producer: HeldProducer) -> None:
+    sender = sender_of(producer)
+    lines = [b"k:" + b"x" * (LIMIT - 10)] * 40
+    sending = asyncio.ensure_future(sender.send_keyed(lines, b":", Labels(), PLACE))
+    for _ in range(2000):
+        await asyncio.sleep(0)
+    assert not sending.done()
+    assert len(producer.taken) == 15, "another megabyte may not fit into the producer's buffer"
+    producer.release()
+    await sending
+    await sender.drain()
+    assert sender.acknowledged == 40
+
+
+async def test_the_reasons_of_refused_lines_are_bounded(producer: HeldProducer) -> None:
+    sender = sender_of(producer)
+    await sender.send_each(["it is no message"] * 2_500, Labels(), PLACE)
+    assert (sender.left_out_count, len(sender.left_out), sender.in_doubt) == (2_500, 1_000, 0)
