@@ -13,9 +13,8 @@ have the same labels as the containers of `ledgermq dev`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from docker.errors import APIError, ContainerError, NotFound
@@ -91,11 +90,14 @@ class DockerCluster:
         An argument that is None stands for the value with which the cluster was created, or for the default of a
         new cluster. Raises DevError. If a new cluster does not start, its containers, volumes and network are removed.
         `tell` is called with the progress."""
-        containers = self._containers()
-        with self._removed_if_it_fails() if not containers else nullcontext():
+        is_new = False
+        before = self._volume_names()
+        try:
             with turn():  # other programs see a port as used when its container has started
+                containers = self._containers()
                 if not containers:
                     tell("creating containers")
+                    is_new = True
                     self._make(nodes or DEFAULT_NODES, base_port, flush or "async", shards or 1, secure=bool(secure))
                 else:
                     wanted = {"nodes": nodes, "base_port": base_port, "flush": flush, "shards": shards}
@@ -104,6 +106,12 @@ class DockerCluster:
                     tell(f"starting {container.name}")
                     self._start(container)
             return self._wait_ready(timeout_s, tell)
+        except BaseException as error:
+            if is_new:
+                self._remove_new(before)
+                if isinstance(error, DevError):
+                    raise DevError(f"{error}\nThe new cluster was removed again.") from error
+            raise
 
     def status(self) -> list[NodeState]:
         """Return the present state of each node. Raises DevError if the cluster does not exist."""
@@ -134,12 +142,7 @@ class DockerCluster:
                 f"docker-compose made the cluster {self.name!r}: remove it with `make compose-down VOLUMES=1`"
             )
         self.stop()
-        for container in containers.values():
-            container.remove(force=True, v=True)
-        for volume in self._engine.volumes.list(filters=self._labelled):
-            volume.remove(force=True)
-        for network in self._engine.networks.list(filters=self._labelled):
-            network.remove()
+        self._remove_all(containers, except_volumes=frozenset())
         self.security.forget()
         return bool(containers)
 
@@ -198,6 +201,25 @@ class DockerCluster:
 
     # -- inside
 
+    def _remove_new(self, before: frozenset[str]) -> None:
+        """Remove a new cluster that did not start. Volumes that were there before stay, with their data."""
+        with suppress(APIError, NotFound):
+            self._remove_all(self._containers(), except_volumes=before)
+        if not before:
+            self.security.forget()
+
+    def _remove_all(self, containers: dict[int, Container], *, except_volumes: frozenset[str]) -> None:
+        for container in containers.values():
+            container.remove(force=True, v=True)
+        for volume in self._engine.volumes.list(filters=self._labelled):
+            if volume.name not in except_volumes:
+                volume.remove(force=True)
+        for network in self._engine.networks.list(filters=self._labelled):
+            network.remove()
+
+    def _volume_names(self) -> frozenset[str]:
+        return frozenset(str(volume.name) for volume in self._engine.volumes.list(filters=self._labelled))
+
     @property
     def _labelled(self) -> dict[str, str]:
         return {"label": f"{CLUSTER_LABEL}={self.name}"}
@@ -247,19 +269,6 @@ class DockerCluster:
         except (APIError, ContainerError) as error:
             explanation = error.explanation if isinstance(error, APIError) else str(error)
             raise DevError(f"the containers cannot be created: {explanation}") from error
-
-    @contextmanager
-    def _removed_if_it_fails(self) -> Iterator[None]:
-        """Remove the new cluster if the body fails or is interrupted."""
-        try:
-            yield
-        except BaseException as error:
-            existed = self.exists
-            with suppress(APIError, NotFound):
-                self.purge()
-            if isinstance(error, DevError) and existed:
-                raise DevError(f"{error}\nThe new cluster was removed again.") from error
-            raise
 
     def _make_security(self, nodes: list[int]) -> dict[str, dict[str, str]]:
         hosts = {node: [self._name(node), HOST, "127.0.0.1"] for node in nodes}

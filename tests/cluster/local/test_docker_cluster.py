@@ -58,6 +58,17 @@ def test_it_starts_stops_goes_on_with_its_data_and_leaves_nothing(cluster: Docke
     engine.close()
 
 
+def test_a_first_start_that_fails_leaves_nothing_new_behind(cluster: DockerCluster) -> None:
+    engine, label = connect(), {"label": f"{CLUSTER_LABEL}={cluster.name}"}
+    kept = engine.volumes.create(f"ledgermq-{cluster.name}-1", labels={CLUSTER_LABEL: cluster.name})
+    with pytest.raises(DevError, match="The new cluster was removed again"):
+        cluster.start(2, base_port=free_base_port(2), timeout_s=0.001)
+    assert engine.containers.list(all=True, filters=label) == engine.networks.list(filters=label) == []
+    assert [volume.name for volume in engine.volumes.list(filters=label)] == [kept.name], "data of before stays"
+    kept.remove()
+    engine.close()
+
+
 def test_those_that_are_started_at_once_get_ports_of_their_own(node_image: str) -> None:
     assert_ports_of_their_own([DockerCluster(f"test-{os.getpid()}-{name}", node_image) for name in ("one", "other")])
 
