@@ -11,6 +11,8 @@ COPY build/image/own /own
 RUN /opt/ledgermq/bin/pip install --no-cache-dir --no-index --no-deps /own/*.whl \
     && /opt/ledgermq/bin/pip uninstall --quiet --yes pip setuptools
 COPY deploy/alive.py /opt/ledgermq/alive.py
+# `make image` finds this stage by its label, and removes it when the image is built.
+LABEL ledgermq.stage=build
 
 FROM ${BASE_IMAGE}
 RUN command -v tini >/dev/null || { apt-get update && apt-get install --yes --no-install-recommends tini \

@@ -1,4 +1,5 @@
-"""The health check of a container: exit status 0 if the node of this container answers 200 to /healthz.
+"""The health check of a container: exit status 0 if the node of this container answers 200 to /healthz, that is if its
+process lives. With the argument `ready`, it asks /readyz: whether the node is ready to serve.
 
 The check runs every 10 s, so it must start fast: it imports neither our packages nor an HTTP library. If the node's
 HTTP port is off (LEDGERMQ_HTTP is empty), the check always succeeds. The check speaks TLS if the node does
@@ -12,12 +13,12 @@ import sys
 _TIMEOUT_S = 4.0
 
 
-def alive(address: str, tls: bool) -> bool:
-    """Return whether the node with the HTTP port `address` (host:port) answers 200 to /healthz within 4 s."""
+def answers(address: str, path: str, tls: bool) -> bool:
+    """Return whether the node with the HTTP port `address` (host:port) answers 200 to `path` within 4 s."""
     host, _, port = address.rpartition(":")
     try:
         with connected(host.strip("[]"), int(port), tls) as connection:
-            connection.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+            connection.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
             with connection.makefile("rb") as answer:
                 status = answer.readline().split()
     except OSError as error:
@@ -41,4 +42,5 @@ def connected(host: str, port: int, tls: bool) -> socket.socket:
 
 if __name__ == "__main__":
     own = os.environ.get("LEDGERMQ_HTTP", "127.0.0.1:9872")
-    sys.exit(0 if not own or alive(own, bool(os.environ.get("LEDGERMQ_TLS_CERTIFICATE"))) else 1)
+    asked = "/readyz" if sys.argv[1:] == ["ready"] else "/healthz"
+    sys.exit(0 if not own or answers(own, asked, bool(os.environ.get("LEDGERMQ_TLS_CERTIFICATE"))) else 1)

@@ -8,6 +8,7 @@ import re
 import stat
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from ledgermq import Admin
 from tests.cluster.ports import free_base_port
 
 ROOT = Path(__file__).resolve().parents[3]
+OPERATING = (ROOT / "docs" / "OPERATING.md").read_text(encoding="utf-8")
 COMPOSE = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
 NAME = f"ledgermq-test-{os.getpid()}"
 
@@ -42,7 +44,14 @@ def test_the_example_names_every_variable_with_its_default() -> None:
 def test_the_defaults_of_settings_are_those_of_the_settings() -> None:
     for name, default in re.findall(r"^  LEDGERMQ_(\w+): \$\{LEDGERMQ_\1:-([^}]*)\}", COMPOSE, re.MULTILINE):
         meant = NodeSettings.model_fields[name.lower()].default
-        assert name == "CLUSTER" or type(meant)(default) == meant, name
+        told = default == "true" if isinstance(meant, bool) else type(meant)(default)
+        assert name == "CLUSTER" or told == meant, name
+
+
+def test_the_project_has_one_name_whatever_the_directory_is_called() -> None:
+    script = (ROOT / "scripts" / "compose").read_text(encoding="utf-8")
+    assert re.findall(r"^name: (.*)$", COMPOSE, re.MULTILINE) == ["ledgermq"]
+    assert "project=${COMPOSE_PROJECT_NAME:-ledgermq}" in script
 
 
 def servers(directory: Path) -> str:
@@ -94,6 +103,44 @@ def assert_secrets_are_nowhere(containers: list[Container], directory: Path) -> 
         assert container.exec_run(["touch", "/etc/ledgermq/anything"]).exit_code != 0
 
 
+def health(node: int) -> str:
+    """Return what the health check of a node's container says."""
+    engine = connect()
+    (container,) = engine.containers.list(
+        filters={"label": [f"{CLUSTER_LABEL}={NAME}", f"ledgermq.node={node}"]}, all=True
+    )
+    found = str(container.attrs["State"]["Health"]["Status"])
+    engine.close()
+    return found
+
+
+def bring_back_a_lost_volume(directory: Path) -> None:
+    """Lose the volume of node 2, and follow the three commands of docs/OPERATING.md. Healthy means ready meanwhile."""
+    (runbook,) = re.findall(r"^### A lost volume\n.*?^```sh\n(.*?)^```", OPERATING, re.DOTALL | re.MULTILINE)
+    commands = runbook.replace("docker compose ", f"{ROOT}/scripts/compose with ").splitlines()
+    assert len(commands) == 3
+    compose("with", "rm", "-s", "-f", "node-2")
+    engine = connect()
+    engine.volumes.get(f"{NAME}_node-2").remove()
+    engine.close()
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "LEDGERMQ_PROFILE": NAME}
+    for number, command in enumerate(commands):
+        done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, timeout=110)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        if number == 1:
+            assert health(2) != "healthy", "it runs, and waits to be added"
+    deadline = time.monotonic() + 60
+    while health(2) != "healthy":
+        assert time.monotonic() < deadline, health(2)
+        time.sleep(0.5)
+    with Admin(servers(directory), profile=NAME) as admin:
+        member = admin.members().get(2)
+    assert member is not None
+    assert member.voter
+
+
+@pytest.mark.timeout(300)
 def test_three_containers_lose_nothing_when_the_leaders_is_killed(running: Path, tmp_path: Path) -> None:
     with Admin(servers(running), profile=NAME) as admin:
         assert [each.name for each in admin.list_users()] == ["admin"]
@@ -111,6 +158,10 @@ def test_three_containers_lose_nothing_when_the_leaders_is_killed(running: Path,
     outcome = json.loads(compose("demo", "--input", str(tmp_path / "lines"), "--format", "json"))
     assert (outcome["holds"], outcome["messages"], outcome["nodes_read"]) == (True, 20_000, 3)
     assert outcome["leader_after"] != outcome["leader_before"]
+
+    bring_back_a_lost_volume(running)
+    containers = engine.containers.list(filters={"label": f"{CLUSTER_LABEL}={NAME}"})
+    assert len(containers) == 3
 
     for container in containers:
         container.stop(timeout=30)

@@ -73,8 +73,8 @@ def serving(server: FakeNode) -> Iterator[FakeNode]:
     server.server_close()
 
 
-def alive(address: str, **variables: str) -> int:
-    command = [sys.executable, "-I", "-S", str(DEPLOY / "alive.py")]
+def alive(address: str, *arguments: str, **variables: str) -> int:
+    command = [sys.executable, "-I", "-S", str(DEPLOY / "alive.py"), *arguments]
     environment = {"LEDGERMQ_HTTP": address, **variables}
     return subprocess.run(command, env=environment, capture_output=True, timeout=30).returncode
 
@@ -92,6 +92,11 @@ def test_a_node_lives_that_answers_whether_it_is_ready_or_not(node: FakeNode) ->
 def test_a_node_that_answers_badly_or_not_at_all_does_not_live(node: FakeNode) -> None:
     node.lives = False
     assert (alive(node.address), alive(NOBODY)) == (1, 1)
+
+
+def test_the_same_check_asks_whether_the_node_is_ready(node: FakeNode) -> None:
+    assert [alive(node.address, "ready") for _ in range(3)] == [1, 1, 0]
+    assert node.asked == ["/readyz"] * 3
 
 
 def test_a_node_with_tls_lives_and_is_waited_for(secured: FakeNode, tmp_path: Path) -> None:
