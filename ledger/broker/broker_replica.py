@@ -283,10 +283,11 @@ class BrokerReplica:
             reason,
         )
 
-    def room_changed(self, no_room: str) -> None:
+    def room_changed(self, no_room: str, *, elsewhere: str = "") -> None:
         """Refuse or accept new data from now on. `no_room` says why the disk has no room, and is "" if it has room.
-        Without room, this node hands leadership to a voter that has room."""
-        self.no_room = no_room
+        Without room, this node hands leadership to a voter that has room. `elsewhere` says why no majority stores new
+        entries although this node has room."""
+        self.no_room = no_room or elsewhere
         self.driver.raft.room_changed(not no_room)
 
     def disk_full(self, failure: NoSpaceError) -> str:

@@ -7,6 +7,9 @@ of its leader as long as it can. The disk has no room in three cases:
     the log's last segment is nearly full, and there is no room for the next one
     a write failed because a disk is full
 
+A leader also refuses sends while nothing is committed because the disks of a majority of the voters are full or have
+failed. Otherwise producers would wait without learning why. Such a leader stays: no other voter could do more.
+
 The second case keeps some space in the last segment. With that space, a leader that no voter can replace can still
 write the entries of elections and of operators, so the shard can be read and its log can be trimmed.
 """
@@ -59,6 +62,9 @@ class RoomWatch:
         self._told_unknown = False
         # Whether the last look found room for the next segment.
         self._fitted = True
+        # What was committed at the last look, and whether something waited to be committed.
+        self._commit = 0
+        self._waited = False
 
     async def run(self) -> None:
         while True:
@@ -86,13 +92,14 @@ class RoomWatch:
         if isinstance(failure, NoSpaceError) and fits and not self._fitted:
             replica.driver.try_writing()  # earlier than the driver would try again
         self._fitted = fits
-        reason = self._full(usage) or self._no_next_segment(fits) or self._failed()
+        own = self._full(usage) or self._no_next_segment(fits) or self._failed()
         was = replica.no_room
-        replica.room_changed(reason)
+        replica.room_changed(own, elsewhere=self._majority_is_full())
+        reason = replica.no_room
         if reason and not was:
             log.error("shard %d: %s", replica.shard, reason)
         elif was and not reason:
-            log.info("shard %d: the disk has room again, so writes are accepted", replica.shard)
+            log.info("shard %d: there is room again, so writes are accepted", replica.shard)
 
     def _fits_next(self, usage: DiskUsage) -> bool:
         return self._replica.log.next_is_prepared or usage.free >= self._segment_bytes
@@ -113,6 +120,23 @@ class RoomWatch:
             f"the disk of node {self._replica.node} has no room for the next segment of the log "
             f"({self._segment_bytes / 1e6:,.0f} MB, {self._path}), so writes are refused: free some room, or remove "
             "old messages with `ledgermq cluster trim`; the node then accepts writes again"
+        )
+
+    def _majority_is_full(self) -> str:
+        """Return a sentence if this node leads, too few voters take writes, and no entry was committed since the last
+        look although some waited. Followers beyond `disk_refuse_ratio` still store entries as long as they can."""
+        raft = self._replica.driver.raft
+        waits, stands = raft.uncommitted_bytes > 0, raft.commit == self._commit
+        stuck = waits and self._waited and stands
+        self._commit, self._waited = raft.commit, waits
+        voters = raft.configuration.voters
+        full = [node for node, each in sorted(raft.progress.items()) if each.refuses_writes and node in voters]
+        if not stuck or 2 * (len(voters) - len(full)) > len(voters):
+            return ""
+        return (
+            f"the disks of nodes {', '.join(map(str, full))} are full or have failed, so no majority stores new "
+            f"entries of shard {self._replica.shard}, and writes are refused: free some room on these nodes, or "
+            "replace the disks; writes are then accepted again"
         )
 
     def _failed(self) -> str:

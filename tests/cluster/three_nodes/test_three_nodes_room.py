@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import signal
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,9 +15,10 @@ import grpc.aio
 import pytest
 
 from cluster.cli.cluster.command import health_of, rows_of
-from ledger.errors import DeliveryTimeoutError, DiskFullError, TransferRefusedError
+from ledger.errors import DeliveryTimeoutError, DiskFullError, LedgerError, TransferRefusedError
 from ledgermq import AsyncAdmin, AsyncProducer
 from store import DiskUsage, PosixDisk
+from tests.cluster.failing_disk import FailingDisk
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet, error_of, sample_batch
 from tests.cluster.mounts import NO_MOUNTS, may_mount, seen_by, small_disk
 from tests.cluster.node_process import NodeProcess
@@ -173,6 +176,40 @@ async def test_a_producer_says_that_disks_are_full(
     assert "is 93% full" in said
 
 
+async def test_a_leader_whose_followers_cannot_write_says_so(make_fleet: MakeFleet) -> None:
+    """Before, producers waited for `delivery_timeout_ms` and did not learn why."""
+    disks = {node: FailingDisk() for node in NODES}
+    fleet = make_fleet(3, disks=disks)
+    await fleet.start()
+    leader = await fleet.leader()
+    topic = await fleet.create_topic()
+    followers = [node for node in NODES if node != leader]
+    async with AsyncProducer(fleet.bootstrap, retry_backoff_ms=20, delivery_timeout_ms=5_000) as producer:
+        await producer.send("topic", b"one")
+        for node in followers:
+            disks[node].fails_writes = True
+        waits = asyncio.create_task(producer.send("topic", b"two"))
+
+        async def refusal() -> str:
+            """Send until the node refuses at once, and return why it does."""
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    error = error_of(await fleet.produce(leader, sample_batch(topic, producer_id=9)))
+                    return error.message if type(error) is DiskFullError else ""
+            return ""
+
+        reason = await eventually(refusal, "the leader refuses")
+        assert f"the disks of nodes {followers[0]}, {followers[1]} are full or have failed" in reason
+        status, body = await readiness(fleet, leader)
+        assert (status, body["writes"]) == (200, False)
+        assert (await fleet.status(leader)).role == "leader"
+        with pytest.raises(DeliveryTimeoutError):
+            await waits
+    async with AsyncProducer(fleet.bootstrap, retry_backoff_ms=20, delivery_timeout_ms=3_000) as producer:
+        with pytest.raises(DeliveryTimeoutError, match="are full or have failed"):
+            await producer.send("topic", b"three")
+
+
 @pytest.mark.skipif(not may_mount(), reason=NO_MOUNTS)
 async def test_a_real_small_disk_that_fills_under_the_leader(make_fleet: MakeFleet) -> None:
     fleet = make_fleet(3, disk_refuse_ratio=0.9)
@@ -204,6 +241,63 @@ async def test_a_real_small_disk_that_fills_under_the_leader(make_fleet: MakeFle
             await eventually(transferred, "the node has room again, and leads")
             await producer.send("topic", b"three")
         assert "Traceback" not in process.log
+
+
+@pytest.mark.skipif(not may_mount(), reason=NO_MOUNTS)
+async def test_a_node_with_a_full_disk_is_not_elected_after_kill_9(make_fleet: MakeFleet) -> None:
+    """Three processes. The election timeout of node 3 is shorter than that of node 2, so node 3 would win most often if
+    it stood as early as a node with room."""
+    fleet = make_fleet(3, disk_refuse_ratio=0, spread_leaders=False)
+    fleet.override(2, election_ticks=16)
+    fleet.override(3, election_ticks=10, disk_refuse_ratio=0.9)
+    disk = fleet.data(3)
+    disk.mkdir(parents=True)
+    with (
+        NodeProcess(fleet.write_toml(1)) as leader,
+        NodeProcess(fleet.write_toml(2)),
+        NodeProcess(fleet.write_toml(3), before=small_disk(disk, DISK_BYTES)) as full,
+    ):
+        await eventually(lambda: answers(fleet), "the nodes answer")
+        async with AsyncAdmin(fleet.bootstrap) as admin, AsyncProducer(fleet.bootstrap) as producer:
+            await eventually(lambda: leadership_of(admin, 1), "node 1 leads")
+            await admin.create_topic("topic")
+            fill_up(seen_by(full.pid, disk / "filler"), leave=0.07)
+            await eventually(lambda: refuses_writes(fleet, 3), "node 3 takes no writes")
+            await producer.send("topic", b"one")
+            await eventually(lambda: all_hold(admin, (2, 3)), "both followers hold everything")
+            term = (await fleet.status(1)).term
+            leader.send_signal(signal.SIGKILL)
+            await leader.ended()
+            async with asyncio.timeout(15):
+                await producer.send("topic", b"two")
+            status = await fleet.status(2)
+            assert (status.role, status.term) == ("leader", term + 1), "node 3 did not lead in between"
+
+
+async def answers(fleet: Fleet) -> bool:
+    """Return True if all nodes answer."""
+    try:
+        return all([await fleet.status(node) for node in fleet.nodes])
+    except grpc.aio.AioRpcError:
+        return False
+
+
+async def leadership_of(admin: AsyncAdmin, node: int) -> bool:
+    """Return True if the node leads; otherwise ask for a handover to the node."""
+    with contextlib.suppress(LedgerError):  # the nodes are starting
+        if (await admin.members()).leader == node:
+            return True
+        await admin.transfer_leadership(node)
+    return False
+
+
+async def refuses_writes(fleet: Fleet, node: int) -> bool:
+    return (await scrape(fleet.http(node)))["ledgermq_raft_refuses_writes"] == 1
+
+
+async def all_hold(admin: AsyncAdmin, nodes: tuple[int, ...]) -> bool:
+    lags = {member.node: member.lag_entries for member in (await admin.members()).members}
+    return all(lags[node] == 0 for node in nodes)
 
 
 @pytest.mark.skipif(not may_mount(), reason=NO_MOUNTS)

@@ -13,6 +13,7 @@ import pytest
 from cluster.node.replica.retention import bounds_of
 from cluster.node.replica.room_watch import RoomWatch
 from cluster.node.settings import NodeSettings
+from raft.core import Configuration
 from store import DiskUsage, NoSpaceError, OutOfFilesError, StoreError
 
 SEGMENT_BYTES = 64 << 20
@@ -33,6 +34,18 @@ class Replica:
     tries: int = 0
     # Whether a write that is tried again succeeds.
     works: bool = True
+    # As a leader: what is committed and what waits, and the followers that take no writes.
+    commit: int = 10
+    uncommitted_bytes: int = 0
+    refusing: tuple[int, ...] = ()
+
+    @property
+    def configuration(self) -> Configuration:
+        return Configuration((1, 2, 3), (4,))
+
+    @property
+    def progress(self) -> dict[int, SimpleNamespace]:
+        return {node: SimpleNamespace(refuses_writes=node in self.refusing) for node in (1, 2, 4)}
 
     @property
     def log(self) -> Replica:
@@ -46,8 +59,12 @@ class Replica:
         self.tries += 1
         self.failure = None if self.works else self.failure
 
-    def room_changed(self, no_room: str) -> None:
-        self.no_room = no_room
+    @property
+    def raft(self) -> Replica:
+        return self
+
+    def room_changed(self, no_room: str, *, elsewhere: str = "") -> None:
+        self.no_room = no_room or elsewhere
 
     def disk_full(self, failure: StoreError) -> str:
         return f"the disk of node 3 is full: {failure}"
@@ -118,3 +135,21 @@ def test_another_disk_that_is_full_is_left_to_the_driver(watched: Watched, caplo
 def test_another_failure_says_nothing_about_room(watched: Watched) -> None:
     watched.replica.failure = OutOfFilesError(Path("/data"))
     assert watched.look() == ""
+
+
+def test_a_leader_refuses_while_a_majority_stores_nothing(watched: Watched) -> None:
+    replica = watched.replica
+    replica.refusing, replica.uncommitted_bytes = (1, 2), 100
+    assert watched.look() == "", "they may store what waits"
+    assert watched.look().startswith(
+        "the disks of nodes 1, 2 are full or have failed, so no majority stores new entries"
+    )
+    replica.commit = 11
+    assert watched.look() == "", "they do"
+    assert watched.look() != ""
+    replica.refusing = (2,)
+    assert watched.look() == ""
+    replica.refusing = (2, 4)
+    assert watched.look() == "", "a learner does not count"
+    replica.refusing, replica.uncommitted_bytes = (1, 2), 0
+    assert [watched.look(), watched.look()] == ["", ""], "nothing waits"
