@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from cluster.process_use import private_bytes
 from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.label_names import LabelNames
 from ledger.version import VERSION
 from raft.core import Role
 from store import CommitLog, EntryDraft, Header, Readable
@@ -40,6 +41,8 @@ class Meters:
         self.bytes_in = counter("ledgermq_bytes_in_total", "Bytes of batches committed while this node led.", ["topic"])
         self.messages_out = counter("ledgermq_messages_out_total", "Messages given to consumers.", ["topic"])
         self.bytes_out = counter("ledgermq_bytes_out_total", "Bytes of batches given to consumers.", ["topic"])
+        self._topics = LabelNames()
+        # Kept by topic, because a search by label costs more than counting.
         self._produced: dict[str, tuple[Counter, Counter]] = {}
         self.duplicates = counter(
             "ledgermq_produce_duplicates_total", "Repeated batches answered with the result of the first one."
@@ -82,8 +85,9 @@ class Meters:
         info.labels(cluster, str(node), VERSION).set(1)
 
     def produced(self, topic: str, messages: int, size: int, seconds: float) -> None:
+        topic = self._topics.label(topic)
         counters = self._produced.get(topic)
-        if counters is None:  # kept by topic, because a search by label costs more than counting
+        if counters is None:
             counters = self._produced[topic] = (self.messages_in.labels(topic), self.bytes_in.labels(topic))
         counters[0].inc(messages)
         counters[1].inc(size)
@@ -99,6 +103,7 @@ class Meters:
         self.throttlings.labels(kind).inc()
 
     def fetched(self, topic: str, messages: int, size: int) -> None:
+        topic = self._topics.label(topic)
         self.messages_out.labels(topic).inc(messages)
         self.bytes_out.labels(topic).inc(size)
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from ledger.batch import Batch, encode
 from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.label_names import LabelNames
 from ledger.broker.produce.proposals import Committed
 from ledger.errors import (
     BusyError,
@@ -61,6 +62,7 @@ class QueueClaims:
         # By consumer group: messages that were moved to a retry topic, and to the dead letters.
         self.retries: Counter[str] = Counter()
         self.dead_letters: Counter[str] = Counter()
+        self._groups = LabelNames()
         # By queue: how many claims, resets and deletions are not applied yet.
         self._under_way: Counter[ConsumedQueue] = Counter()
         self._moving: dict[tuple[ConsumedQueue, int], asyncio.Future[Committed]] = {}
@@ -120,7 +122,7 @@ class QueueClaims:
     def _count(self, done: asyncio.Future[Committed], wanted: MessageMove) -> None:
         if done.exception() is None:
             counter = self.dead_letters if wanted.give_up else self.retries
-            counter[wanted.consumer_group] += 1
+            counter[self._groups.label(wanted.consumer_group)] += 1
 
     def _moved_batch(self, wanted: MessageMove) -> bytes:
         """Return a new batch that contains only this message and is addressed to the target queue."""
