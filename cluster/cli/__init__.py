@@ -193,7 +193,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         if sentence is None:
             raise
         with suppress(BrokenPipeError):
-            click.echo(f"Error: {sentence}", err=True)
+            click.echo(f"Error: {_printable(sentence)}", err=True)
         return 1
 
 
@@ -201,6 +201,12 @@ def _reader_left() -> int:
     # `ledgermq consume t | head`: `head` has read enough. At exit the interpreter must not flush into the closed pipe.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _printable(text: str) -> str:
+    from cluster.cli.output import printable
+
+    return printable(text)
 
 
 def _sentence(error: Exception) -> str | None:

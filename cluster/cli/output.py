@@ -1,7 +1,8 @@
 """Prints the output of commands: data to standard output, and sentences for the user to standard error.
 
-Colours are used only on a terminal, and never if NO_COLOR is set (the library rich checks this variable). In a pipe or
-a file, a table is as wide as its content needs.
+Names and texts of others are printed without control characters, which could change what the terminal shows. Colours
+are used only on a terminal, and never if NO_COLOR is set (the library rich checks this variable). In a pipe or a file,
+a table is as wide as its content needs.
 """
 
 from __future__ import annotations
@@ -48,7 +49,12 @@ def note_console() -> Console:
 
 def say(sentence: str) -> None:
     """Print a sentence for the user to standard error."""
-    note_console().print(sentence, soft_wrap=True)
+    note_console().print(printable(sentence), soft_wrap=True)
+
+
+def printable(text: str, kept: str = "\n") -> str:
+    """Return the text with its control characters, except those in `kept`, as escapes such as \\x1b."""
+    return "".join(each if each.isprintable() or each in kept else ascii(each)[1:-1] for each in text)
 
 
 def counted(number: int, noun: str) -> str:
@@ -86,7 +92,7 @@ def show(renderable: RenderableType, console: Console) -> None:
 
 
 def _cell(value: object) -> Text:
-    text = "-" if value is None else str(value)
+    text = "-" if value is None else printable(str(value), kept="")
     return Text(text, style=_STYLES.get(text, ""))
 
 

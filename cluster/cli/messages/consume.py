@@ -17,10 +17,9 @@ from cluster.cli.messages.line_template import LETTERS, template_format
 from cluster.cli.messages.message_writer import (
     Format,
     MessageWriter,
-    for_terminal,
     json_format,
+    shown_on,
     text_format,
-    unchanged,
 )
 from cluster.cli.messages.start import Last, Start, StartOrLastType
 from cluster.cli.options import REQUEST_TIMEOUT_MS, Separator, bootstrap_option, format_option
@@ -156,7 +155,7 @@ def _format(output: str, separator: bytes | None, key_separator: bytes | None, t
         if template is not None:
             raise click.UsageError("give either --template or --format json")
         return json_format
-    shown = for_terminal if sys.stdout.isatty() else unchanged
+    shown = shown_on(sys.stdout)
     if template is None:
         return text_format(b"\n" if separator is None else separator, key_separator, shown)
     try:

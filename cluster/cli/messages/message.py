@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from cluster.cli.messages.message_writer import MessageWriter, json_format, text_format
+from cluster.cli.messages.message_writer import MessageWriter, json_format, shown_on, text_format
 from cluster.cli.options import REQUEST_TIMEOUT_MS, Moment, bootstrap_option, format_option, moment_text
 from cluster.cli.output import counted, print_table, say
 from ledger.client.admin.admin import AsyncAdmin
@@ -67,7 +67,7 @@ def get(place: MessageId, bootstrap: str, output: str) -> None:
     if output == "json":
         MessageWriter(sys.stdout.buffer, json_format).write([found])
         return
-    MessageWriter(sys.stdout.buffer, text_format(b"\n", None)).write([found])
+    MessageWriter(sys.stdout.buffer, text_format(b"\n", None, shown_on(sys.stdout))).write([found])
     say(_described(found))
 
 

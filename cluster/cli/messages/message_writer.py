@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from ledger.client.records import Message
 
@@ -51,6 +51,11 @@ def for_terminal(data: bytes) -> bytes:
     if text.isprintable():
         return text.encode()
     return "".join([each if each.isprintable() or each in "\n\t" else _escaped(each) for each in text]).encode()
+
+
+def shown_on(stream: TextIO) -> Shown:
+    """Return `for_terminal` if the stream is a terminal, and `unchanged` if it is a pipe or a file."""
+    return for_terminal if stream.isatty() else unchanged
 
 
 def _escaped(character: str) -> str:
