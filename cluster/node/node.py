@@ -37,7 +37,7 @@ from cluster.node.request_guard import RequestGuard
 from cluster.node.runtime import Addresses, Runtime, now_ms
 from cluster.node.security.access import NodeAccess, first_password
 from cluster.node.security.connection_limits import ConnectionLimits, Limits
-from cluster.node.security.local_server import LocalServer
+from cluster.node.security.local_server import LocalServer, NotASocketError
 from cluster.node.security.node_channel import NodeChannel
 from cluster.node.security.node_identity import node_identity
 from cluster.node.security.peer_admission import GrpcAskMember, PeerAdmission
@@ -316,6 +316,8 @@ class Node:
             return
         try:
             await self._local.start()
+        except NotASocketError as error:
+            raise NodeError(str(error)) from error
         except (OSError, RuntimeError) as error:
             raise NodeError(
                 f"cannot listen on the local socket in {self._settings.data}: {error}; the data directory must be on a "

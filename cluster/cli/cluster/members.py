@@ -294,6 +294,8 @@ def _at_stake(doubt: Doubt) -> str:
     if doubt.accepted:
         return (
             f"{found} The loss is accepted and the node votes again. Entries that no other node has are lost for good."
+            "\nA voter that still has them must not come back with its data, because then nothing can be written: "
+            "remove it first with `ledgermq cluster remove-node`."
         )
     return (
         f"{found}\nThe node does not vote until a leader has restored these entries. Start the other voters first: if "

@@ -12,6 +12,7 @@ import grpc
 import pytest
 from grpc import aio
 
+from cluster.node.node import NodeError
 from ledger.errors import LedgerError, NotSuspectError, UnavailableError
 from ledger.local_socket import SOCKET, SocketTarget, socket_address
 from ledger.v1 import operations_pb2
@@ -134,3 +135,24 @@ async def test_the_socket_disappears_when_the_node_stops_and_a_restart_replaces_
     await fleet.start(3)
     async with AsyncAdmin(socket(fleet, 3)) as admin:
         assert 3 in [each.node for each in await admin.cluster() if each.reachable]
+
+
+@pytest.mark.parametrize("what", ["a symbolic link", "a directory", "a file"])
+async def test_what_is_no_socket_is_named_and_stays(tmp_path: Path, what: str) -> None:
+    """Before, the node blamed the file system."""
+    (tmp_path / "password").write_text(PASSWORD)
+    fleet = tls_fleet(tmp_path, 1, authentication=True, first_administrator_password_file=tmp_path / "password")
+    fleet.data(1).mkdir()
+    path = fleet.data(1) / SOCKET
+    if what == "a directory":
+        path.mkdir()
+    elif what == "a file":
+        path.write_text("mine")
+    else:
+        path.symlink_to("nothing")
+    try:
+        with pytest.raises(NodeError, match=f"local.sock is {what}, .*: find out who made it, and remove it"):
+            await fleet.start(1)
+    finally:
+        await fleet.close()
+    assert path.is_symlink() or path.exists()
