@@ -211,7 +211,7 @@ data_option: Callable[[Command], Command] = click.option(
 )
 
 
-class Moment(click.ParamType[datetime]):
+class MomentType(click.ParamType[datetime]):
     """The click type of a date and time in ISO 8601 (UTC if no time zone is given), or of milliseconds since 1970."""
 
     name = "time"
@@ -236,7 +236,7 @@ class Moment(click.ParamType[datetime]):
 
 
 def moment_text(ms: int) -> str:
-    """Return the time `ms` (milliseconds since 1970) as text that `Moment` can read."""
+    """Return the time `ms` (milliseconds since 1970) as text that `MomentType` can read."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from cluster.cli.messages.message_writer import MessageWriter, json_format, shown_on, text_format
-from cluster.cli.options import REQUEST_TIMEOUT_MS, Moment, bootstrap_option, format_option, moment_text
+from cluster.cli.options import REQUEST_TIMEOUT_MS, MomentType, bootstrap_option, format_option, moment_text
 from cluster.cli.output import counted, print_table, say
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.admin.offsets import in_ms
@@ -77,10 +77,10 @@ def get(place: MessageId, bootstrap: str, output: str) -> None:
 @click.option(
     "--from",
     "begin",
-    type=Moment(),
+    type=MomentType(),
     help="Only messages appended then or later: 2026-11-21T08:30:00Z, or ms since 1970.",
 )
-@click.option("--to", "end", type=Moment(), help="Only messages appended before then.")
+@click.option("--to", "end", type=MomentType(), help="Only messages appended before then.")
 @click.option(
     "--max",
     "most",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import click
 
-from cluster.cli.options import Moment
+from cluster.cli.options import MomentType
 
 Start = Literal["earliest", "latest"] | int | datetime
 
@@ -42,7 +42,7 @@ class StartType(click.ParamType[Start]):
         if (age := re.fullmatch("([0-9]{1,9})([smhd])", value)) is not None:
             return _ago(int(age[1]) * _UNITS[age[2]])
         try:
-            return Moment().convert(value, param, ctx)
+            return MomentType().convert(value, param, ctx)
         except click.BadParameter:
             self.fail(
                 f"{value!r} is not a start: give earliest, latest, an offset, {self._more}10m for ten minutes ago "

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import click
 
-from cluster.cli.options import REQUEST_TIMEOUT_MS, Moment, bootstrap_option, format_option, moment_text
+from cluster.cli.options import REQUEST_TIMEOUT_MS, MomentType, bootstrap_option, format_option, moment_text
 from cluster.cli.output import counted, print_json, print_table, say
 from cluster.cli.question import ask
 from ledger.client.admin.admin import AsyncAdmin
@@ -167,7 +167,7 @@ def describe(name: str, bootstrap: str, output: str) -> None:
 @click.option(
     "--time",
     "moment",
-    type=Moment(),
+    type=MomentType(),
     required=True,
     help="A time such as 2026-11-21T08:30:00Z (default UTC), or ms since 1970.",
 )
