@@ -33,14 +33,14 @@ class AuthorityError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class KeyPair:
     """A certificate and its private key, both PEM."""
 
     certificate: bytes
     key: bytes
 
     def __repr__(self) -> str:
-        return "Pair()"  # the key is a secret
+        return "KeyPair()"  # the key is a secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +48,23 @@ class Authority:
     """Signs the certificates of one cluster."""
 
     cluster: str
-    pair: Pair
+    pair: KeyPair
 
-    def node(self, node: int, hosts: Iterable[str], days: int = DAYS) -> Pair:
+    def node(self, node: int, hosts: Iterable[str], days: int = DAYS) -> KeyPair:
         """Return a certificate of a node. `hosts` are the host names and IP addresses at which clients reach it."""
         own = [x509.DNSName(node_dns_name(self.cluster, node)), _uri(node_uri(self.cluster, node))]
         return self._issue(f"node {node} of {self.cluster}", [*own, *map(_host, hosts)], days)
 
-    def name_server(self, hosts: Iterable[str], days: int = DAYS) -> Pair:
+    def name_server(self, hosts: Iterable[str], days: int = DAYS) -> KeyPair:
         """Return a certificate of a name server. It does not prove a node."""
         names = [x509.DNSName(node_dns_name(self.cluster, NAME_SERVER)), *map(_host, hosts)]
         return self._issue(f"name server of {self.cluster}", names, days)
 
-    def user(self, user: str, days: int = DAYS) -> Pair:
+    def user(self, user: str, days: int = DAYS) -> KeyPair:
         """Return a certificate by which a client proves its user."""
         return self._issue(f"user {user}", [_uri(user_uri(self.cluster, user))], days)
 
-    def _issue(self, subject: str, names: Iterable[x509.GeneralName], days: int) -> Pair:
+    def _issue(self, subject: str, names: Iterable[x509.GeneralName], days: int) -> KeyPair:
         own = x509.load_pem_x509_certificate(self.pair.certificate)
         signer = serialization.load_pem_private_key(self.pair.key, None)
         key = ec.generate_private_key(ec.SECP256R1())
@@ -79,7 +79,7 @@ class Authority:
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
         )
         certificate = builder.sign(signer, hashes.SHA256())
-        return Pair(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
+        return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
 
 
 def new_authority(cluster: str, days: int = AUTHORITY_DAYS) -> Authority:
@@ -104,10 +104,10 @@ def new_authority(cluster: str, days: int = AUTHORITY_DAYS) -> Authority:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
     certificate = builder.sign(key, hashes.SHA256())
-    return Authority(cluster, Pair(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key)))
+    return Authority(cluster, KeyPair(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key)))
 
 
-def write_pair(directory: Path, name: str, pair: Pair, *, replace: bool = False) -> tuple[Path, Path]:
+def write_pair(directory: Path, name: str, pair: KeyPair, *, replace: bool = False) -> tuple[Path, Path]:
     """Write NAME.pem and NAME.key, the key for its owner only. Return both paths. Raises AuthorityError if a file
     exists and `replace` is False."""
     certificate, key = directory / f"{name}.pem", directory / f"{name}.key"
@@ -126,7 +126,7 @@ def write_pair(directory: Path, name: str, pair: Pair, *, replace: bool = False)
 def read_authority(directory: Path, cluster: str) -> Authority:
     """Read ca.pem and ca.key of a directory. Raises AuthorityError."""
     try:
-        pair = Pair((directory / "ca.pem").read_bytes(), (directory / "ca.key").read_bytes())
+        pair = KeyPair((directory / "ca.pem").read_bytes(), (directory / "ca.key").read_bytes())
         x509.load_pem_x509_certificate(pair.certificate)
         serialization.load_pem_private_key(pair.key, None)
     except OSError as error:

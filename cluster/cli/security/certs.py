@@ -10,7 +10,7 @@ from typing import Any
 import click
 from cryptography import x509
 
-from cluster.authority import DAYS, AuthorityError, Pair, new_authority, read_authority, write_pair
+from cluster.authority import DAYS, AuthorityError, KeyPair, new_authority, read_authority, write_pair
 from cluster.cli.failure import CommandError
 from cluster.cli.output import print_table, say
 from cluster.provision import provision
@@ -165,7 +165,7 @@ def _authority(directory: Path, cluster: str) -> Any:
         raise CommandError(str(error)) from error
 
 
-def _write(directory: Path, name: str, pair: Pair, force: bool) -> tuple[Path, Path]:
+def _write(directory: Path, name: str, pair: KeyPair, force: bool) -> tuple[Path, Path]:
     try:
         return write_pair(directory, name, pair, replace=force)
     except AuthorityError as error:

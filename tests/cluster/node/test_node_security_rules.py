@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 import cluster.authority as authority_module
-from cluster.authority import Authority, Pair, new_authority
+from cluster.authority import Authority, KeyPair, new_authority
 from cluster.cli.cluster.command import init
 from cluster.cli.security.certs import certs
 from cluster.cli.security.profile import profile
@@ -50,7 +50,7 @@ CONTENT = b"what both sides chose at random"
 # -- certificates
 
 
-def issued(authority: Authority, monkeypatch: pytest.MonkeyPatch, *, days: int, age_days: int) -> Pair:
+def issued(authority: Authority, monkeypatch: pytest.MonkeyPatch, *, days: int, age_days: int) -> KeyPair:
     """Return the certificate of node 1, as it was issued `age_days` days ago."""
 
     class Then(datetime):
@@ -63,7 +63,7 @@ def issued(authority: Authority, monkeypatch: pytest.MonkeyPatch, *, days: int, 
         return authority.node(1, ["localhost"], days)
 
 
-def self_signed() -> Pair:
+def self_signed() -> KeyPair:
     """Return a certificate with the right names that no authority has signed."""
     own = new_authority("prod")
     names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(node_uri("prod", 1))])
@@ -83,10 +83,10 @@ def self_signed() -> Pair:
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    return Pair(made.public_bytes(serialization.Encoding.PEM), private)
+    return KeyPair(made.public_bytes(serialization.Encoding.PEM), private)
 
 
-CERTIFICATES: dict[str, tuple[Callable[[Authority, pytest.MonkeyPatch], Pair], str]] = {
+CERTIFICATES: dict[str, tuple[Callable[[Authority, pytest.MonkeyPatch], KeyPair], str]] = {
     "right": (lambda authority, patch: authority.node(1, ["localhost"]), ""),
     "another node": (lambda authority, patch: authority.node(2, ["localhost"]), "is not the one of node 1"),
     "a user": (lambda authority, patch: authority.user("node"), "is not the one of node 1"),
