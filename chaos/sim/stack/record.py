@@ -15,7 +15,7 @@ from chaos.sim.world import InvariantViolation, SimNodeLog
 
 
 @dataclass(frozen=True, slots=True)
-class CommittedEntry:
+class RecordedEntry:
     """The term and the chain value of a committed entry. Implements `chaos.sim.world.EntryHeader`."""
 
     term: int
@@ -31,13 +31,13 @@ class ShardRecord:
         # The newest log start that was ever set in this shard.
         self.log_start = 0
         # Committed entries: _entries[0] is that of index 1.
-        self._entries: list[CommittedEntry] = []
+        self._entries: list[RecordedEntry] = []
 
-    def committed(self, entry: CommittedEntry) -> None:
+    def committed(self, entry: RecordedEntry) -> None:
         """Record the next committed entry of the shard."""
         self._entries.append(entry)
 
-    def entry(self, index: int) -> CommittedEntry:
+    def entry(self, index: int) -> RecordedEntry:
         """Return the entry that was committed at this index."""
         return self._entries[index - 1]
 

@@ -43,7 +43,7 @@ from chaos.sim.stack.end import compare, unopened, unsettled
 from chaos.sim.stack.faults import StackFaults
 from chaos.sim.stack.node import FIRST_CLIENT, START_MS, SharedParts, SimSettings, StackNode, WorkDurations
 from chaos.sim.stack.node_part import DATA, LogOfNode
-from chaos.sim.stack.record import CommittedEntry, ShardRecords
+from chaos.sim.stack.record import RecordedEntry, ShardRecords
 from chaos.sim.stack.roster import Rosters
 from chaos.sim.stack.versions import Versions
 from chaos.sim.stack.workload import ClientProcess, Workload
@@ -388,7 +388,7 @@ class StackWorld:
     def _committed(self, shard: int, log: SimNodeLog, index: int) -> None:
         assert isinstance(log, LogOfNode)
         header, body = log.whole.entry(index)
-        self.records.of(shard).committed(CommittedEntry(header.term, header.chain))
+        self.records.of(shard).committed(RecordedEntry(header.term, header.chain))
         self._hash.update(_COMMIT.pack(self.loop.time(), shard, index, header.chain))
         if header.kind is EntryKind.BATCH and BatchHeader.parse(body).producer_id != BROKER:
             home = self._homes.setdefault((header.topic_id, header.queue), shard)
