@@ -19,7 +19,7 @@ from itertools import combinations, groupby
 import numpy as np
 import xxhash
 
-from ledger.validation.judging.windows import WINDOW, Divergence, differ, divergences, said_in, window_sums
+from ledger.validation.judging.windows import WINDOW, DivergedRange, differ, divergences, said_in, window_sums
 from ledger.validation.sources.place import LogPlace
 from ledger.validation.spans.entries import Entries
 from store import Flaw, FlawKind, FoundEntry, Header
@@ -64,17 +64,17 @@ class Comparison:
 
     logs: list[ComparedLog]
     # The first divergence of each two logs.
-    divergences: list[Divergence] = field(default_factory=list)
+    divergences: list[DivergedRange] = field(default_factory=list)
     prefixes: list[Prefix] = field(default_factory=list)
     # The entries at which logs diverge, by the number of the log and the index.
     headers: dict[tuple[int, int], Header] = field(default_factory=dict)
 
-    def is_committed(self, divergence: Divergence) -> bool:
+    def is_committed(self, divergence: DivergedRange) -> bool:
         """Return True if both logs know that the index of the divergence is committed."""
         one, other = self.logs[divergence.first_replica], self.logs[divergence.second_replica]
         return min(one.known_commit, other.known_commit) >= divergence.index
 
-    def is_fork(self, divergence: Divergence) -> bool:
+    def is_fork(self, divergence: DivergedRange) -> bool:
         """Return True if Raft cannot have made the divergence: both logs know that its index is committed, or both have
         an entry of the same term at one index, of which the leader of the term appended at most one."""
         return self.is_committed(divergence) or divergence.same_term_index > 0

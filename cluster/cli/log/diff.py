@@ -11,7 +11,7 @@ from cluster.cli.log.dump import entry_fields
 from cluster.cli.log.flaws import flaw_fields, flaw_line
 from cluster.cli.log.progress import LogProgress
 from ledger.validation.difference import ComparedLog, Comparison, Prefix, compare
-from ledger.validation.judging.windows import Divergence
+from ledger.validation.judging.windows import DivergedRange
 from ledger.validation.sources.place import LogPlace
 
 
@@ -44,7 +44,7 @@ def _log_line(log: ComparedLog) -> str:
     )
 
 
-def _divergence_lines(divergence: Divergence, comparison: Comparison) -> list[str]:
+def _divergence_lines(divergence: DivergedRange, comparison: Comparison) -> list[str]:
     one, other = comparison.logs[divergence.first_replica], comparison.logs[divergence.second_replica]
     if comparison.is_committed(divergence):
         where = "which is committed in both"
@@ -113,7 +113,7 @@ def _fields(comparison: Comparison) -> list[dict[str, Any]]:
     return fields
 
 
-def _divergence_fields(divergence: Divergence, comparison: Comparison) -> dict[str, Any]:
+def _divergence_fields(divergence: DivergedRange, comparison: Comparison) -> dict[str, Any]:
     both = divergence.first_replica, divergence.second_replica
     return {
         "type": "divergence",

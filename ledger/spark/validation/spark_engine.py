@@ -43,7 +43,7 @@ from ledger.validation.judging.engine import (
     violations_in,
 )
 from ledger.validation.judging.violation import TYPES, Violation
-from ledger.validation.judging.windows import WINDOW, Divergence, Said, WindowSum, differ, divergences, joined
+from ledger.validation.judging.windows import WINDOW, DivergedRange, Said, WindowSum, differ, divergences, joined
 from ledger.validation.replay.index_ends import IndexEnds, IndexEndsFound, check_index_ends
 from ledger.validation.replay.replay import Replayed
 from ledger.validation.replay.snapshots import begin_replay, check_files
@@ -185,7 +185,7 @@ class SparkEngine:
             windows.setdefault(shard, set()).add(window)
         return windows
 
-    def divergences(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Divergence]]:
+    def divergences(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[DivergedRange]]:
         if not any(windows.values()):
             return {}
         known = self._sc.broadcast((self._plan.replicas, {shard: set(each) for shard, each in windows.items()}))
@@ -203,11 +203,11 @@ class SparkEngine:
                 for number in np.unique(part).tolist():
                     yield (replica.shard, number), each[part == number]
 
-        def compared(each: tuple[tuple[int, int], Iterable[Said]]) -> list[tuple[int, Divergence]]:
+        def compared(each: tuple[tuple[int, int], Iterable[Said]]) -> list[tuple[int, DivergedRange]]:
             (shard, _), parts = each
             return [(shard, divergence) for divergence in divergences(np.concatenate(list(parts)))]
 
-        found: dict[int, list[Divergence]] = {}
+        found: dict[int, list[DivergedRange]] = {}
         for shard, divergence in self._facts.flatMap(said).groupByKey(self._shares).flatMap(compared).collect():
             found.setdefault(shard, []).append(divergence)
         return {shard: joined(parts) for shard, parts in found.items()}

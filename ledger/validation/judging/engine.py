@@ -20,7 +20,7 @@ from typing import Protocol
 from ledger.validation.judging.acknowledged import KnownQueue, Messages, messages_in
 from ledger.validation.judging.bound import Bound
 from ledger.validation.judging.violation import Violation, ViolationKind
-from ledger.validation.judging.windows import Divergence, Said, said_in
+from ledger.validation.judging.windows import DivergedRange, Said, said_in
 from ledger.validation.replay.index_ends import IndexEnds, IndexEndsFound
 from ledger.validation.replay.replay import Replayed
 from ledger.validation.sources.access import Access, SegmentGoneError, SourceError
@@ -121,7 +121,7 @@ class Engine(Protocol):
     def differing_windows(self) -> dict[int, set[int]]:
         """Return for each shard the windows in which replicas differ."""
 
-    def divergences(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Divergence]]:
+    def divergences(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[DivergedRange]]:
         """Read `windows` again, and return the divergences of the replicas by shard."""
 
     def index_ends(self, known: Sequence[IndexEnds]) -> list[IndexEndsFound]:

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.validation.judging.violation import Violation, ViolationKind
-from ledger.validation.judging.windows import Divergence
+from ledger.validation.judging.windows import DivergedRange
 from ledger.validation.replay.replay import Replayed
 from ledger.validation.report.report import COURSE_POINTS, ReplicaReport, ShardReport
 from ledger.validation.sources.replica import LogReplica
@@ -47,7 +47,7 @@ class ShardJudge:
         shard: int,
         logs: Sequence[JoinedLog],
         replayed: Mapping[int, Replayed],
-        divergences: Sequence[Divergence],
+        divergences: Sequence[DivergedRange],
         counted: Mapping[int, tuple[int, int, int]],
     ) -> None:
         """`counted` has three numbers for each replica: its messages, its ConsumeQueue units that agree with the
@@ -88,7 +88,7 @@ class ShardJudge:
 
     # -- replicas against each other
 
-    def _judge_divergence(self, divergence: Divergence) -> None:
+    def _judge_divergence(self, divergence: DivergedRange) -> None:
         one, other = self._logs[divergence.first_replica], self._logs[divergence.second_replica]
         ours, theirs = self._commits[divergence.first_replica], self._commits[divergence.second_replica]
         names = f"{one.replica.source} and {other.replica.source}"
@@ -131,7 +131,7 @@ class ShardJudge:
             )
         )
 
-    def _majority(self, divergence: Divergence) -> str:
+    def _majority(self, divergence: DivergedRange) -> str:
         """Return words that name the side of the divergence that a majority of the voters shares, or ""."""
         voters = self._voters()
         for number in (divergence.first_replica, divergence.second_replica):
@@ -140,7 +140,7 @@ class ShardJudge:
                 return f", and a majority of the voters has that of {self._logs[number].replica.source}"
         return ""
 
-    def _agree(self, one: int, other: int, divergence: Divergence) -> bool:
+    def _agree(self, one: int, other: int, divergence: DivergedRange) -> bool:
         """Return True if two replicas have the same entry at the index of the divergence."""
         differs = any(
             {each.first_replica, each.second_replica} == {one, other}
@@ -149,7 +149,7 @@ class ShardJudge:
         )
         return self._logs[other].last_index >= divergence.index and not differs
 
-    def _strangers(self, divergence: Divergence) -> str:
+    def _strangers(self, divergence: DivergedRange) -> str:
         """Return a sentence if the two logs have no member in common, because then they belong to two clusters."""
         both = [self._incarnations(number) for number in (divergence.first_replica, divergence.second_replica)]
         if all(both) and not both[0] & both[1]:

@@ -29,7 +29,7 @@ from ledger.validation.judging.engine import (
     violations_in,
 )
 from ledger.validation.judging.violation import Violation
-from ledger.validation.judging.windows import SAID, Divergence, WindowSum, differing, divergences, joined
+from ledger.validation.judging.windows import SAID, DivergedRange, WindowSum, differing, divergences, joined
 from ledger.validation.replay.index_ends import IndexEnds, IndexEndsFound, check_index_ends
 from ledger.validation.replay.replay import Replayed
 from ledger.validation.replay.snapshots import begin_replay, check_files
@@ -87,8 +87,8 @@ class PlainEngine:
             by_shard[replica.shard][replica.number] += facts.windows
         return {shard: differing(sums) for shard, sums in by_shard.items()}
 
-    def divergences(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Divergence]]:
-        found: dict[int, list[Divergence]] = {}
+    def divergences(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[DivergedRange]]:
+        found: dict[int, list[DivergedRange]] = {}
         for shard, wanted in windows.items():
             ordered, parts = sorted(wanted), []
             for first in range(0, len(ordered), WINDOWS_AT_ONCE):
@@ -96,7 +96,7 @@ class PlainEngine:
             found[shard] = joined(parts)
         return found
 
-    def _divergences_in(self, shard: int, windows: Sequence[int], ends: Mapping[int, int]) -> list[Divergence]:
+    def _divergences_in(self, shard: int, windows: Sequence[int], ends: Mapping[int, int]) -> list[DivergedRange]:
         said = [np.empty(0, SAID)]
         for facts in self._facts.values():
             replica = self._plan.replicas[facts.span.replica]

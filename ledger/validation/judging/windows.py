@@ -113,7 +113,7 @@ def said_in(entries: Entries, replica: int, windows: npt.NDArray[np.int64]) -> S
 
 
 @dataclass(frozen=True, slots=True)
-class Divergence:
+class DivergedRange:
     """A range of indexes in which two replicas have different entries at each index that both replicas have."""
 
     first_replica: int
@@ -137,13 +137,13 @@ class Divergence:
     second_commit_term: int = 0
 
 
-def divergences(said: Said) -> list[Divergence]:
+def divergences(said: Said) -> list[DivergedRange]:
     """Compare each two replicas of one shard and return their divergences.
 
     If `said` has entries of a window, it must have the entries of all replicas in this window. Divergences of
     neighbouring windows are not merged; `joined` does that.
     """
-    found: list[Divergence] = []
+    found: list[DivergedRange] = []
     replicas = np.unique(said["replica"]).tolist()
     own = {replica: _of(said, replica) for replica in replicas}
     for at, first in enumerate(replicas):
@@ -159,7 +159,7 @@ def _of(said: Said, replica: int) -> Said:
     return first
 
 
-def _between(first: int, ours: Said, second: int, theirs: Said) -> list[Divergence]:
+def _between(first: int, ours: Said, second: int, theirs: Said) -> list[DivergedRange]:
     _, at, also = np.intersect1d(ours["index"], theirs["index"], assume_unique=True, return_indices=True)
     apart = ours["hash"][at] != theirs["hash"][also]
     places = np.flatnonzero(apart)
@@ -174,7 +174,7 @@ def _between(first: int, ours: Said, second: int, theirs: Said) -> list[Divergen
         one, other = ours[at[here[0]]], theirs[also[here[0]]]
         same = np.flatnonzero(ours["term"][at[here]] == theirs["term"][also[here]])
         found.append(
-            Divergence(
+            DivergedRange(
                 first,
                 second,
                 int(indexes[edge]),
@@ -198,14 +198,14 @@ def _commit_term(said: Said, index: int) -> int:
     return int(said["term"][telling[0]]) if len(telling) else 0
 
 
-def joined(parts: Iterable[Divergence]) -> list[Divergence]:
+def joined(parts: Iterable[DivergedRange]) -> list[DivergedRange]:
     """Merge divergences of the same two replicas whose ranges touch. Return all divergences, sorted by index."""
-    found: dict[tuple[int, int], list[Divergence]] = defaultdict(list)
+    found: dict[tuple[int, int], list[DivergedRange]] = defaultdict(list)
     for part in sorted(parts, key=lambda each: each.index):
         there = found[part.first_replica, part.second_replica]
         if there and there[-1].last_index + 1 >= part.index:
             one = there[-1]
-            there[-1] = Divergence(
+            there[-1] = DivergedRange(
                 one.first_replica, one.second_replica, one.index, max(one.last_index, part.last_index), one.ours,
                 one.theirs, one.position, max(one.last_term, part.last_term),
                 max(one.first_last_term, part.first_last_term), one.same_term_index or part.same_term_index,
