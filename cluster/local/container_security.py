@@ -24,7 +24,7 @@ from docker.client import DockerClient
 from docker.errors import NotFound
 from docker.models.containers import Container
 
-from cluster.local.credentials import ADMINISTRATOR, Credentials
+from cluster.local.credentials import ADMINISTRATOR, ClusterCredentials
 from cluster.private_file import write_private
 from ledger.client.connection.security import Security, SecurityOptions, profile_file
 
@@ -60,8 +60,8 @@ class ContainerSecurity:
     name: str
 
     @property
-    def credentials(self) -> Credentials:
-        return Credentials(profile_file().parent / f"docker-{self.name}")
+    def credentials(self) -> ClusterCredentials:
+        return ClusterCredentials(profile_file().parent / f"docker-{self.name}")
 
     def make(
         self,

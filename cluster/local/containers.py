@@ -22,7 +22,7 @@ from docker.models.containers import Container
 from docker.types import Ulimit
 
 from cluster.local.container_security import ContainerSecurity, is_secured, node_variables, plain_opener
-from cluster.local.credentials import NO_PROFILE, Credentials
+from cluster.local.credentials import NO_PROFILE, ClusterCredentials
 from cluster.local.engine import IMAGE, EngineError, connect, need_image
 from cluster.local.launcher import DEFAULT_NODES, Tell, leader_of, refuse_change, silent, wait_ready
 from cluster.local.plan import DevError
@@ -147,7 +147,7 @@ class DockerCluster:
         return bool(containers)
 
     @property
-    def credentials(self) -> Credentials:
+    def credentials(self) -> ClusterCredentials:
         return self.security.credentials
 
     @property

@@ -31,7 +31,7 @@ NO_PROFILE: SecurityOptions = {"profile": ""}
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class ClusterCredentials:
     """The files in `directory`."""
 
     directory: Path

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from cluster.local.credentials import Credentials
+from cluster.local.credentials import ClusterCredentials
 from cluster.local.plan import DevError
 from cluster.local.state import NodeState, agree
 from ledger.client.connection.security import SecurityOptions
@@ -50,7 +50,7 @@ class Launcher(Protocol):
         """Return the options of a client that administers the cluster."""
 
     @property
-    def credentials(self) -> Credentials:
+    def credentials(self) -> ClusterCredentials:
         """Return the files of clients of a secured cluster."""
 
     def start(

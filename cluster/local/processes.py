@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
-from cluster.local.credentials import Credentials
+from cluster.local.credentials import ClusterCredentials
 from cluster.local.file_lock import locked
 from cluster.local.launcher import DEFAULT_NODES, Tell, leader_of, refuse_change, silent, wait_ready
 from cluster.local.node_process import DevNode
@@ -207,8 +207,8 @@ class DevCluster:
         return leader_of(self.status, timeout_s, f"the cluster in {self.directory}")
 
     @property
-    def credentials(self) -> Credentials:
-        return Credentials(self.directory / "security")
+    def credentials(self) -> ClusterCredentials:
+        return ClusterCredentials(self.directory / "security")
 
     @property
     def is_secure(self) -> bool:
