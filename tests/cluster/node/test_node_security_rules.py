@@ -26,7 +26,7 @@ from cluster.authority import Authority, KeyPair, new_authority
 from cluster.cli.cluster.command import init
 from cluster.cli.security.certs import certs
 from cluster.cli.security.profile import profile
-from cluster.local.credentials import Credentials
+from cluster.local.credentials import ClusterCredentials
 from cluster.local.plan import ClusterPlan
 from cluster.node.security.certificate_proof import CertificateCredentials, proven_uris
 from cluster.node.security.certificates import CertificateError, CertificateFiles, CertificateWatch, node_uri
@@ -315,7 +315,7 @@ def test_no_command_writes_a_secret_that_others_can_read(tmp_path: Path, monkeyp
         ):
             done = CliRunner().invoke(command, arguments)
             assert done.exit_code == 0, done.output
-        Credentials(tmp_path / "dev").node_settings(ClusterPlan("prod", (1,), "async", 1 << 20, secure=True), 1)
+        ClusterCredentials(tmp_path / "dev").node_settings(ClusterPlan("prod", (1,), "async", 1 << 20, secure=True), 1)
     # Certificates are public.
     assert {name for name in readable_by_others(tmp_path) if not name.endswith(".pem")} == set()
 
