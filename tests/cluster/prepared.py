@@ -17,6 +17,7 @@ import gc
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -40,6 +41,8 @@ _ROOT = Path(__file__).resolve().parents[2]
 _ANSWER_BYTES = 4
 _REQUEST_BYTES = 1 << 20
 _START_TIMEOUT_S = 30
+# The answer for a command that did not end in time. It is no exit status.
+_TIMED_OUT = -1_000
 _MODULES = (
     "ledger.client.sync.admin",
     "ledger.client.sync.clients",
@@ -75,9 +78,12 @@ class PreparedProcess:
         streams: Sequence[int],
         timeout_s: float,
     ) -> int:
-        """Run a command to its end, and return its exit status. Raises TimeoutError, and ConnectionError if the
-        forking process has ended."""
-        return self._ask(True, arguments, directory, environment, streams, timeout_s)
+        """Run a command to its end, and return its exit status. A command that does not end in time is killed.
+        Raises TimeoutError, and ConnectionError if the forking process has ended."""
+        status = self._ask(timeout_s, arguments, directory, environment, streams)
+        if status == _TIMED_OUT:
+            raise TimeoutError(f"`ledgermq {' '.join(arguments)}` did not end within {timeout_s:g} s and was killed")
+        return status
 
     def start(
         self, arguments: Sequence[str], directory: Path, environment: Mapping[str, str], streams: Sequence[int]
@@ -85,20 +91,22 @@ class PreparedProcess:
         """Start a command in a new session, and return its process. Raises ConnectionError if the forking process
         has ended."""
         with self._turn:  # the next request may reap the process, and then its pid means nothing
-            return ForkedProcess(self._ask(False, arguments, directory, environment, streams, _START_TIMEOUT_S))
+            return ForkedProcess(self._ask(None, arguments, directory, environment, streams))
 
     def _ask(
         self,
-        wait: bool,
+        timeout_s: float | None,
         arguments: Sequence[str],
         directory: Path,
         environment: Mapping[str, str],
         streams: Sequence[int],
-        timeout_s: float,
     ) -> int:
-        request = json.dumps([wait, list(arguments), str(directory), dict(environment)]).encode()
+        """Return the exit status of a command that has `timeout_s` seconds to end, or without a time the pid of a
+        command that goes on."""
+        request = json.dumps([timeout_s, list(arguments), str(directory), dict(environment)]).encode()
         with self._turn:
-            self._control.settimeout(timeout_s)
+            # The forking process answers in time. An answer that came later would be taken for the next command's.
+            self._control.settimeout((timeout_s or 0) + _START_TIMEOUT_S)
             socket.send_fds(self._control, [len(request).to_bytes(4, "big") + request], list(streams))
             answer = self._control.recv(_ANSWER_BYTES, socket.MSG_WAITALL)
         if len(answer) < _ANSWER_BYTES:
@@ -152,18 +160,29 @@ def serve(control: socket.socket) -> None:
         while len(data) < 4 + int.from_bytes(data[:4], "big"):
             data += control.recv(_REQUEST_BYTES)
         _reap()
-        wait, *request = json.loads(data[4:])
+        timeout_s, *request = json.loads(data[4:])
         child = os.fork()
         if not child:
             control.close()
-            if not wait:
+            if timeout_s is None:
                 os.setsid()
             _become(streams, *request)
             return
         for stream in streams:
             os.close(stream)
-        answer = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if wait else child
+        answer = child if timeout_s is None else _end_of(child, timeout_s)
         control.sendall(answer.to_bytes(_ANSWER_BYTES, "big", signed=True))
+
+
+def _end_of(child: int, timeout_s: float) -> int:
+    """Return the exit status of a process. A process that does not end in time is killed."""
+    descriptor = os.pidfd_open(child)
+    in_time = bool(select.select([descriptor], [], [], timeout_s)[0])
+    os.close(descriptor)
+    if not in_time:
+        os.kill(child, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return status if in_time else _TIMED_OUT
 
 
 def _reap() -> None:
