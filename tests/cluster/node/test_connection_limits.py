@@ -20,6 +20,7 @@ from ledger.v1.broker_pb2_grpc import BrokerStub
 from ledgermq import AsyncConsumer, AsyncProducer
 from tests.cluster.fleet import MakeFleet
 from tests.cluster.half_requests import half_request
+from tests.cluster.ports import free_base_port
 from tests.cluster.waiter import eventually, until
 
 UNREAD_BYTES = 4 << 20
@@ -142,9 +143,9 @@ def test_proofs_end_with_their_connection(stack: ExitStack) -> None:
 
 def test_a_connection_has_no_proofs_of_an_earlier_one_with_its_port(stack: ExitStack) -> None:
     port = Port(stack)
-    first, peer = port.connect()
+    number = free_base_port(1)  # a port that Linux gives to no other program between the two connections
+    first, peer = port.connect(number)
     port.clients = {peer}
-    number = first.getsockname()[1]
     port.disconnect(first)
     _, same = port.connect(number)  # nobody looked between the two connections
     assert same == peer
