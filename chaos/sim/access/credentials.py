@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
+from chaos.sim.access.password_rounds import remembered_rounds
 from chaos.sim.engine.rpc import SimChannel, StubChannel
 from ledger.client.connection.channels import NodeStub
 from ledger.client.connection.session import ProofTools, ProvenChannel, Session
@@ -71,5 +72,6 @@ class ProvenSimChannel:
 
 
 async def at_once(function: Callable[[], Any]) -> Any:
-    """Call the function. A simulated process has no threads."""
-    return function()
+    """Call the function, which may compute the rounds of a password. A simulated process has no threads."""
+    with remembered_rounds():
+        return function()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+from functools import lru_cache
 from typing import Any
 
 import pytest
 
 from chaos.sim.access.access_truth import AccessTruth, AccessVersion, KnownToken, KnownUser, permits
 from chaos.sim.access.credentials import Credential
+from chaos.sim.access.password_rounds import remembered_rounds
 from chaos.sim.campaign.run import run
 from chaos.sim.campaign.swarm import Wishes, draw
 from ledger.access.password import make_verifier
@@ -91,6 +94,24 @@ def test_a_token_counts_until_it_expires() -> None:
     held = Credential("alice", token="secret")
     assert version.allows(held, "publish", ORDERS, 9_999)
     assert not version.allows(held, "publish", ORDERS, 10_000)
+
+
+def test_the_rounds_of_a_password_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[bytes] = []
+    compute = hashlib.pbkdf2_hmac
+
+    def count(name: str, password: bytes, salt: bytes, rounds: int) -> bytes:
+        computed.append(password)
+        return compute(name, password, salt, rounds)
+
+    monkeypatch.setattr("chaos.sim.access.password_rounds._remembered", lru_cache(count))
+    with remembered_rounds():
+        first, again = (make_verifier("a password", lambda size: bytes(size)) for _ in range(2))
+        other = make_verifier("another password", lambda size: bytes(size))
+    assert first == again == make_verifier("a password", lambda size: bytes(size))
+    assert other != first
+    assert computed == [b"a password", b"another password"]
+    assert hashlib.pbkdf2_hmac is compute
 
 
 def test_seeds_draw_both_kinds_of_runs() -> None:
