@@ -119,6 +119,6 @@ def test_a_hostile_chain_costs_no_check_with_a_key_of_its_sender() -> None:
     slow = slow_key()
     first = certificate("leaf", new_key(), "X", slow, signs=False)
     mesh = [certificate("X", slow, "X", slow, signs=True) for _ in range(3)]
-    begun = time.monotonic()
+    begun = time.process_time()
     assert proven_uris(pem(CA), pem(first, *mesh), b"", CONTENT) is None
-    assert time.monotonic() - begun < 0.5
+    assert time.process_time() - begun < 0.5

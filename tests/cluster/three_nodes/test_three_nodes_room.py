@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import signal
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -27,6 +26,8 @@ from tests.cluster.waiter import eventually, until
 
 NODES = (1, 2, 3)
 DISK_BYTES = 40 << 20
+# A node that refuses writes looks for room four times a second, and other watches every ten seconds.
+SOON_S = 5.0
 
 
 class ToldDisk(PosixDisk):
@@ -147,13 +148,11 @@ async def test_while_no_node_has_room_the_cluster_can_be_read_and_then_takes_wri
         assert not await not_ready(fleet.http(leader))
         assert not waits.done()
         disks[leader].percent = 9
-        began = time.monotonic()
 
         async def taken() -> bool:
             return error_of(await fleet.produce(leader, sample_batch(topic, producer_id=9))) is None
 
-        await eventually(taken, "writes are taken again")
-        assert time.monotonic() - began < 1
+        await eventually(taken, "writes are taken again", deadline_s=SOON_S)
         await waits
 
 
@@ -326,7 +325,7 @@ async def test_without_room_for_another_segment_writes_are_refused_before_they_f
         async def taken() -> bool:
             return error_of(await fleet.produce(1, sample_batch(topic, [value], first_sequence=sent))) is None
 
-        await eventually(taken, "writes are taken again", deadline_s=2)
+        await eventually(taken, "writes are taken again", deadline_s=SOON_S)
         assert "no writes on this node" not in process.log, "no write has failed"
 
 
