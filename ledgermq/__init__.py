@@ -11,8 +11,8 @@
 
 `Producer`, `Consumer`, `GroupConsumer`, `PushConsumer` and `Admin` are the synchronous clients; the names with `Async`
 are for asyncio. All errors are subclasses of `LedgerError`, and are in `ledgermq.errors`. `ledgermq.validation`
-validates replicas, and `ledgermq.spark` starts Spark sessions. All loggers of the clients are children of the logger
-`ledgermq`.
+validates replicas, and `ledgermq.spark` starts Spark sessions. `ledgermq.testing` has clusters for tests, and
+`ledgermq.embedded` a node in your own process. All loggers of the clients are children of the logger `ledgermq`.
 
 A public name is loaded when a program first uses it, so `import ledgermq` is quick. The packages `store`, `raft`,
 `ledger`, `cluster` and `chaos` contain the implementation; any new version can change their names.

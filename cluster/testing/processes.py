@@ -56,7 +56,7 @@ class ForkedProcess:
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until the process has ended. Return False if it still runs after `timeout_s` seconds."""
-        if not self._ended and select.select([self._descriptor], [], [], timeout_s)[0]:
+        if not self._ended and self._has_ended(timeout_s):
             self._ended = True
             os.close(self._descriptor)
         return self._ended
@@ -78,6 +78,11 @@ class ForkedProcess:
         self.send(signal.SIGKILL)
         if not self.wait(_END_S):
             raise ClusterError(f"process {self.pid} still runs {_END_S:g} s after SIGKILL: its disk may hang")
+
+    def _has_ended(self, timeout_s: float) -> bool:
+        poll = select.poll()  # select() refuses descriptors from 1,024 on, and a test suite may have many files open
+        poll.register(self._descriptor, select.POLLIN)
+        return bool(poll.poll(timeout_s * 1000))
 
     def _state(self) -> str:
         """Return the letter that /proc has for the state of the process, or "" if it has ended."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from cluster.testing.processes import forking_process
 from ledgermq import Admin, AsyncConsumer, AsyncProducer, Consumer, Producer
 from ledgermq.testing import AsyncCluster, Cluster, ClusterError
 from tests.cluster.testing.running import runs
@@ -189,6 +192,30 @@ def test_nothing_outlives_the_process_of_the_tests(number: signal.Signals) -> No
         blocking_eventually(lambda: not any(map(runs, pids)), "all nodes have ended")
         blocking_eventually(lambda: not Path(directory).exists(), "the directory is removed")
         os.killpg(test.pid, signal.SIGKILL)  # the process that the program forked
+
+
+def test_nodes_end_with_the_process_that_forked_them() -> None:
+    cluster = Cluster()
+    with cluster:
+        directory, pid = cluster.directory, cluster._processes[1].pid
+        os.kill(forking_process()._process.pid, signal.SIGKILL)
+        blocking_eventually(lambda: not runs(pid), "the node has ended")
+    assert not directory.exists()
+    with Cluster() as other:  # with a new forking process
+        assert other.leader() == 1
+
+
+def test_a_suite_with_many_open_files_can_have_a_cluster() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    try:
+        with ExitStack() as files:
+            while files.enter_context(open(os.devnull)).fileno() < 1100:
+                pass
+            with Cluster(nodes=3) as cluster:
+                cluster.restart(cluster.kill_leader())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.parametrize("nodes", [0, 2, 11])
