@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -207,8 +207,7 @@ async def _send_all(sender: LineSender, plan: Plan, report: ProduceReport) -> No
             await sender.drain()
         return
     reader = LineReader(plan.source)
-    done: Callable[[], float] = lambda: reader.read_bytes  # noqa: E731
-    async with progress(report, done, plan.source.total_bytes):
+    async with progress(report, lambda: reader.read_bytes, plan.source.total_bytes):
         await _send_lines(sender, plan, plan.source, _at_rate(aiter(reader), plan))
         await sender.drain()
 
